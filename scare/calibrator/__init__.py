@@ -1,0 +1,1 @@
+"""The thing we ship: scaling and a plan, run in NumPy alone."""

@@ -1,0 +1,99 @@
+"""A bundle is the `.scare` file: a zip of manifest.json, weights.safetensors, windows.safetensors and card.md.
+
+Nothing in it is code. Names, sizes and checksums are checked before anything is decoded; the same calibrator
+always gives the same bytes. `weights.safetensors` holds the plan and scaling, `windows.safetensors` the golden
+windows with their expected outputs and the validation windows with their references.
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as decode
+from safetensors.numpy import save as encode
+
+from scare.calibrator.manifest import VERSION, Arrays
+from scare.data.files import replacing
+from scare.errors import DataError
+
+MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
+LIMITS = {MANIFEST: 4 << 20, WEIGHTS: 64 << 20, WINDOWS: 256 << 20, CARD: 1 << 20}  # bytes, unpacked
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write(path: Path, facts: dict[str, Any], arrays: Arrays, card: str) -> Path:
+    """Write a bundle; the file appears whole or not at all."""
+    samples = {name: array for name, array in arrays.items() if _is_sample(name)}
+    weights = {name: array for name, array in arrays.items() if not _is_sample(name)}
+    members = {WEIGHTS: _encode(weights), WINDOWS: _encode(samples), CARD: card.encode()}
+    facts = {**facts, "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}}
+    members = {MANIFEST: json.dumps(facts, indent=1, allow_nan=False).encode(), **members}
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Manifest and arrays of a bundle; raises what `refusing` turns into a message."""
+    with zipfile.ZipFile(path) as archive:
+        members = _read_members(archive)
+    facts = json.loads(members[MANIFEST])
+    major, minor = facts["version"]
+    if major > VERSION[0]:
+        raise ValueError(
+            f"its format is version {major}.{minor} and this scare reads up to {VERSION[0]}.x; upgrade scare to open it"
+        )
+    for name in (WEIGHTS, WINDOWS, CARD):
+        if hashlib.sha256(members[name]).hexdigest() != facts["sha256"][name]:
+            raise ValueError(f"{name} was changed after it was written")
+    return facts, {**decode(members[WEIGHTS]), **decode(members[WINDOWS])}
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn whatever a bad file causes into one sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: not a .scare file, or cut short; get or save it again") from error
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise DataError(f"{path}: its manifest is incomplete or malformed ({error})") from error
+    except (ValueError, EOFError, NotImplementedError, SafetensorError) as error:
+        raise DataError(f"{path}: refused: {error}") from error
+
+
+def _is_sample(name: str) -> bool:
+    return name.startswith(("golden.", "validation."))
+
+
+def _encode(arrays: Arrays) -> bytes:
+    return encode({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})
+
+
+def _read_members(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    """Exactly the four members, none larger than its limit."""
+    infos = archive.infolist()
+    if sorted(info.filename for info in infos) != sorted(LIMITS):
+        raise ValueError(f"it holds {', '.join(info.filename for info in infos)[:200]} instead of {', '.join(LIMITS)}")
+    return {info.filename: _read_member(archive, info) for info in infos}
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """One member, read no further than its limit: the size a zip declares may be a lie."""
+    limit = LIMITS[info.filename]
+    with archive.open(info) as member:
+        content = member.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"{info.filename} unpacks to more than {limit >> 20} MB")
+    return content

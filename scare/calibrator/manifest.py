@@ -1,0 +1,159 @@
+"""The manifest says in JSON what a calibrator is; its numbers are named arrays beside it.
+
+`describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange.
+"""
+
+from dataclasses import asdict
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import scare
+from scare.calibrator.plan import Plan, Step
+from scare.data.quality import QualitySettings
+from scare.data.readings import Channel
+from scare.windowing.scaling import METHODS, Affine, Scaling
+from scare.windowing.slicing import GapPolicy
+
+if TYPE_CHECKING:
+    from scare.calibrator.calibrator import Calibrator
+
+VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
+Arrays = dict[str, np.ndarray]
+
+
+def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
+    """Manifest, arrays and card of a calibrator."""
+    arrays: Arrays = {}
+    for name in ("golden", "validation"):
+        sample = getattr(calibrator, name)
+        arrays[f"{name}.windows"], arrays[f"{name}.numbers"] = sample.windows, sample.numbers
+    facts = {
+        "version": list(VERSION),
+        "made_with": f"scare {scare.__version__}",
+        "plan": _describe_plan(calibrator.plan, arrays),
+        "scaling": _describe_scaling(calibrator.scaling, arrays),
+        "channels": [_describe_channel(channel) for channel in calibrator.channels],
+        "target": _describe_channel(calibrator.target),
+        "step_seconds": calibrator.step_seconds,
+        "policy": asdict(calibrator.policy),
+        "quality": asdict(calibrator.quality),
+        "facts": dict(calibrator.facts),
+    }
+    return facts, arrays, card(calibrator)
+
+
+def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """The parts of a calibrator by name; samples as pairs of arrays."""
+    plan = _restore_plan(facts["plan"], arrays)
+    channels = tuple(_restore_channel(channel) for channel in facts["channels"])
+    if len(channels) != plan.channels:
+        raise ValueError(f"{len(channels)} channels are named but the plan reads {plan.channels}")
+    step = float(facts["step_seconds"])
+    if not 0 < step < inf:
+        raise ValueError(f"the time step is {step} s")
+    quality = facts["quality"]
+    return {
+        "plan": plan,
+        "scaling": _restore_scaling(facts["scaling"], arrays, plan.channels),
+        "channels": channels,
+        "target": _restore_channel(facts["target"]),
+        "step_seconds": step,
+        "policy": GapPolicy(**facts["policy"]),
+        "quality": QualitySettings(**{k: tuple(v) if isinstance(v, list) else v for k, v in quality.items()}),
+        "facts": facts["facts"],
+        "golden": _restore_sample("golden", arrays, plan),
+        "validation": _restore_sample("validation", arrays, plan),
+    }
+
+
+def card(calibrator: "Calibrator") -> str:
+    """The model card: what the calibrator is, for a person, in Markdown."""
+    lines = [f"# Calibrator for {_title(calibrator.target)}", ""]
+    inputs = ", ".join(_title(channel) for channel in calibrator.channels)
+    lines += [f"- inputs: {inputs}", f"- window: {calibrator.window} readings, one every {calibrator.step_seconds:g} s"]
+    lines += [f"- gap policy: {calibrator.policy.name}; scaling: {calibrator.scaling.method}"]
+    if calibrator.scaling.settle:
+        lines += [f"- a device not trained on is scaled as the fleet is for its first {calibrator.scaling.settle} readings"]
+    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in calibrator.facts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _title(channel: Channel) -> str:
+    return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
+
+
+def _describe_channel(channel: Channel) -> dict[str, Any]:
+    """A channel without its infinite limits: JSON has no infinity."""
+    return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf, "")}
+
+
+def _restore_channel(facts: dict[str, Any]) -> Channel:
+    return Channel(**facts)
+
+
+def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:
+    steps = []
+    for index, step in enumerate(plan.steps):
+        names = {name: f"plan.{index}.{name}" for name in step.weights}
+        arrays.update({names[name]: weight for name, weight in step.weights.items()})
+        steps.append(
+            {
+                "kernel": step.kernel,
+                "inputs": list(step.inputs),
+                "output": step.output,
+                "weights": names,
+                "settings": dict(step.settings),
+            }
+        )
+    return {"window": plan.window, "channels": plan.channels, "steps": steps}
+
+
+def _restore_plan(facts: dict[str, Any], arrays: Arrays) -> Plan:
+    steps = tuple(
+        Step(
+            step["kernel"],
+            tuple(step["inputs"]),
+            step["output"],
+            {name: arrays[key] for name, key in step["weights"].items()},
+            step["settings"],
+        )
+        for step in facts["steps"]
+    )
+    for step in steps:
+        for name, weight in step.weights.items():
+            if not np.isfinite(weight).all():
+                raise ValueError(f"weight '{name}' of {step.kernel} is not finite")
+    return Plan(int(facts["window"]), int(facts["channels"]), steps)
+
+
+def _describe_scaling(scaling: Scaling, arrays: Arrays) -> dict[str, Any]:
+    devices = list(scaling.devices)
+    affines = [scaling.fleet, *scaling.devices.values()]
+    arrays["scaling.center"] = np.stack([affine.center for affine in affines])
+    arrays["scaling.scale"] = np.stack([affine.scale for affine in affines])
+    target = {"center": float(scaling.target.center[0]), "scale": float(scaling.target.scale[0])}
+    return {"method": scaling.method, "devices": devices, "settle": scaling.settle, "target": target}
+
+
+def _restore_scaling(facts: dict[str, Any], arrays: Arrays, channels: int) -> Scaling:
+    if facts["method"] not in METHODS:
+        raise ValueError(f"no scaling called '{facts['method']}'")
+    center, scale = arrays["scaling.center"], arrays["scaling.scale"]
+    target = Affine(np.array([facts["target"]["center"]]), np.array([facts["target"]["scale"]]))
+    if center.shape != scale.shape or center.shape != (len(facts["devices"]) + 1, channels):
+        raise ValueError("the scaling does not fit the channels and devices")
+    for affine in (Affine(center, scale), target):
+        if not (np.isfinite(affine.center).all() and np.isfinite(affine.scale).all() and (affine.scale > 0).all()):
+            raise ValueError("the scaling is not finite and positive")
+    affines = [Affine(*pair) for pair in zip(center, scale, strict=True)]
+    devices = dict(zip(facts["devices"], affines[1:], strict=True))
+    return Scaling(facts["method"], affines[0], target, devices, int(facts["settle"]))
+
+
+def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
+    if windows.shape != (len(numbers), plan.window, plan.channels):
+        raise ValueError(f"the {name} windows do not fit the plan")
+    return windows, numbers

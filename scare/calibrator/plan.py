@@ -1,0 +1,97 @@
+"""A plan is a short straight list of kernel calls with their weights: the one form of a trained model.
+
+`models` write it, `fold` shortens it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
+scaled window `x` [window, channels] and its last step gives the scaled target [1].
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.kernels import KERNELS, Shape, expect
+
+INPUT = "x"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call: `output = kernel(*inputs, weights, settings)`."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    output: str
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def weight_shapes(self) -> dict[str, Shape]:
+        """Shape of each weight by name."""
+        return {name: weight.shape for name, weight in self.weights.items()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps from a window [window, channels] to one number; checked when made.
+
+    >>> weight = np.array([[2.0], [0.5]])
+    >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": weight})))
+    >>> run(plan, np.ones((4, 3, 2)))
+    array([2.5, 2.5, 2.5, 2.5])
+    """
+
+    window: int
+    channels: int
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        expect(bool(self.steps) and self.shapes[self.steps[-1].output] == (1,), "the last step")
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of every value by name, without the batch."""
+        shapes: dict[str, Shape] = {INPUT: (self.window, self.channels)}
+        for step in self.steps:
+            if step.kernel not in KERNELS:
+                raise ValueError(f"no kernel called '{step.kernel}'")
+            unknown = [name for name in step.inputs if name not in shapes]
+            if unknown or step.output in shapes:
+                raise ValueError(f"{step.kernel} reads {unknown} or writes '{step.output}' twice")
+            inputs = [shapes[name] for name in step.inputs]
+            shapes[step.output] = KERNELS[step.kernel].shape(*inputs, step.weight_shapes, step.settings)
+        return shapes
+
+    def readers(self, name: str) -> list[Step]:
+        """The steps that read a value."""
+        return [step for step in self.steps if name in step.inputs]
+
+    def astype(self, number: type[np.floating]) -> "Plan":
+        """The same plan with its real weights in another number type."""
+        return replace(self, steps=tuple(_astype(step, number) for step in self.steps))
+
+
+def run(plan: Plan, windows: np.ndarray) -> np.ndarray:
+    """The plan's output for scaled windows [batch, window, channels]: [batch]."""
+    return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
+
+
+def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
+    """The values named in `wanted`, each with the batch in front; others are dropped once read."""
+    last_reader = {name: index for index, step in enumerate(plan.steps) for name in step.inputs}
+    held = {INPUT: windows}
+    for index, step in enumerate(plan.steps):
+        inputs = [held[name] for name in step.inputs]
+        held[step.output] = KERNELS[step.kernel].run(*inputs, step.weights, step.settings)
+        for name in set(step.inputs) - wanted:
+            if last_reader[name] == index:
+                del held[name]
+    return {name: held[name] for name in wanted}
+
+
+def _astype(step: Step, number: type[np.floating]) -> Step:
+    def convert(weight: np.ndarray) -> np.ndarray:
+        return weight.astype(number) if weight.dtype.kind == "f" else weight
+
+    return replace(step, weights={name: convert(weight) for name, weight in step.weights.items()})

@@ -1,0 +1,1 @@
+"""Where readings come from: files, other people's archives, a simulator; joined, checked, split."""

@@ -1,0 +1,256 @@
+"""Air that never was, and what imperfect boxes read in it: the physics behind `simulate`.
+
+Every rate and memory is given in seconds, hours or days, so it means the same at any step. Hours of the
+day are UTC. Particles swell with humidity by κ-Köhler theory (Petters and Kreidenweis 2007) in the form
+used to correct optical counters (Crilley et al. 2018); the zero of an electrochemical cell rises
+exponentially with temperature (Popoola et al. 2016); nitrogen dioxide and ozone share one budget of
+oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any instrument.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from scare.data.readings import Channel
+
+HOUR, DAY = 3600.0, 86400.0
+
+KAPPA, DRY_DENSITY_GCM3, HUMIDITY_CAP_PERCENT = 0.3, 1.65, 98.0
+COARSE_SEEN = 0.3  # the part of coarse mass that reaches the laser
+COUNTS_PER_UGM3_SECOND = 0.5
+PM_RAW_MAXIMUM_UGM3 = 1000.0
+O3_SEEN_BY_NO2_CELL = 0.2
+DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
+SPIKES_PER_DAY = 0.5
+
+TEMPERATURE = Channel("temperature", "degC", -40.0, 85.0)
+HUMIDITY = Channel("humidity", "%", 0.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Evenly spaced rows: how many, how far apart, and the second since 1970 of the first."""
+
+    rows: int
+    step_seconds: float
+    start_seconds: float
+
+    @property
+    def hours(self) -> np.ndarray:
+        """Hour of the day of each row, 0 to 24."""
+        return (self.start_seconds + self.step_seconds * np.arange(self.rows)) % DAY / HOUR
+
+    def kept(self, memory_seconds: float) -> float:
+        """What is left after one step of something that decays by e in `memory_seconds`."""
+        return float(np.exp(-self.step_seconds / memory_seconds))
+
+
+def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
+    """The recursion sum[t] = kept · sum[t−1] + inputs[t], in log₂(rows) array operations.
+
+    After each doubling of `shift`, every row holds the decayed sum of its last `shift` inputs.
+
+    >>> decaying_sum(np.array([1.0, 0.0, 0.0, 2.0]), 0.5)
+    array([1. , 0.5 , 0.25 , 2.125])
+    """
+    total = inputs.astype(float)
+    shift = 1
+    while shift < len(total) and kept**shift > 1e-18:
+        total[shift:] += kept**shift * total[:-shift]
+        shift *= 2
+    return total
+
+
+def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
+    """The values as a first-order instrument follows them, settled at the first row."""
+    kept = clock.kept(lag_seconds)
+    inputs = (1 - kept) * values
+    inputs[0] = values[0]
+    return decaying_sum(inputs, kept)
+
+
+def wandering(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
+    """A stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
+    kept = clock.kept(memory_seconds)
+    inputs = spread * np.sqrt(1 - kept**2) * rng.standard_normal(clock.rows)
+    inputs[0] = spread * rng.standard_normal()
+    return decaying_sum(inputs, kept)
+
+
+def drifting(rng: Generator, clock: Clock, spread_per_root_day: float) -> np.ndarray:
+    """A factor near one whose logarithm is a random walk from zero."""
+    spread = spread_per_root_day * np.sqrt(clock.step_seconds / DAY)
+    return np.exp(np.cumsum(spread * rng.standard_normal(clock.rows)))
+
+
+def plumes(rng: Generator, clock: Clock, per_day: float, height: float, memory_seconds: float) -> np.ndarray:
+    """Sudden emissions of exponential height that decay exponentially."""
+    started = rng.poisson(per_day * clock.step_seconds / DAY, clock.rows)
+    return decaying_sum(started * rng.exponential(height, clock.rows), clock.kept(memory_seconds))
+
+
+def daily_bump(clock: Clock, hour: float, width_hours: float) -> np.ndarray:
+    """A smooth bump of height one that returns every day at this hour."""
+    angle = 2 * np.pi / 24
+    return np.exp((np.cos(angle * (clock.hours - hour)) - 1) / (angle * width_hours) ** 2)
+
+
+def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
+    """How much mass a particle seems to have in humid air, relative to dry air.
+
+    >>> growth_factor(np.array([0.0, 50.0, 90.0]))
+    array([1. , 1.18, 2.64])
+    """
+    activity = np.minimum(humidity_percent, HUMIDITY_CAP_PERCENT) / 100
+    return 1 + KAPPA / DRY_DENSITY_GCM3 * activity / (1 - activity)
+
+
+def around(rng: Generator, usual: float, spread: float) -> float:
+    """One unit's own positive constant, log-normal around the usual one."""
+    return float(usual * rng.lognormal(0.0, spread))
+
+
+def dropouts(rng: Generator, clock: Clock) -> np.ndarray:
+    """True where a box is silent: bursts that together take about `DROPOUT_SHARE` of the rows."""
+    count = rng.poisson(DROPOUT_SHARE * clock.rows * clock.step_seconds / DROPOUT_SECONDS)
+    first = rng.integers(0, clock.rows, count)
+    length = np.rint(rng.exponential(DROPOUT_SECONDS / clock.step_seconds, count)).astype(int)
+    changes = np.zeros(clock.rows + 1, int)
+    np.add.at(changes, first, 1)
+    np.add.at(changes, np.minimum(first + length, clock.rows), -1)
+    return np.cumsum(changes)[:-1] > 0
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Temperature and relative humidity at the site, float64 [rows] each."""
+
+    temperature_degc: np.ndarray
+    humidity_percent: np.ndarray
+
+    @classmethod
+    def drawn(cls, rng: Generator, clock: Clock) -> Self:
+        """Weather with warm, dry afternoons and fronts that last days."""
+        daily = 5 * np.cos(2 * np.pi / 24 * (clock.hours - 15))
+        anomaly = daily + wandering(rng, clock, 3 * DAY, 4.0)
+        dryness = 0.15 * anomaly + wandering(rng, clock, DAY, 0.45) - 0.4
+        return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))
+
+    def read(self, rng: Generator) -> np.ndarray:
+        """A box's own temperature and humidity, with its offsets and noise, at 0.1 resolution [rows, 2]."""
+        rows = len(self.temperature_degc)
+        temperature = self.temperature_degc + rng.normal(0, 0.3) + rng.normal(0, 0.1, rows)
+        humidity = self.humidity_percent + rng.normal(0, 2.0) + rng.normal(0, 0.5, rows)
+        return np.round(np.stack([temperature, np.clip(humidity, 0, 100)], axis=1), 1)
+
+
+@dataclass(frozen=True)
+class Air(ABC):
+    """One site's air: the truth and the reference instrument's view of it, float64 [rows] each."""
+
+    channels: ClassVar[tuple[Channel, ...]]
+    target: ClassVar[Channel]
+
+    clock: Clock
+    truth: np.ndarray
+    reference: np.ndarray
+
+    @classmethod
+    @abstractmethod
+    def drawn(cls, rng: Generator, clock: Clock) -> Self:
+        """A random stretch of such air."""
+
+    @abstractmethod
+    def read(self, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+        """What one new box reads [rows, channels], NaN where silent, and where it reads a fault [rows]."""
+
+
+@dataclass(frozen=True)
+class WeatheredAir(Air):
+    """Air with weather, read by boxes that fall silent and that spike in their first channel."""
+
+    weather: Weather
+
+    @abstractmethod
+    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
+        """What one new box's cells read, with a fault where `spikes` is true."""
+
+    def read(self, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+        """What one new box reads, its weather last."""
+        silent = dropouts(rng, self.clock)
+        spikes = rng.random(self.clock.rows) < SPIKES_PER_DAY * self.clock.step_seconds / DAY
+        spikes &= ~silent
+        values = np.column_stack([*self.sense(rng, spikes), self.weather.read(rng)])
+        values[silent] = np.nan
+        return values, spikes
+
+
+@dataclass(frozen=True)
+class ParticleAir(WeatheredAir):
+    """Air with particles, of which a changing share is coarse; `truth` is PM in ug/m3."""
+
+    channels = (Channel("pm_raw", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3), TEMPERATURE, HUMIDITY)
+    target = Channel("pm_reference", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3)
+
+    coarse_share: np.ndarray
+
+    @classmethod
+    def drawn(cls, rng: Generator, clock: Clock) -> Self:
+        """Log-normal PM with rush hours, a night inversion and plumes."""
+        daily = 0.4 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) + 0.3 * daily_bump(clock, 1, 4)
+        slow, fast = wandering(rng, clock, 2 * DAY, 0.5), wandering(rng, clock, HOUR, 0.15)
+        pm_ugm3 = 10 * np.exp(daily + slow + fast) + plumes(rng, clock, 4.0, 20.0, 600.0)
+        measured = pm_ugm3 + (0.3 + 0.02 * pm_ugm3) * rng.standard_normal(clock.rows)
+        coarse_share = 1 / (1 + np.exp(1.2 + wandering(rng, clock, DAY / 2, 0.7)))
+        weather = Weather.drawn(rng, clock)
+        return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
+
+    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
+        """The whole ug/m3 of a laser counter that swells, lags, counts, drifts and saturates."""
+        growth = growth_factor(self.weather.humidity_percent)
+        seen_ugm3 = self.truth * ((1 - self.coarse_share) * growth + self.coarse_share * COARSE_SEEN)
+        seen_ugm3 = lagged(seen_ugm3, self.clock, around(rng, 60.0, 0.3))
+        counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
+        counted_ugm3 = rng.poisson(counts_per_ugm3 * seen_ugm3) / counts_per_ugm3
+        gain = around(rng, 1.5, 0.12) * drifting(rng, self.clock, 0.01)
+        raw_ugm3 = gain * counted_ugm3 + rng.normal(0, 1.0) + spikes * rng.uniform(400, 1000, len(spikes))
+        return [np.clip(np.rint(raw_ugm3), 0, PM_RAW_MAXIMUM_UGM3)]
+
+
+@dataclass(frozen=True)
+class GasAir(WeatheredAir):
+    """Air with nitrogen dioxide and the ozone that is left beside it; `truth` is NO2 in ppb."""
+
+    channels = (Channel("no2_cell", "nA"), Channel("ox_cell", "nA"), TEMPERATURE, HUMIDITY)
+    target = Channel("no2_reference", "ppb", 0.0, 1000.0)
+
+    o3_ppb: np.ndarray
+
+    @classmethod
+    def drawn(cls, rng: Generator, clock: Clock) -> Self:
+        """Log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves over."""
+        daily = 0.6 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2))
+        slow, fast = wandering(rng, clock, 1.5 * DAY, 0.35), wandering(rng, clock, HOUR / 2, 0.2)
+        no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, 6.0, 10.0, 300.0)
+        measured = no2_ppb + (0.2 + 0.01 * no2_ppb) * rng.standard_normal(clock.rows)
+        oxidant_ppb = 40 + 12 * daily_bump(clock, 15, 3) + wandering(rng, clock, DAY, 5.0)
+        weather = Weather.drawn(rng, clock)
+        o3_ppb = np.maximum(oxidant_ppb - no2_ppb, 0)
+        return cls(clock, no2_ppb, np.round(np.maximum(measured, 0), 1), weather, o3_ppb)
+
+    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
+        """The currents of a NO2 cell that leaks some ozone and of an OX cell that sees both gases alike."""
+        no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL), self.current_na(rng, 1.0)
+        return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
+
+    def current_na(self, rng: Generator, o3_seen: float) -> np.ndarray:
+        """The current of a new cell that lags, drifts and has a zero that rises with warmth."""
+        gas_ppb = self.truth + around(rng, o3_seen, 0.1) * self.o3_ppb
+        gas_ppb = lagged(gas_ppb, self.clock, around(rng, 60.0, 0.3))
+        sensitivity = around(rng, 0.3, 0.12) * drifting(rng, self.clock, 0.01)
+        warmth = np.exp((self.weather.temperature_degc - 20) / 12)
+        zero_na = rng.normal(0, 3.0) + around(rng, 4.0, 0.3) * warmth
+        return sensitivity * gas_ppb + zero_na + rng.normal(0, 0.5, self.clock.rows)

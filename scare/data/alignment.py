@@ -1,0 +1,193 @@
+"""Alignment puts a sensor's readings and those of a reference instrument on one clock and one time step.
+
+A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future.
+Comes from `tables`; goes to `quality` and `split`.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from scare.data.quality import usable_values
+from scare.data.readings import FLAGS, REFERENCE, TIME, Channel, Readings
+from scare.errors import DataError
+
+COARSER = 1.5  # a step this many times the other's is the coarser one
+FEWEST_PAIRS = 3  # for a correlation
+SMALLEST_VARIANCE = 1e-9  # of the whole series': less is rounding
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """The seconds to `shift` the sensor by, and the correlation with and without that."""
+
+    seconds: float
+    correlation: float
+    correlation_at_zero: float
+
+
+def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
+    """The sensor's rows, each with the nearest value of the reference's only channel as its reference.
+
+    The finer of the two is first averaged to the step of the coarser; then a value at most `tolerance_seconds`
+    away (half a step, unless given) is taken. Reference values out of range and sentinels count as missing.
+    """
+    if sensor.reference:
+        raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
+    channel = _only_channel(reference)
+    step_seconds = max(sensor.step_seconds, reference.step_seconds)
+    tolerance = step_seconds / 2 if tolerance_seconds is None else tolerance_seconds
+    rows = _to_step(sensor, step_seconds, reference.times[0])
+    truth = _without_unusable(_to_step(reference, step_seconds, sensor.times[0])).frame
+    known = truth.select(TIME, pl.col(channel.name).alias(REFERENCE)).drop_nulls()
+    frame = rows.frame.join_asof(known, on=TIME, strategy="nearest", tolerance=_duration(tolerance))
+    if frame[REFERENCE].null_count() == frame.height:
+        raise DataError(
+            f"{sensor.device}: no reading has a reference value within {tolerance:g} s; the readings cover"
+            f" {_period(sensor)} and the reference {_period(reference)}"
+        )
+    return replace(rows, frame=frame, reference=channel)
+
+
+def average(
+    readings: Readings, step_seconds: float, completeness: float = 0.75, phase_seconds: float = 0.0
+) -> Readings:
+    """Means over (t - step, t], each at its t = phase + whole steps since 1970; the rows' flags are OR-ed.
+
+    Values out of range and sentinels do not enter a mean. A mean of less than `completeness` of the expected
+    values is null; an interval without rows has no row.
+
+    >>> from datetime import datetime
+    >>> from scare.data.readings import Channel
+    >>> times = [datetime(2026, 1, 1, 0, minute) for minute in (1, 2, 3, 4, 5)]
+    >>> frame = pl.DataFrame({"time": times, "no2": [1, 2, 3, 4, 5]})
+    >>> average(Readings("box-1", frame, (Channel("no2", "ppb"),)), 120.0).frame["no2"].to_list()
+    [1.5, 3.5, None]
+    """
+    needed = completeness * round(step_seconds / readings.step_seconds)
+    names = [channel.name for channel in readings.channels] + ([REFERENCE] if readings.reference else [])
+    means = [pl.when(pl.col(name).count() >= needed).then(pl.col(name).mean()).alias(name) for name in names]
+    intervals = _without_unusable(readings).frame.group_by_dynamic(
+        TIME,
+        every=_duration(step_seconds),
+        offset=_duration(phase_seconds % step_seconds),
+        closed="right",
+        label="right",
+    )
+    return replace(readings, frame=intervals.agg(*means, pl.col(FLAGS).bitwise_or()))
+
+
+def shift(readings: Readings, seconds: float) -> Readings:
+    """The same rows, each `seconds` later."""
+    later = pl.col(TIME) + pl.duration(microseconds=round(seconds * 1e6))
+    return replace(readings, frame=readings.frame.with_columns(later))
+
+
+def find_clock_offset(
+    sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0
+) -> ClockOffset:
+    """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation.
+
+    A lag is judged by the times at which both sides have values, if they are at least half of the most at any lag.
+    """
+    step_seconds = max(sensor.step_seconds, reference.step_seconds)
+    truth = _to_step(_rows_near(reference, sensor, max_seconds), step_seconds, sensor.times[0])
+    rows = _to_step(sensor, step_seconds, reference.times[0])
+    start = min(rows.times[0], truth.times[0])
+    lags = int(max_seconds // step_seconds)
+    correlations = _lagged_correlations(
+        _on_grid(rows, channel, start, step_seconds),
+        _on_grid(truth, _only_channel(reference).name, start, step_seconds),
+        lags,
+    )
+    if np.isnan(correlations).all():
+        raise DataError(f"{sensor.device}: '{channel}' and the reference do not both change at any time they share")
+    best = int(np.nanargmax(np.abs(correlations)))
+    return ClockOffset((best - lags) * step_seconds, float(correlations[best]), float(correlations[lags]))
+
+
+def _only_channel(reference: Readings) -> Channel:
+    if len(reference.channels) != 1:
+        names = ", ".join(channel.name for channel in reference.channels)
+        raise DataError(f"{reference.device}: a reference has exactly one channel, not {names or 'none'}")
+    return reference.channels[0]
+
+
+def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> Readings:
+    """The readings averaged to `step_seconds` if that is coarser than theirs, otherwise as they are."""
+    if step_seconds < COARSER * readings.step_seconds:
+        return readings
+    return average(readings, step_seconds, phase_seconds=phase_seconds)
+
+
+def _without_unusable(readings: Readings) -> Readings:
+    """The same rows with nulls for values out of range and sentinels, and the flags of the channels' ones set."""
+    values, flags = usable_values(readings.values, readings.channels)
+    columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(readings.channels)]
+    if readings.reference:
+        targets, _ = usable_values(readings.targets[:, None], (readings.reference,))
+        columns.append(pl.Series(REFERENCE, targets[:, 0]))
+    return replace(readings, frame=readings.frame.with_columns(columns)).with_flags(flags)
+
+
+def _rows_near(reference: Readings, sensor: Readings, max_seconds: float) -> Readings:
+    """The reference's rows from `max_seconds` before the sensor's first row to as long after its last."""
+    first, last = sensor.times[0] - max_seconds, sensor.times[-1] + max_seconds
+    near = (reference.times >= first) & (reference.times <= last)
+    if not near.any():
+        raise DataError(
+            f"{sensor.device}: no clock offset up to {max_seconds:g} s brings the readings and the reference"
+            f" together; the readings cover {_period(sensor)} and the reference {_period(reference)}"
+        )
+    return reference.rows(near)
+
+
+def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -> np.ndarray:
+    """The usable values of a channel at `start` and every step after it, NaN where there is none."""
+    names = [channel.name for channel in readings.channels]
+    if name not in names:
+        raise DataError(f"{readings.device}: no channel '{name}'; there is {', '.join(names)}")
+    values = usable_values(readings.values, readings.channels)[0][:, names.index(name)]
+    known = np.isfinite(values)
+    cells = np.rint((readings.times[known] - start) / step_seconds).astype(int)
+    counts, sums = np.bincount(cells, minlength=1), np.bincount(cells, values[known], minlength=1)
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
+    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN for a lag not judged."""
+    size = max(len(sensor), len(truth)) + 2 * lags  # no lag wraps round
+    there_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
+    there_y, y, square_y = np.fft.rfft(_moments(truth), size)
+
+    def sum_of_products(spectrum: np.ndarray) -> np.ndarray:
+        return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
+
+    pairs = np.maximum(np.rint(sum_of_products(there_x * there_y)), 1)
+    mean_x, mean_y = sum_of_products(x * there_y) / pairs, sum_of_products(there_x * y) / pairs
+    variance_x = sum_of_products(square_x * there_y) / pairs - mean_x**2
+    variance_y = sum_of_products(there_x * square_y) / pairs - mean_y**2
+    covariance = sum_of_products(x * y) / pairs - mean_x * mean_y
+    judged = pairs >= max(FEWEST_PAIRS, pairs.max() / 2)
+    judged &= np.minimum(variance_x, variance_y) > SMALLEST_VARIANCE
+    return np.where(judged, covariance / np.sqrt(np.where(judged, variance_x * variance_y, 1.0)), np.nan)
+
+
+def _moments(values: np.ndarray) -> np.ndarray:
+    """Whether there is a value, the value standardised, and its square; zero where there is none [3, cells]."""
+    known = np.isfinite(values)
+    scaled = np.zeros(len(values))
+    if known.any():
+        centred = values[known] - np.median(values[known])  # exactly zero if the value never changes
+        scaled[known] = centred / (centred.std() or 1.0)
+    return np.stack([known, scaled, scaled**2])
+
+
+def _duration(seconds: float) -> str:
+    return f"{round(seconds * 1e6)}us"
+
+
+def _period(readings: Readings) -> str:
+    first, last = readings.frame[TIME][0], readings.frame[TIME][-1]
+    return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

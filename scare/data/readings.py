@@ -1,0 +1,118 @@
+"""Readings: one device's time-ordered table of named channels, the unit everything else is built from.
+
+Comes from `tables`, `senseurcity` or `simulate`; goes through `alignment` and `quality` to `windowing`.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+import polars as pl
+
+from scare.errors import DataError
+
+TIME, REFERENCE, FLAGS = "time", "reference", "flags"
+RESERVED = (TIME, REFERENCE, FLAGS)
+TIME_TYPE = pl.Datetime("us", "UTC")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A named quantity with its unit and the range in which a reading can be true."""
+
+    name: str
+    unit: str = ""
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class Readings:
+    """One device's rows: `time` (UTC, strictly increasing), its channels, `reference` (if any) and `flags`.
+
+    The reference column is always called `reference`; its own name and unit live in `Readings.reference`.
+    A missing number is null in the frame and NaN in the arrays.
+
+    >>> import polars as pl
+    >>> from datetime import datetime, timedelta, timezone
+    >>> noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    >>> frame = pl.DataFrame({"time": [noon, noon + timedelta(minutes=1)], "pm25": [3.0, None]})
+    >>> readings = Readings("box-1", frame, (Channel("pm25", "ug/m3"),))
+    >>> readings.values
+    array([[ 3.], [nan]])
+    >>> readings.step_seconds
+    60.0
+    """
+
+    device: str
+    frame: pl.DataFrame
+    channels: tuple[Channel, ...]
+    reference: Channel | None = None
+    site: str = ""
+
+    def __post_init__(self) -> None:
+        names = [channel.name for channel in self.channels]
+        for name in names:
+            if name in RESERVED:
+                raise DataError(f"{self.device}: a channel cannot be called '{name}'; rename the column")
+        if len(set(names)) < len(names):
+            raise DataError(f"{self.device}: a channel is named twice in {', '.join(names)}")
+        wanted = [TIME, *names] + ([REFERENCE] if self.reference else [])
+        missing = [name for name in wanted if name not in self.frame.columns]
+        if missing:
+            raise DataError(f"{self.device}: no column {', '.join(missing)} in the table")
+        frame = self.frame
+        if FLAGS not in frame.columns:
+            frame = frame.with_columns(pl.lit(0, pl.UInt32).alias(FLAGS))
+        numbers = [pl.col(name).cast(pl.Float64).fill_nan(None) for name in wanted[1:]]
+        frame = frame.select(pl.col(TIME).cast(TIME_TYPE), *numbers, pl.col(FLAGS).cast(pl.UInt32))
+        backwards = (frame[TIME].diff().dt.total_microseconds() <= 0).arg_max()
+        if backwards and frame[TIME][backwards] <= frame[TIME][backwards - 1]:
+            raise DataError(
+                f"{self.device}: row {backwards + 1} ({frame[TIME][backwards]:%Y-%m-%d %H:%M:%S}) is not later than"
+                " the row before it; sort the table and drop duplicate times (--sort does both)"
+            )
+        object.__setattr__(self, "frame", frame)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """Seconds since 1970 of each row, float64 [rows]."""
+        return self.frame[TIME].dt.epoch("us").to_numpy() / 1e6
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Channel values with NaN for missing, float64 [rows, channels]."""
+        columns = [self.frame[c.name].fill_null(np.nan).to_numpy() for c in self.channels]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """Reference values with NaN for missing, float64 [rows]; all NaN without a reference."""
+        if self.reference is None:
+            return np.full(len(self), np.nan)
+        return self.frame[REFERENCE].fill_null(np.nan).to_numpy()
+
+    @cached_property
+    def flags(self) -> np.ndarray:
+        """Quality bits of each row, uint32 [rows]."""
+        return self.frame[FLAGS].to_numpy()
+
+    @cached_property
+    def step_seconds(self) -> float:
+        """The usual distance between two rows (median), in seconds."""
+        if len(self) < 2:
+            raise DataError(f"{self.device}: one row has no time step")
+        return float(np.median(np.diff(self.times)))
+
+    def with_flags(self, flags: np.ndarray) -> "Readings":
+        """The same rows with these flag bits set in addition."""
+        column = pl.Series(FLAGS, (self.flags | flags).astype(np.uint32))
+        return replace(self, frame=self.frame.with_columns(column))
+
+    def rows(self, keep: np.ndarray) -> "Readings":
+        """The rows where `keep` (bool [rows]) is true, as readings of the same device."""
+        return replace(self, frame=self.frame.filter(pl.Series(keep)))

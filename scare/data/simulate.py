@@ -1,0 +1,158 @@
+"""A simulator of co-locations: any number of boxes beside one reference, with the truth known.
+
+All boxes of a simulation share the same air, drawn from the seed; box `index` draws its own flaws from
+(seed, index), so it comes out the same alone or in a fleet. The physics is in `air`, the linear world
+with its known optimum in `kalman`. Goes to `alignment`, `quality` and the experiments.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from scare.data.air import DAY, Air, Clock, GasAir, ParticleAir
+from scare.data.files import replacing
+from scare.data.kalman import LinearAir, best_linear_rmse
+from scare.data.readings import REFERENCE, TIME, TIME_TYPE, Readings
+from scare.errors import UsageError
+
+DEVICE = "device"
+
+
+class Kind(StrEnum):
+    """The worlds that can be simulated."""
+
+    PM = "pm"
+    GAS = "gas"
+    LINEAR = "linear"
+
+
+AIR: dict[Kind, type[Air]] = {Kind.PM: ParticleAir, Kind.GAS: GasAir, Kind.LINEAR: LinearAir}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What to simulate: equal simulations give identical readings.
+
+    >>> Simulation(days=1).clock.rows
+    1440
+    """
+
+    boxes: int = 4
+    days: float = 30.0
+    step_seconds: float = 60.0
+    kind: Kind = Kind.PM
+    seed: int = 0
+    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __post_init__(self) -> None:
+        if self.boxes < 1:
+            raise UsageError(f"cannot simulate {self.boxes} boxes; ask for one or more")
+        if not 0 < 2 * self.step_seconds <= self.days * DAY:
+            raise UsageError(f"two steps of {self.step_seconds:g} s do not fit {self.days:g} days")
+        if self.seed < 0:
+            raise UsageError(f"a seed cannot be negative, as {self.seed} is")
+        if self.start.tzinfo is None:
+            raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
+
+    @property
+    def clock(self) -> Clock:
+        """The rows of every box."""
+        rows = round(self.days * DAY / self.step_seconds)
+        return Clock(rows, self.step_seconds, self.start.timestamp())
+
+
+@dataclass(frozen=True)
+class Box:
+    """One simulated device: its readings, the truth without noise and where a spike is a fault [rows]."""
+
+    readings: Readings
+    truth: np.ndarray
+    spikes: np.ndarray
+
+
+def simulate(simulation: Simulation) -> list[Readings]:
+    """The readings of all boxes, side by side in the same air.
+
+    >>> fleet = simulate(Simulation(boxes=2, days=1))
+    >>> [readings.device for readings in fleet], len(fleet[0])
+    (['box-01', 'box-02'], 1440)
+    >>> [channel.name for channel in fleet[0].channels]
+    ['pm_raw', 'temperature', 'humidity']
+    """
+    air = _air(simulation)
+    return [_box(simulation, air, index).readings for index in range(simulation.boxes)]
+
+
+def simulate_box(simulation: Simulation, index: int) -> Box:
+    """The box at `index` (from 0) with its truth, without simulating the others.
+
+    >>> box = simulate_box(Simulation(boxes=1000, days=1), 2)
+    >>> box.readings.device, box.truth.shape, box.spikes.shape
+    ('box-03', (1440,), (1440,))
+    """
+    if not 0 <= index < simulation.boxes:
+        raise UsageError(f"no box {index} in a simulation of boxes 0 to {simulation.boxes - 1}")
+    return _box(simulation, _air(simulation), index)
+
+
+def best_achievable_rmse(simulation: Simulation) -> float:
+    """The error (ug/m3) no estimator from past readings can beat, known exactly in the linear world.
+
+    >>> best_achievable_rmse(Simulation(kind=Kind.LINEAR))
+    2.7
+    """
+    if simulation.kind is not Kind.LINEAR:
+        raise UsageError(f"the best error is known for kind '{Kind.LINEAR}', not '{simulation.kind}'")
+    return best_linear_rmse(simulation.step_seconds)
+
+
+def write_simulation(
+    simulation: Simulation, path: Path | str, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Write all boxes to one Parquet or CSV file, one box in memory at a time.
+
+    The columns are device, time, the channels and reference; `progress` is told (boxes done, all boxes).
+    """
+    path = Path(path)
+    if path.suffix not in (".parquet", ".csv"):
+        raise UsageError(f"cannot write {path}: name it .parquet or .csv")
+
+    def frames(*_: object) -> Iterator[pl.DataFrame]:
+        air = _air(simulation)
+        for index in range(simulation.boxes):
+            yield _table(_box(simulation, air, index).readings)
+            if progress:
+                progress(index + 1, simulation.boxes)
+
+    numbers = [channel.name for channel in AIR[simulation.kind].channels] + [REFERENCE]
+    schema = pl.Schema({DEVICE: pl.String(), TIME: TIME_TYPE, **dict.fromkeys(numbers, pl.Float64())})
+    table = register_io_source(frames, schema=schema)
+    with replacing(path) as temporary:
+        if path.suffix == ".parquet":
+            table.sink_parquet(temporary)
+        else:
+            table.sink_csv(temporary)
+
+
+def _air(simulation: Simulation) -> Air:
+    return AIR[simulation.kind].drawn(np.random.default_rng([simulation.seed, 0]), simulation.clock)
+
+
+def _box(simulation: Simulation, air: Air, index: int) -> Box:
+    values, spikes = air.read(np.random.default_rng([simulation.seed, 1 + index]))
+    seconds = air.clock.start_seconds + air.clock.step_seconds * np.arange(air.clock.rows)
+    columns = {channel.name: values[:, position] for position, channel in enumerate(air.channels)}
+    frame = pl.DataFrame({TIME: np.rint(seconds * 1e6).astype(np.int64), **columns, REFERENCE: air.reference})
+    frame = frame.with_columns(pl.col(TIME).cast(TIME_TYPE))
+    return Box(Readings(f"box-{index + 1:02d}", frame, air.channels, air.target), air.truth, spikes)
+
+
+def _table(readings: Readings) -> pl.DataFrame:
+    numbers = [channel.name for channel in readings.channels] + [REFERENCE]
+    return readings.frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *numbers)

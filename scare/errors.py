@@ -1,0 +1,44 @@
+"""What can go wrong, as exceptions that carry the exit code of the command line.
+
+Every message is one sentence for the person at the keyboard: what was wrong, where, what to do.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every `scare` command (docs/exit-codes.md is checked against this)."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    DATA = 3
+    REQUIREMENT_MISSED = 4
+    PARITY_FAILED = 5
+    DOES_NOT_FIT = 6
+    UNREACHABLE = 7
+    INTERRUPTED = 130
+
+
+class ScareError(Exception):
+    """A failure with a message meant for the user and an exit code."""
+
+    exit_code = ExitCode.UNEXPECTED
+
+
+class UsageError(ScareError):
+    """The request itself cannot be carried out: a wrong option, an unwritable output, a missing extra."""
+
+    exit_code = ExitCode.USAGE
+
+
+class DataError(ScareError):
+    """A file or its content is not usable as it is."""
+
+    exit_code = ExitCode.DATA
+
+
+class UnreachableError(ScareError):
+    """A server or device did not answer; trying again later may work."""
+
+    exit_code = ExitCode.UNREACHABLE

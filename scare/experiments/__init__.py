@@ -1,0 +1,1 @@
+"""What to fit and for whom: yardsticks and comparisons."""

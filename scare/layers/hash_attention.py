@@ -1,0 +1,113 @@
+"""Conventional hash attention (EcoFormer, Liu et al. 2022): its hash is fitted apart from the task.
+
+Queries and keys share one projection and one code. The kernel values are centred by a stored mean of each
+support; A is found bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
+gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one.
+
+Differs from the published code: the bandwidth is held at inference (a board needs it before the window is
+complete), supports are pooled over the batch, and fewer neighbours are asked for when tokens are few.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from scare.layers.buffers import Buffer
+from scare.layers.hashing import draw_uniform, sign, unit
+
+NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
+ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
+
+
+class HashAttention(eqx.Module):
+    """Tokens [batch, tokens, width] to mixed values of the same shape."""
+
+    query_key: Array  # [width, width]
+    query_key_bias: Array  # [width]
+    value: Array
+    value_bias: Array
+    out: Array
+    out_bias: Array
+    projection: Buffer  # A [supports, bits]
+    supports: Buffer  # [supports, width], unit vectors
+    centre: Buffer  # μ [supports]
+    bandwidth: Buffer  # σ []
+
+    @staticmethod
+    def create(width: int, supports: int, bits: int, key: Array) -> "HashAttention":
+        """Glorot projections, zero biases, a random hash until `fitted`."""
+        keys = jax.random.split(key, 5)
+        glorot = jax.nn.initializers.glorot_uniform()
+        linear: list[Array] = []
+        for k in keys[:3]:
+            linear += [glorot(k, (width, width)), jnp.zeros(width)]
+        drawn = unit(jax.random.normal(keys[3], (supports, width)))
+        projection = jax.random.normal(keys[4], (supports, bits))
+        return HashAttention(
+            *linear, Buffer(projection), Buffer(drawn), Buffer(jnp.zeros(supports)), Buffer(jnp.ones(()))
+        )
+
+    @property
+    def bias(self) -> int:
+        """β: one more than the largest possible disagreement."""
+        return self.projection.array.shape[1] + 1
+
+    def kernel(self, tokens: Array) -> Array:
+        """Kernel values of the tokens' shared query and key against the supports, [batch, tokens, supports]."""
+        vectors = unit(tokens @ self.query_key + self.query_key_bias)
+        return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
+
+    def __call__(self, tokens: Array) -> Array:
+        """Attention with the hash held."""
+        codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
+        weights = self.bias + codes @ codes.swapaxes(1, 2)
+        mixed = weights @ (tokens @ self.value + self.value_bias) / weights.sum(axis=-1, keepdims=True)
+        return mixed @ self.out + self.out_bias
+
+    def fitted(self, tokens: Array, key: Array) -> "HashAttention":
+        """The same attention with supports, bandwidth and A fitted to these tokens."""
+        vectors = unit(tokens @ self.query_key + self.query_key_bias)
+        drawn = draw_uniform(vectors, len(self.supports.array), key)
+        spread = (2.0 - 2.0 * vectors @ drawn.T).mean()
+        renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
+        kernel = renewed.kernel(tokens)
+        centre = kernel.mean(axis=(0, 1))
+        bits = self.projection.array.shape[1]
+        projection = _fit_projection(kernel - centre, _affinity(vectors) * bits, self.projection.array)
+        return eqx.tree_at(lambda a: (a.centre, a.projection), renewed, (Buffer(centre), Buffer(projection)))
+
+
+def _affinity(vectors: Array) -> Array:
+    """+1 for each token's most similar tokens, −1 for its least similar, 0 between, [batch, tokens, tokens]."""
+    count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
+    rank = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1).argsort(axis=-1)
+    return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
+
+
+def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
+    """Each column of A in turn, by gradient steps on what the columns before it left over."""
+
+    def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
+        found = _fit_bit(kernel, rest, column)
+        code = jnp.where(kernel @ found >= 0, 1.0, -1.0)
+        return rest - code[:, :, None] * code[:, None, :], found
+
+    return jax.lax.scan(one_bit, wanted, projection.T)[1].T
+
+
+def _fit_bit(kernel: Array, rest: Array, column: Array) -> Array:
+    """One column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
+
+    def loss(code: Array) -> Array:
+        return -jnp.einsum("bi,bij,bj->", code, rest, code) / rest.size
+
+    def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        column, speed = state
+        slope = jax.grad(lambda a: loss(jnp.tanh(kernel @ a / 2)))(column)
+        speed = MOMENTUM * speed + slope
+        return (column - RATE * (slope + MOMENTUM * speed), speed), None
+
+    (found, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
+    hard = [loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, found)]
+    return jnp.where(hard[1] < hard[0], found, column)

@@ -1,0 +1,82 @@
+"""Kernel hash: h(x) = sign[(κ(x) − μ1)ᵀ A], trained through the sign (paper, sections EBA and optimisation).
+
+κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ) against m support samples, μ their mean, A [m, bits].
+
+Paper gap: unit vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule
+(σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions.md says why.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from scare.layers.buffers import Buffer
+
+EPSILON = 1e-12  # under the square root of a length
+MEMORY = 0.99  # share of the old bandwidth kept at each step
+
+
+def unit(x: Array) -> Array:
+    """Rows of length one."""
+    return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
+
+
+def sign(a: Array) -> Array:
+    """±1 with sign(0) = +1; the gradient passes unchanged where |a| ≤ 1 (clipped straight-through)."""
+    clipped = jnp.clip(a, -1.0, 1.0)
+    hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
+    return jax.lax.stop_gradient(hard) + (clipped - jax.lax.stop_gradient(clipped))
+
+
+class KernelHash(eqx.Module):
+    """Vectors [..., width] to codes of ±1 [..., bits]."""
+
+    projection: Array  # A [supports, bits]
+    supports: Buffer  # S [supports, width], unit vectors
+    bandwidth: Buffer  # σ []; 0 until the first batch
+    frozen: Buffer  # [] 1 once the support set no longer changes
+
+    @staticmethod
+    def create(width: int, supports: int, bits: int, key: Array) -> "KernelHash":
+        """A ~ N(0, 1), supports random until the first batch."""
+        first, second = jax.random.split(key)
+        drawn = unit(jax.random.normal(second, (supports, width)))
+        projection = jax.random.normal(first, (supports, bits))
+        return KernelHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())))
+
+    def activations(self, x: Array) -> Array:
+        """What the sign is taken of, [..., bits]."""
+        kernel = jnp.exp((unit(x) @ self.supports().T - 1.0) / self.bandwidth())
+        return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
+
+    def __call__(self, x: Array) -> Array:
+        """The codes."""
+        return sign(self.activations(x))
+
+    def resampled(self, drawn: Array, vectors: Array) -> "KernelHash":
+        """With a support set drawn from this batch and the bandwidth moved towards it; unchanged when frozen."""
+        supports = jnp.where(self.frozen() > 0, self.supports(), unit(drawn))
+        spread = (2.0 - 2.0 * unit(vectors) @ supports.T).mean()
+        old = self.bandwidth()
+        moved = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * spread, spread)
+        bandwidth = jnp.where((self.frozen() > 0) & (old > 0), old, moved)
+        return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
+
+    def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "KernelHash":
+        """The same projection with another support set."""
+        return KernelHash(
+            self.projection, Buffer(supports), Buffer(bandwidth), self.frozen if frozen is None else Buffer(frozen)
+        )
+
+
+def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
+    """`count` of all tokens [batch, lenses, width], each as likely: the paper's sampling."""
+    flat = tokens.reshape(-1, tokens.shape[-1])
+    return flat[jax.random.randint(key, (count,), 0, len(flat))]
+
+
+def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
+    """`count` tokens, the j-th from lens j mod L of a random window, so that A can attach to its lens."""
+    windows = jax.random.randint(key, (count,), 0, len(tokens))
+    return tokens[windows, jnp.arange(count) % tokens.shape[1]]

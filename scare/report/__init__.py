@@ -1,0 +1,1 @@
+"""Results as things people like to look at: figures and one offline page."""

@@ -1,0 +1,1 @@
+"""Readings and settings in, a calibrator out."""

@@ -1,0 +1,194 @@
+"""Slicing cuts the past into windows: rows on a regular grid, oldest first, newest last.
+
+    rows      r0 r1 .. r3 r4 r5          (r2 never came)
+    slots     |  |  .  |  |  |           one slot a step; a hole holds the row before it
+    history h h                          window-1 slots before the start repeat the first row
+    windows   [h  h  r0]
+                 [h  r0 r1]
+                    [r0 r1 r1]           ends in a hole: no value for it
+                       [r1 r1 r3] …      newest row last
+
+Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row that comes less
+than half a step after it is not used (`Flag.EARLY`). `ring` does the same one reading at a time, and the two
+must agree. Windows are never copied out as a whole: a window is the index of its newest slot.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from scare.data.quality import Flag
+
+
+@dataclass(frozen=True)
+class GapPolicy:
+    """When a window with holes may still be used.
+
+    The newest `checked` rows (0 = the whole window) must hold: the newest row is real, at least `percent` of
+    them are real, and none repeats a row more than `hold` steps old. Older rows repeat without limit.
+    """
+
+    name: str
+    checked: int = 0
+    hold: int = 15
+    percent: int = 80
+
+    def rows_checked(self, window: int) -> int:
+        """How many of the newest rows the rule looks at."""
+        return min(window, self.checked) if self.checked else window
+
+    def rows_needed(self, window: int) -> int:
+        """How many of the rows looked at must be real."""
+        return -(-self.rows_checked(window) * self.percent // 100)
+
+    def longest_jump(self, window: int) -> int:
+        """The number of slots after which a longer gap makes no difference any more."""
+        return window + self.hold + 1
+
+
+STRICT = GapPolicy("strict")
+RECENT = GapPolicy("recent", checked=60)
+POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
+
+NEVER = 1 << 40  # the age of a slot before the first real row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows laid on a regular grid, after `window - 1` slots of history.
+
+    `values` [slots, channels] with holes filled, `real` and `age` (steps since the last real row) [slots],
+    `slots` [rows]: where each input row lies, -1 for a row not used; `last_time` of the newest row used.
+    """
+
+    window: int
+    values: np.ndarray
+    real: np.ndarray
+    age: np.ndarray
+    slots: np.ndarray
+    last_time: float
+
+    def tail(self) -> "Grid":
+        """The last `window - 1` slots: the history of rows still to come."""
+        keep = slice(len(self.real) - self.window + 1, None)
+        none = np.empty(0, np.int64)
+        return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], none, self.last_time)
+
+    def usable(self, policy: GapPolicy) -> np.ndarray:
+        """Whether the window that ends in each slot may be used, bool [slots]; history never ends one."""
+        checked = policy.rows_checked(self.window)
+        enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
+        unbroken = _moving_sum(self.age > policy.hold, checked) == 0
+        usable = self.real & enough & unbroken
+        usable[: self.window - 1] = False
+        return usable
+
+    def windows(self, ends: np.ndarray) -> np.ndarray:
+        """The windows whose newest slots are `ends`, [len(ends), window, channels]."""
+        return self.values[ends[:, None] + np.arange(1 - self.window, 1)]
+
+
+def lay(
+    times: np.ndarray, values: np.ndarray, step_seconds: float, window: int, policy: GapPolicy, history: Grid | None
+) -> Grid:
+    """Lay rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
+
+    >>> values = np.array([[1.0], [2.0], [4.0]])
+    >>> grid = lay(np.array([0.0, 60.0, 180.0]), values, 60.0, 3, STRICT, None)
+    >>> grid.values[:, 0], grid.real
+    (array([1., 1., 1., 2., 2., 4.]), array([False, False,  True,  True, False,  True]))
+    """
+    if history is None:
+        history = _no_history(window, values.shape[1])
+    slots = _place(times, step_seconds, policy.longest_jump(window), history.last_time)
+    used = slots >= 0
+    lead = window - 1
+    count = lead + (int(slots.max()) + 1 if used.any() else 0)
+    laid = np.full((count, values.shape[1]), np.nan)
+    laid[:lead] = history.values
+    laid[lead + slots[used]] = values[used]
+    real = np.isfinite(laid).all(axis=1)
+    real[:lead] = history.real
+    age = _ages(real, history.age)
+    last_time = float(times[used][-1]) if used.any() else history.last_time
+    placed = np.where(used, slots + lead, -1)
+    return Grid(window, _hold(laid, real, lead), real, age, placed, last_time)
+
+
+def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
+    """Why a row has no calibrated value: EARLY, MISSING or HISTORY, uint32 [rows]; 0 where it has one."""
+    flags = np.full(len(grid.slots), Flag.EARLY, np.uint32)
+    used = grid.slots >= 0
+    slots = grid.slots[used]
+    reason = np.where(grid.real[slots], Flag.HISTORY, Flag.MISSING)
+    flags[used] = np.where(usable[slots], 0, reason)
+    return flags
+
+
+def longest_run(usable: np.ndarray) -> int:
+    """The length of the longest run of true values.
+
+    >>> longest_run(np.array([True, False, True, True]))
+    2
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], usable.astype(np.int8), [0]])))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
+    """The number of slots from one row to the next: elapsed / step, halves rounded up; 0 = too early."""
+    return int(elapsed_seconds / step_seconds + 0.5)
+
+
+def rows_in(hours: float, step_seconds: float) -> int:
+    """The number of steps in some hours, at least one."""
+    return max(1, ceil(hours * 3600 / step_seconds))
+
+
+def _no_history(window: int, channels: int) -> Grid:
+    lead = window - 1
+    values = np.full((lead, channels), np.nan)
+    return Grid(window, values, np.zeros(lead, bool), np.full(lead, NEVER, np.int64), np.empty(0, int), np.nan)
+
+
+def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np.ndarray:
+    """Slot of each row, counted from the first slot after the history; -1 for a row not used."""
+    steps = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
+    jumps = (steps / step + 0.5).astype(np.int64)
+    if (jumps >= 1).all():
+        return np.cumsum(np.minimum(jumps, longest)) - 1
+    slots, position, last = np.full(len(times), -1), -1, last_time
+    for row, time in enumerate(times.tolist()):
+        jump = 1 if np.isnan(last) else steps_between(time - last, step)
+        if jump >= 1:
+            position += min(jump, longest)
+            slots[row], last = position, time
+    return slots
+
+
+def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Steps since the last real slot, continuing the ages of the history."""
+    index = np.arange(len(real))
+    last = np.maximum.accumulate(np.where(real, index, -1))
+    start = before[-1] + 1 - len(before) if len(before) else NEVER
+    age = np.where(last >= 0, index - last, index + start)
+    age[: len(before)] = before
+    return age
+
+
+def _hold(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
+    """Fill holes with the row before; before the first real row, with that row."""
+    keep = real.copy()
+    keep[:lead] = np.isfinite(laid[:lead]).all(axis=1)
+    if not keep.any():
+        return laid
+    last = np.maximum.accumulate(np.where(keep, np.arange(len(keep)), -1))
+    return laid[np.where(last >= 0, last, np.argmax(keep))]
+
+
+def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
+    """The number of true values among the last `width`, [slots]."""
+    total = np.cumsum(flags)
+    total[width:] = total[width:] - total[:-width].copy()
+    return total
