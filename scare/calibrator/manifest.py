@@ -13,6 +13,7 @@ import scare
 from scare.calibrator.plan import Plan, Step
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
+from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.slicing import GapPolicy
 
@@ -33,12 +34,8 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
         "version": list(VERSION),
         "made_with": f"scare {scare.__version__}",
         "plan": _describe_plan(calibrator.plan, arrays),
-        "scaling": _describe_scaling(calibrator.scaling, arrays),
-        "channels": [_describe_channel(channel) for channel in calibrator.channels],
+        "inputs": _describe_inputs(calibrator.inputs, arrays),
         "target": _describe_channel(calibrator.target),
-        "step_seconds": calibrator.step_seconds,
-        "policy": asdict(calibrator.policy),
-        "quality": asdict(calibrator.quality),
         "facts": dict(calibrator.facts),
     }
     return facts, arrays, card(calibrator)
@@ -47,21 +44,10 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
 def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The parts of a calibrator by name; samples as pairs of arrays."""
     plan = _restore_plan(facts["plan"], arrays)
-    channels = tuple(_restore_channel(channel) for channel in facts["channels"])
-    if len(channels) != plan.channels:
-        raise ValueError(f"{len(channels)} channels are named but the plan reads {plan.channels}")
-    step = float(facts["step_seconds"])
-    if not 0 < step < inf:
-        raise ValueError(f"the time step is {step} s")
-    quality = facts["quality"]
     return {
         "plan": plan,
-        "scaling": _restore_scaling(facts["scaling"], arrays, plan.channels),
-        "channels": channels,
+        "inputs": _restore_inputs(facts["inputs"], arrays, plan),
         "target": _restore_channel(facts["target"]),
-        "step_seconds": step,
-        "policy": GapPolicy(**facts["policy"]),
-        "quality": QualitySettings(**{k: tuple(v) if isinstance(v, list) else v for k, v in quality.items()}),
         "facts": facts["facts"],
         "golden": _restore_sample("golden", arrays, plan),
         "validation": _restore_sample("validation", arrays, plan),
@@ -70,12 +56,13 @@ def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 def card(calibrator: "Calibrator") -> str:
     """The model card: what the calibrator is, for a person, in Markdown."""
-    lines = [f"# Calibrator for {_title(calibrator.target)}", ""]
-    inputs = ", ".join(_title(channel) for channel in calibrator.channels)
-    lines += [f"- inputs: {inputs}", f"- window: {calibrator.window} readings, one every {calibrator.step_seconds:g} s"]
-    lines += [f"- gap policy: {calibrator.policy.name}; scaling: {calibrator.scaling.method}"]
-    if calibrator.scaling.settle:
-        lines += [f"- a device not trained on is scaled as the fleet is for its first {calibrator.scaling.settle} readings"]
+    inputs = calibrator.inputs
+    names = ", ".join(_title(channel) for channel in inputs.channels)
+    lines = [f"# Calibrator for {_title(calibrator.target)}", "", f"- inputs: {names}"]
+    lines += [f"- window: {inputs.window} readings, one every {inputs.step_seconds:g} s"]
+    lines += [f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}"]
+    if inputs.scaling.settle:
+        lines += [f"- a device not trained on is scaled as the fleet is for its first {inputs.scaling.settle} readings"]
     lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in calibrator.facts.items()]
     return "\n".join(lines) + "\n"
 
@@ -91,6 +78,30 @@ def _describe_channel(channel: Channel) -> dict[str, Any]:
 
 def _restore_channel(facts: dict[str, Any]) -> Channel:
     return Channel(**facts)
+
+
+def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
+    return {
+        "channels": [_describe_channel(channel) for channel in inputs.channels],
+        "scaling": _describe_scaling(inputs.scaling, arrays),
+        "step_seconds": inputs.step_seconds,
+        "policy": asdict(inputs.policy),
+        "quality": asdict(inputs.quality),
+    }
+
+
+def _restore_inputs(facts: dict[str, Any], arrays: Arrays, plan: Plan) -> Inputs:
+    channels = tuple(_restore_channel(channel) for channel in facts["channels"])
+    if len(channels) != plan.channels:
+        raise ValueError(f"{len(channels)} channels are named but the plan reads {plan.channels}")
+    step = float(facts["step_seconds"])
+    if not 0 < step < inf:
+        raise ValueError(f"the time step is {step} s")
+    quality = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["quality"].items()}
+    scaling = _restore_scaling(facts["scaling"], arrays, plan.channels)
+    return Inputs(
+        channels, scaling, step, plan.window, GapPolicy(**facts["policy"]), QualitySettings(**quality)
+    )
 
 
 def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:

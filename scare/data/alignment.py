@@ -30,13 +30,13 @@ class ClockOffset:
 def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
     """The sensor's rows, each with the nearest value of the reference's only channel as its reference.
 
-    The finer of the two is first averaged to the step of the coarser; then a value at most `tolerance_seconds`
-    away (half a step, unless given) is taken. Reference values out of range and sentinels count as missing.
+    The finer of the two is first averaged to the step of the coarser; then the value must be at most
+    `tolerance_seconds` away (half a step, unless given). Unusable reference values count as missing.
     """
     if sensor.reference:
         raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
     channel = _only_channel(reference)
-    step_seconds = max(sensor.step_seconds, reference.step_seconds)
+    step_seconds = _common_step(sensor, reference)
     tolerance = step_seconds / 2 if tolerance_seconds is None else tolerance_seconds
     rows = _to_step(sensor, step_seconds, reference.times[0])
     truth = _without_unusable(_to_step(reference, step_seconds, sensor.times[0])).frame
@@ -89,9 +89,10 @@ def find_clock_offset(
 ) -> ClockOffset:
     """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation.
 
-    A lag is judged by the times at which both sides have values, if they are at least half of the most at any lag.
+    A lag is judged by the times at which both sides have values, if they are at least half as many as at the
+    best-covered lag.
     """
-    step_seconds = max(sensor.step_seconds, reference.step_seconds)
+    step_seconds = _common_step(sensor, reference)
     truth = _to_step(_rows_near(reference, sensor, max_seconds), step_seconds, sensor.times[0])
     rows = _to_step(sensor, step_seconds, reference.times[0])
     start = min(rows.times[0], truth.times[0])
@@ -102,7 +103,9 @@ def find_clock_offset(
         lags,
     )
     if np.isnan(correlations).all():
-        raise DataError(f"{sensor.device}: '{channel}' and the reference do not both change at any time they share")
+        raise DataError(
+            f"{sensor.device}: '{channel}' and the reference do not both vary when both have values"
+        )
     best = int(np.nanargmax(np.abs(correlations)))
     return ClockOffset((best - lags) * step_seconds, float(correlations[best]), float(correlations[lags]))
 
@@ -114,6 +117,12 @@ def _only_channel(reference: Readings) -> Channel:
     return reference.channels[0]
 
 
+def _common_step(sensor: Readings, reference: Readings) -> float:
+    """The reference's step if it is the coarser one, otherwise the sensor's."""
+    coarser = reference.step_seconds >= COARSER * sensor.step_seconds
+    return reference.step_seconds if coarser else sensor.step_seconds
+
+
 def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> Readings:
     """The readings averaged to `step_seconds` if that is coarser than theirs, otherwise as they are."""
     if step_seconds < COARSER * readings.step_seconds:
@@ -122,7 +131,7 @@ def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> R
 
 
 def _without_unusable(readings: Readings) -> Readings:
-    """The same rows with nulls for values out of range and sentinels, and the flags of the channels' ones set."""
+    """The same rows with null for values out of range and sentinels; those of the channels are flagged."""
     values, flags = usable_values(readings.values, readings.channels)
     columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(readings.channels)]
     if readings.reference:
@@ -175,7 +184,7 @@ def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
-    """Whether there is a value, the value standardised, and its square; zero where there is none [3, cells]."""
+    """Whether there is a value, the value standardised, its square; zero where there is none [3, cells]."""
     known = np.isfinite(values)
     scaled = np.zeros(len(values))
     if known.any():

@@ -76,7 +76,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its permanent number; `marks` gives bool [rows, channels], or [rows, 1] for the row as a whole."""
+    """A rule and its permanent number; `marks` gives bool [rows, channels], or [rows, 1] for whole rows."""
 
     id: str
     name: str
@@ -118,7 +118,7 @@ def _spikes(rows: Rows, settings: QualitySettings) -> np.ndarray:
         usual = _median_of_previous(distance, SPIKE_USUAL_ROWS).to_numpy()
         floor = SPIKE_FLOOR * _range_width(channel) if isfinite(_range_width(channel)) else 0.0
         limit = settings.spike_factor * np.maximum(usual, floor)
-        marks[:, column] = (distance.to_numpy() > limit) & (limit > 0)
+        marks[:, column] = (distance.to_numpy() > limit) & (limit > 0)  # zero: nothing to compare with
     return marks
 
 
@@ -159,23 +159,23 @@ RULES_2026_1 = (
         "Q04",
         "spike",
         Flag.SPIKE,
-        "The distance to the median of the previous 5 rows is more than `spike_factor` times the median of the "
-        "previous 30 such distances, or of a thousandth of the channel's range if that is larger.",
+        "The distance to the median of the previous 5 rows is more than `spike_factor` times the larger of "
+        "the median of the previous 30 such distances and a thousandth of the channel's range.",
         _spikes,
     ),
     Rule(
         "Q05",
         "rate",
         Flag.RATE,
-        "The change from the row before is more than `rate_share` of the channel's range per minute, a shorter "
-        "wait counting as a minute; a channel without a range is not judged.",
+        "The change from the row before is more than `rate_share` of the channel's range per minute, where a "
+        "shorter wait counts as a minute and a channel without a range is not judged.",
         _too_fast,
     ),
     Rule(
         "Q06",
         "warm-up",
         Flag.WARM_UP,
-        "The first row, or the last gap of more than an hour, is less than `warm_up_seconds` and 1800 rows ago.",
+        "The first row, or the last gap of over an hour, is less than `warm_up_seconds` and 1800 rows ago.",
         _warming_up,
     ),
     Rule("Q07", "gap", Flag.GAP, "The row before is more than `gap_steps` steps ago.", _after_gap),
@@ -185,7 +185,7 @@ RULES_2026_1 = (
 def usable_values(
     values: np.ndarray, channels: tuple[Channel, ...], settings: QualitySettings = DEFAULT_SETTINGS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of `values` [rows, channels] with NaN for the `UNUSABLE` ones, and the rows' flags, uint32 [rows].
+    """A copy of `values` [rows, channels] with NaN for the `UNUSABLE` ones, and the flags, uint32 [rows].
 
     >>> usable_values(np.array([[21.0], [-999.0], [90.0]]), (Channel("temperature", "C", -40, 85),))
     (array([[21.], [nan], [nan]]), array([0, 3, 1], dtype=uint32))

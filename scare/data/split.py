@@ -1,12 +1,12 @@
-"""Splits of readings into training, validation and test that do not leak; random row splits do not exist.
+"""Splits of readings into train, validation and test that do not leak; random row splits do not exist.
 
-Comes from `quality`; goes to `windowing`. A part holds selected rows; the readings given are untouched.
+Comes from `quality`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import combinations
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import polars as pl
@@ -14,12 +14,12 @@ import polars as pl
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
 
-SAME_REFERENCE = 0.5  # of the rows at the same time have equal reference values
+SAME_REFERENCE = 0.5  # more than this share of equal values at equal times is one instrument
 
 
 @dataclass(frozen=True)
 class Split:
-    """Three parts, how they were made, and what that means for the results."""
+    """The three parts, how they were made, and what the results will therefore not show."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
@@ -36,16 +36,22 @@ class Split:
 def split_by_device(
     readings: Sequence[Readings], validation: str | None = None, test: str | None = None
 ) -> Split:
-    """Whole devices: in alphabetical order the last is for test, the one before it for validation.
+    """Whole devices: unless named, the alphabetically last one left is test, then the last left validation.
 
-    Paper: Section V. A name given for `validation` or `test` is used instead.
+    >>> from scare.data.readings import Channel
+    >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1)], "reference": [7.0]})
+    >>> boxes = [Readings(name, frame, (), Channel("no2", "ppb")) for name in ("box-3", "box-1", "box-2")]
+    >>> split_by_device(boxes).how
+    'by device: train box-1; validation box-2; test box-3'
     """
-    return _split_by_name(readings, [one.device for one in readings], "device", validation, test)
+    return _split_by_name(readings, "device", validation, test)
 
 
-def split_by_site(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
-    """Whole sites: in alphabetical order the last is for test, the one before it for validation."""
-    return _split_by_name(readings, [one.site for one in readings], "site", validation, test)
+def split_by_site(
+    readings: Sequence[Readings], validation: str | None = None, test: str | None = None
+) -> Split:
+    """Whole sites: unless named, the alphabetically last one left is test, then the last left validation."""
+    return _split_by_name(readings, "site", validation, test)
 
 
 def split_by_time(
@@ -55,18 +61,170 @@ def split_by_time(
     test_share: float = 0.25,
     borders: tuple[datetime, datetime] | None = None,
 ) -> Split:
-    """Training first, then validation, then test, with the same two borders for every device.
+    """Training first, then validation, then test, at the same two borders for every device.
 
-    Without `borders` (UTC) the shares are of all rows with a reference. Rows less than `gap_seconds` after a
-    border are in no part: with a gap of at least window times step, no window crosses a border.
+    Without `borders` (UTC) the shares are of all rows with a reference. Rows from a border to less than
+    `gap_seconds` after it lose their reference: they are history for the windows after them, never a target.
+    With a gap of at least window times step, no target's window reaches across a border.
+
+    >>> from scare.data.readings import Channel
+    >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1, hour) for hour in range(20)], "reference": 7.0})
+    >>> split = split_by_time([Readings("box-1", frame, (), Channel("no2", "ppb"))], gap_seconds=3600)
+    >>> [(len(part[0]), int(np.isfinite(part[0].targets).sum())) for part in split.parts.values()]
+    [(12, 12), (3, 2), (5, 4)]
     """
-    if gap_seconds < 0:
-        raise UsageError(f"the gap is {gap_seconds:g} s; give zero or more")
-    first, second = _seconds(borders) if borders else _borders(readings, validation_share, test_share)
+    if borders:
+        first, second = (_as_utc(border).timestamp() for border in borders)
+    else:
+        first, second = _borders_by_share(readings, validation_share, test_share)
     split = Split(
-        _rows_between(readings, -np.inf, first),
-        _rows_between(readings, first + gap_seconds, second),
-        _rows_between(readings, second + gap_seconds, np.inf),
-        f"by time: borders {_date(first)} and {_date(second)}, {gap_seconds:g} s after each dropped",
+        _rows_between(readings, -np.inf, first, 0.0),
+        _rows_between(readings, first, second, gap_seconds),
+        _rows_between(readings, second, np.inf, gap_seconds),
+        f"by time: borders {_date(first)} and {_date(second)}, the {gap_seconds:g} s after each only history",
     )
     return _checked(split, gap_seconds)
+
+
+def cut_by_time(
+    readings: Sequence[Readings], share: float, gap_seconds: float
+) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
+    """Everything before one border, and the last `share` of the rows with a reference after it."""
+    known = _known_times(readings)
+    border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
+    before = _rows_between(readings, -np.inf, border, 0.0)
+    after = _rows_between(readings, border, np.inf, gap_seconds)
+    if not before or not any(np.isfinite(one.targets).any() for one in after):
+        raise DataError(
+            f"too few rows to hold any out for validation: the last {share:.0%} must be longer than"
+            f" {gap_seconds:g} s; give more data, a shorter --window, or validation readings"
+        )
+    return before, after
+
+
+def check_leakage(split: Split, gap_seconds: float) -> None:
+    """Refuses a device twice in one part, or in two parts with a row in both or targets closer than the gap."""
+    for part, readings in split.parts.items():
+        devices = sorted(one.device for one in readings)
+        for device, following in pairwise(devices):
+            if device == following:
+                raise DataError(f"{part} holds {device} twice; join its tables into one")
+    for part, other_part in combinations(split.parts, 2):
+        for one, other in product(split.parts[part], split.parts[other_part]):
+            if one.device != other.device:
+                continue
+            apart = _closest(*(r.times[np.isfinite(r.targets)] for r in (one, other)))
+            if apart < gap_seconds or len(np.intersect1d(one.times, other.times)):
+                raise DataError(
+                    f"{one.device} leaks from {part} to {other_part}: rows in both, or references {apart:g} s apart"
+                    f" for a gap of {gap_seconds:g} s; {split.how}"
+                )
+
+
+def _split_by_name(
+    readings: Sequence[Readings], kind: str, validation: str | None, test: str | None
+) -> Split:
+    names = [str(getattr(one, kind)) for one in readings]
+    left = sorted(set(names))
+    if len(left) < 3 or "" in left:
+        listed = ", ".join(name or f"no {kind}" for name in left)
+        raise DataError(f"a split by {kind} needs at least three named {kind}s; there is {listed}")
+    for name in (validation, test):
+        if name is not None:
+            if name not in left:
+                raise UsageError(f"no {kind} '{name}' is left to choose; there is {', '.join(left)}")
+            left.remove(name)
+    test = left.pop() if test is None else test
+    validation = left.pop() if validation is None else validation
+    parts = [
+        tuple(one for one, name in zip(readings, names, strict=True) if name in chosen)
+        for chosen in (left, [validation], [test])
+    ]
+    how = f"by {kind}: train {', '.join(left)}; validation {validation}; test {test}"
+    return _checked(Split(parts[0], parts[1], parts[2], how), gap_seconds=0.0)
+
+
+def _borders_by_share(
+    readings: Sequence[Readings], validation_share: float, test_share: float
+) -> tuple[float, float]:
+    """The times in seconds at which the last shares of all rows with a reference begin."""
+    if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
+        raise UsageError(
+            f"the shares of validation and test are {validation_share:g} and {test_share:g};"
+            " give two above zero that leave some for training"
+        )
+    times = _known_times(readings)
+    before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
+    first, second = times[np.minimum(before, len(times) - 1)]
+    return float(first), float(second)
+
+
+def _known_times(readings: Sequence[Readings]) -> np.ndarray:
+    """The times of all rows with a reference, of all devices, in order."""
+    known = [one.times[np.isfinite(one.targets)] for one in readings]
+    times = np.sort(np.concatenate([np.empty(0), *known]))
+    if not len(times):
+        raise DataError("no row has a reference; align the readings with one first")
+    return times
+
+
+def _rows_between(
+    readings: Sequence[Readings], start: float, end: float, gap_seconds: float
+) -> tuple[Readings, ...]:
+    """The rows of each device from `start` to before `end`, without reference until the gap is over."""
+    if gap_seconds < 0:
+        raise UsageError(f"the gap after a border is {gap_seconds:g} s; give zero or more")
+    selected = [one.rows((one.times >= start) & (one.times < end)) for one in readings]
+    return tuple(_without_reference(one, start + gap_seconds) for one in selected if len(one))
+
+
+def _without_reference(readings: Readings, until: float) -> Readings:
+    if readings.reference is None or not len(readings):
+        return readings
+    hidden = np.where(readings.times < until, np.nan, readings.targets)
+    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, hidden)))
+
+
+def _checked(split: Split, gap_seconds: float) -> Split:
+    """The split with its notes, if every part has rows with a reference and nothing leaks."""
+    for part, readings in split.parts.items():
+        if not any(np.isfinite(one.targets).any() for one in readings):
+            raise DataError(f"{part} has no rows with a reference; {split.how}")
+    check_leakage(split, gap_seconds)
+    notes = [
+        f"{part} shares its reference and period with training: this measures a new unit, not a new time"
+        for part in ("validation", "test")
+        if any(_share_reference(one, other) for one, other in product(split.parts[part], split.train))
+    ]
+    return replace(split, notes=tuple(notes))
+
+
+def _closest(times: np.ndarray, others: np.ndarray) -> float:
+    """The shortest time between a row of the one and a row of the other, in seconds."""
+    before = np.searchsorted(others, times)
+    ends = np.concatenate([[-np.inf], others, [np.inf]])
+    return float(np.minimum(times - ends[before], ends[before + 1] - times).min(initial=np.inf))
+
+
+def _share_reference(one: Readings, other: Readings) -> bool:
+    """Whether both have mostly equal reference values at the times they share."""
+    if one.reference is None or other.reference is None:
+        return False
+    half_step = one.step_seconds / 2 if len(one) > 1 else 0.0
+    known = other.frame.select(TIME, pl.col(REFERENCE).alias("other")).drop_nulls()
+    pairs = (
+        one.frame.select(TIME, REFERENCE)
+        .drop_nulls()
+        .join_asof(known, on=TIME, strategy="nearest", tolerance=f"{round(half_step * 1e6)}us")
+        .drop_nulls()
+    )
+    equal = int((pairs[REFERENCE] == pairs["other"]).sum())
+    return equal > SAME_REFERENCE * pairs.height
+
+
+def _as_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

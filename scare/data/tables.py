@@ -9,19 +9,20 @@ file proves month first. Messages count lines as an editor does: the header is l
 
 import csv
 import gzip
+import io
 import json
 import re
 import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import polars as pl
@@ -29,32 +30,37 @@ import polars.selectors as cs
 
 from scare.data.files import replacing
 from scare.data.readings import REFERENCE, RESERVED, TIME, TIME_TYPE, Channel, Readings
-from scare.errors import DataError, ScareError, UsageError
+from scare.errors import DataError, UsageError
 
 DEVICE = "device"
-LINE, EXTRA, SITE = " line", " extra", " site"  # names in a CSV header are stripped, so none begins with a space
+LINE, EXTRA, SITE = " line", " extra", " site"  # no name in a header begins with a space: they are stripped
 DELIMITERS = (",", ";", "\t")
 MISSING = (
     *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
     *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
 )
 HEAD_LINES, ROWS = 1000, 200_000
+READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error)
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 CLOCKS = ("%H:%M:%S%.f", "%H:%M", "%H.%M.%S")
 OFFSETS = ("", "%#z", " %#z")
 HAS_OFFSET = re.compile(r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$")
-TIME_FORMATS = (*(a + j + b + c for a, j, b, c in product(DATES, "T ", CLOCKS, OFFSETS)), *DATES)
+TIME_FORMATS = [*map("".join, product(DATES, "T ", CLOCKS, OFFSETS)), *DATES]
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
+TimeReader = Callable[[pl.Series], pl.Series]  # gives null for what it cannot read
+MAPPING_KINDS = {
+    **{"time": str | list, "channels": list, "reference": dict},
+    **{"device_column": str, "site_column": str, "sort": bool},
+}
+CHANNEL_KINDS = {"name": str, "unit": str, "low": int | float, "high": int | float}
 STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
-
-TimeParser = Callable[[pl.Series], pl.Series]
 
 
 @dataclass(frozen=True)
 class ColumnMapping:
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
 
-    Several time columns are joined by a space; `sort` orders each device's rows and keeps the first of equal times.
+    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times.
 
     >>> print(ColumnMapping(("date",), (Channel("pm25", "ug/m3"),), Channel("Ref.PM2.5", "ug/m3")).to_toml())
     time = "date"
@@ -75,13 +81,18 @@ class ColumnMapping:
     def __post_init__(self) -> None:
         if not self.time or not self.channels:
             raise UsageError("a column mapping needs a time column and at least one channel")
-        names = [channel.name for channel in (*self.channels, *filter(None, [self.reference]))]
+        names = [channel.name for channel in self.channels]
         for name in names:
-            if names.count(name) > 1:
-                raise UsageError(f"the column '{name}' is mapped twice")
-        for name in names[: len(self.channels)]:
             if name in (*RESERVED, DEVICE):
                 raise UsageError(f"a channel cannot be called '{name}'; rename the column in the file")
+            if names.count(name) > 1 or (self.reference and name == self.reference.name):
+                raise UsageError(f"the column '{name}' is mapped twice")
+
+    @property
+    def quantities(self) -> dict[str, str]:
+        """The file's column of each channel and of `reference`."""
+        named = {channel.name: channel.name for channel in self.channels}
+        return {**named, REFERENCE: self.reference.name} if self.reference else named
 
     @classmethod
     def from_toml(cls, path: Path | str) -> "ColumnMapping":
@@ -90,8 +101,7 @@ class ColumnMapping:
             table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path}: cannot be read as TOML ({error})") from error
-        kinds = {"time": str | list, "channels": list, "reference": dict, "sort": bool}
-        _check_table(table, {"device_column": str, "site_column": str, **kinds}, ("time", "channels"), str(path))
+        _check_table(table, MAPPING_KINDS, ("time", "channels"), str(path))
         time = table["time"]
         table["time"] = (time,) if isinstance(time, str) else tuple(map(str, time))
         table["channels"] = tuple(_channel(channel, str(path)) for channel in table["channels"])
@@ -101,19 +111,19 @@ class ColumnMapping:
 
     def to_toml(self) -> str:
         """The mapping as TOML, without the settings that are at their default."""
-        time = self.time[0] if len(self.time) == 1 else list(self.time)
-        lines = [f"time = {_toml(time)}"]
+        lines = [f"time = {_toml(self.time[0] if len(self.time) == 1 else self.time)}"]
         if self.reference:
-            lines.append(f"reference = {{{', '.join(_settings(self.reference))}}}")
-        lines += [line for line in _settings(self) if line.split()[0] in ("device_column", "site_column", "sort")]
+            lines.append(f"reference = {{{', '.join(_settings(self.reference, *CHANNEL_KINDS))}}}")
+        lines += _settings(self, "device_column", "site_column", "sort")
         for channel in self.channels:
-            lines += ["", "[[channels]]", *_settings(channel)]
+            lines += ["", "[[channels]]", *_settings(channel, *CHANNEL_KINDS)]
         return "\n".join(lines) + "\n"
 
 
-def _settings(described: ColumnMapping | Channel) -> list[str]:
-    pairs = [(field, getattr(described, field.name)) for field in fields(described)]
-    return [f"{field.name} = {_toml(value)}" for field, value in pairs if value != field.default]
+def _settings(described: ColumnMapping | Channel, *names: str) -> list[str]:
+    defaults = {field.name: field.default for field in fields(described)}
+    pairs = [(name, getattr(described, name)) for name in names]
+    return [f"{name} = {_toml(value)}" for name, value in pairs if value != defaults[name]]
 
 
 def _toml(value: object) -> str:
@@ -121,9 +131,9 @@ def _toml(value: object) -> str:
 
 
 def _channel(table: dict[str, Any], where: str) -> Channel:
-    kinds = {"name": str, "unit": str, "low": int | float, "high": int | float}
-    _check_table(table, kinds, ("name",), f"{where}: channel")
-    return Channel(**{key: float(value) if key in ("low", "high") else value for key, value in table.items()})
+    _check_table(table, CHANNEL_KINDS, ("name",), f"{where}: channel")
+    limits = {key: float(table[key]) for key in ("low", "high") if key in table}
+    return Channel(table["name"], table.get("unit", ""), **limits)
 
 
 def _check_table(table: object, kinds: dict[str, Any], needed: tuple[str, ...], where: str) -> None:
@@ -159,45 +169,59 @@ class TableFile:
     delimiter: str = ""
     decimal: str = "."
 
-    def scan(self) -> pl.LazyFrame:
-        """Every row with its line; text is stripped, and null where it means missing."""
-        if not self.delimiter:
-            lazy = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1)
-        else:
-            lazy = pl.scan_csv(
-                self.path,
-                separator=self.delimiter,
-                has_header=False,
-                skip_lines=1,
-                schema=dict.fromkeys([*self.columns, EXTRA], pl.String()),
-                missing_columns="insert",
-                extra_columns="ignore",
-                truncate_ragged_lines=True,
-                row_index_name=LINE,
-                row_index_offset=2,
-                glob=False,
-            )
-        text = cs.string().str.strip_chars()
-        return lazy.with_columns(pl.when(~text.is_in(MISSING)).then(text))
-
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
-        """Frames of at most `rows` rows with these columns and each row's line; blank rows are left out."""
+        """Frames of at most `rows` rows with the line of each row and these columns as the file has them.
+
+        Text is stripped, and null where it means missing; blank rows are left out.
+        """
         names = [*dict.fromkeys(columns), *([EXTRA] if self.delimiter else [])]
-        lazy = self.scan().select(LINE, *names).filter(pl.any_horizontal(pl.col(names).is_not_null()))
+        text = cs.string().str.strip_chars()
+        filled = pl.any_horizontal(pl.col(names).is_not_null())
         try:
-            for batch in lazy.collect_batches(chunk_size=rows, maintain_order=True):
-                yield self._without_extra(batch)
-        except (pl.exceptions.PolarsError, OSError) as error:
+            for piece in self._csv_pieces(rows) if self.delimiter else self._parquet_pieces(rows):
+                raw = piece.select(LINE, *names).with_columns(pl.when(~text.is_in(MISSING)).then(text))
+                batch = raw.filter(filled).collect()
+                if batch.height:
+                    yield self._without_extra(batch)
+        except (*READ_ERRORS, pl.exceptions.PolarsError) as error:
             raise _unreadable(self.path, error) from error
+
+    def _parquet_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
+        table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1)
+        for start in range(0, table.select(pl.len()).collect().item(), rows):
+            yield table.slice(start, rows)
+
+    def _csv_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
+        first = 2
+        with _opened(self.path) as handle:
+            next(handle)
+            while lines := list(islice(handle, rows)):
+                yield self._csv_piece(lines, first)
+                first += len(lines)
+
+    def _csv_piece(self, lines: list[bytes], first: int) -> pl.LazyFrame:
+        block = b"".join(lines)
+        for line, text in enumerate(lines if b'"' in block else [], first):
+            if text.count(b'"') % 2:
+                raise DataError(f"{self.place(line)}: a quoted text does not end on its line")
+        return pl.scan_csv(
+            block,
+            separator=self.delimiter,
+            has_header=False,
+            schema=dict.fromkeys([*self.columns, EXTRA], pl.String()),
+            missing_columns="insert",
+            extra_columns="ignore",
+            truncate_ragged_lines=True,
+            row_index_name=LINE,
+            row_index_offset=first,
+        )
 
     def _without_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
         if EXTRA not in batch.columns:
             return batch
         for line in batch.filter(pl.col(EXTRA).is_not_null())[LINE].head(1):
-            raise DataError(
-                f"{self.place(line)}: more fields than the header"
-                " (a decimal comma needs another delimiter than a comma)"
-            )
+            hint = "a decimal comma needs a semicolon or tab between columns"
+            raise DataError(f"{self.place(line)}: more fields than the header; {hint}")
         return batch.drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
@@ -220,7 +244,7 @@ class TableFile:
 
 
 def open_table(path: Path | str) -> TableFile:
-    """The columns of a Parquet or a (gzipped) CSV file, with the delimiter and decimal sign found in its head."""
+    """The columns of a Parquet or (gzipped) CSV file, with the delimiter and decimal sign its head shows."""
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
@@ -234,36 +258,38 @@ def open_table(path: Path | str) -> TableFile:
 def _open_parquet(path: Path) -> TableFile:
     try:
         return TableFile(path, tuple(pl.read_parquet_schema(path)))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise _unreadable(path, error) from error
 
 
 def _open_csv(path: Path) -> TableFile:
-    lines = _head(path)
-    if not any(line.strip() for line in lines):
-        raise DataError(f"{path}: the file is empty")
-    delimiter = find_delimiter(lines[:20])
-    header = _split(lines[0], delimiter)
-    if len(header) < 2:
-        raise DataError(
-            f"{path}: the header '{lines[0].strip()}' is one field; separate columns by comma, semicolon or tab"
-        )
-    if not any(line.strip() for line in lines[1:]):
-        raise DataError(f"{path}: there is a header but no row of numbers")
-    columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(header, 1))
-    return TableFile(path, columns, delimiter, _find_decimal(lines[1:], delimiter))
-
-
-def _head(path: Path) -> list[str]:
-    with path.open("rb") as raw:
-        opened = gzip.open if raw.read(2) == b"\x1f\x8b" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig") as handle:
-            return cast(list[str], list(islice(handle, HEAD_LINES)))
+        with _opened(path) as handle:
+            lines = [line.decode("utf-8-sig") for line in islice(handle, HEAD_LINES)]
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
-    except (OSError, EOFError, zlib.error) as error:
+    except READ_ERRORS as error:
         raise _unreadable(path, error) from error
+    header, filled = "".join(lines[:1]).strip(), [line for line in lines[1:] if line.strip()]
+    if not header and not filled:
+        raise DataError(f"{path}: the file is empty")
+    delimiter = find_delimiter([header, *filled[:20]])
+    names = _split(header, delimiter)
+    if len(names) < 2:
+        raise DataError(
+            f"{path}: the header '{header}' is one field; separate columns by comma, semicolon or tab"
+        )
+    if not filled:
+        raise DataError(f"{path}: there is a header but no row of numbers")
+    columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
+    return TableFile(path, columns, delimiter, _find_decimal(filled, delimiter))
+
+
+def _opened(path: Path) -> IO[bytes]:
+    handle = path.open("rb")
+    if handle.peek(2)[:2] != b"\x1f\x8b":
+        return handle
+    return cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, gzip.open(handle)), 1 << 20))
 
 
 def find_delimiter(lines: list[str]) -> str:
@@ -272,7 +298,7 @@ def find_delimiter(lines: list[str]) -> str:
     >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
     ';'
     """
-    widths = {sign: [len(_split(line, sign)) for line in lines if line.strip()] for sign in DELIMITERS}
+    widths = {sign: [len(_split(line, sign)) for line in lines] for sign in DELIMITERS}
     agreeing = [sign for sign, counts in widths.items() if counts[0] > 1 and len(set(counts)) == 1]
     return max(agreeing or DELIMITERS, key=lambda sign: widths[sign][0])
 
@@ -284,7 +310,7 @@ def _find_decimal(lines: list[str], delimiter: str) -> str:
 
 
 def _split(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), [])
+    return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
@@ -301,8 +327,8 @@ def read_table(path: Path | str) -> pl.DataFrame:
 def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
     """The frame with every column that holds nothing but numbers as Float64.
 
-    >>> with_numbers(pl.DataFrame({"a": ["1,5", None], "b": ["1,5", "x"]}), ",").schema
-    Schema({'a': Float64, 'b': String})
+    >>> with_numbers(pl.DataFrame({"a": ["1,5", None], "b": ["1,5", "x"]}), ",").dtypes
+    [Float64, String]
     """
     texts = [column for column in frame if column.dtype == pl.String]
     found = {text.name: _to_numbers(text, decimal) for text in texts}
@@ -320,28 +346,54 @@ def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
 def _strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Series:
     numbers = _to_numbers(batch[name], table.decimal)
     if batch.schema[name] == pl.String and numbers.null_count() > batch[name].null_count():
-        row = (numbers.is_null() & batch[name].is_not_null()).arg_max()
-        raise DataError(f"{table.place(batch[LINE][row], name)}: '{batch[name][row]}' is not a number")
+        line, text = batch.filter(numbers.is_null() & batch[name].is_not_null()).select(LINE, name).row(0)
+        raise DataError(f"{table.place(line, name)}: '{text}' is not a number")
     return numbers
 
 
+@dataclass(frozen=True)
+class TimeFormat:
+    """How a table writes its times: in which columns, the first of them, and what reads all like it."""
+
+    columns: tuple[str, ...]
+    sample: str
+    read: TimeReader
+
+
 def _joined(columns: tuple[str, ...]) -> pl.Expr:
-    return pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")
+    return (pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")).alias(TIME)
 
 
-def find_time_parser(rows: pl.LazyFrame, columns: tuple[str, ...]) -> TimeParser | None:
-    """The way the first time of these rows can be read, or None; each parser gives null for what it cannot read."""
-    text = rows.select(_joined(columns).alias(TIME))
-    sample = text.drop_nulls().head(1).collect().to_series()
-    if sample.dtype.is_temporal():
-        return _from_temporal
-    formats: tuple[str, ...] = TIME_FORMATS if sample.dtype == pl.String else ()
-    if any("/" in str(value)[:3] for value in sample):
-        second = pl.col(TIME).str.extract(r"^\d{1,2}/(\d{1,2})/").cast(pl.Int8, strict=False)
-        if text.select((second > 12).any()).collect(engine="streaming").item():
-            formats = tuple(form.replace("%d/%m", "%m/%d") for form in formats)
-    parsers: list[TimeParser] = [_from_epoch, *(partial(_from_text, form) for form in formats)]
-    return next((parse for parse in parsers if parse(sample).count()), None)
+def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
+    """The format of the first time in these columns of a table; a DataError if that is not a time."""
+    first = _first_time(table, columns)
+    for read in _time_readers(first[TIME], table, columns):
+        if read(first[TIME]).count():
+            return TimeFormat(columns, str(first[TIME][0]), read)
+    place, known = table.place(first[LINE][0], " ".join(columns)), "2026-01-31T12:00:00Z or 31/01/2026 12:00"
+    raise DataError(f"{place}: '{first[TIME][0]}' is not a time; write it like {known}")
+
+
+def _first_time(table: TableFile, columns: tuple[str, ...]) -> pl.DataFrame:
+    for batch in table.batches(columns, HEAD_LINES):
+        written = batch.select(LINE, _joined(columns)).drop_nulls()
+        if written.height:
+            return written.head(1)
+    raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no time at all")
+
+
+def _time_readers(first: pl.Series, table: TableFile, columns: tuple[str, ...]) -> list[TimeReader]:
+    if first.dtype.is_temporal():
+        return [_from_temporal]
+    formats = TIME_FORMATS if first.dtype == pl.String else []
+    if formats and "/" in first[0][:3] and _is_month_first(table, columns):
+        formats = [form.replace("%d/%m", "%m/%d") for form in formats]
+    return [_from_epoch, *(partial(_from_text, form) for form in formats)]
+
+
+def _is_month_first(table: TableFile, columns: tuple[str, ...]) -> bool:
+    second = _joined(columns).str.extract(r"^\d{1,2}/(\d{1,2})/").cast(pl.Int8, strict=False)
+    return any(batch.select((second > 12).any()).item() for batch in table.batches(columns))
 
 
 def _from_temporal(times: pl.Series) -> pl.Series:
@@ -350,28 +402,182 @@ def _from_temporal(times: pl.Series) -> pl.Series:
 
 def _from_epoch(times: pl.Series) -> pl.Series:
     numbers = pl.lit(times.cast(pl.Float64, strict=False))
-    microseconds = (
-        pl.when(numbers.is_between(1e8, 1e10)).then(numbers * 1e6).when(numbers.is_between(1e11, 1e13)).then(numbers * 1e3)
-    )
+    seconds = pl.when(numbers.is_between(1e8, 1e10)).then(numbers)
+    microseconds = 1e6 * seconds.when(numbers.is_between(1e11, 1e13)).then(numbers / 1e3)
     return pl.select(microseconds.round().cast(pl.Int64).cast(TIME_TYPE)).to_series()
 
 
 def _from_text(form: str, times: pl.Series) -> pl.Series:
     parsed = times.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()  # two-digit years are years 0-99
+    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()  # 01/02/20 is the year 20
 
 
-def parse_times(batch: pl.DataFrame, columns: tuple[str, ...], parse: TimeParser, table: TableFile) -> pl.Series:
+def parse_times(batch: pl.DataFrame, form: TimeFormat, table: TableFile) -> pl.Series:
     """The times of a batch of `table` in UTC; a DataError names the first line without a readable one."""
-    written = batch.select(_joined(columns).alias(TIME)).to_series()
-    times = parse(written).alias(TIME)
-    if not times.null_count():
-        return times
-    row = times.is_null().arg_max() or 0
-    place, value = table.place(batch[LINE][row], " ".join(columns)), written[row]
-    if value is None:
-        raise DataError(f"{place}: the time is missing")
-    near = str(written[row - 1 if row else written.len() - 1])
-    if bool(HAS_OFFSET.search(str(value))) != bool(HAS_OFFSET.search(near)):
-        raise DataError(f"{place}: '{value}' mixes times with and without a time zone; write all of them alike")
-    raise DataError(f"{place}: '{value}' is not a time in the form of the first row")
+    written = batch.select(LINE, _joined(form.columns))
+    times = form.read(written[TIME]).alias(TIME)
+    for line, value in written.filter(times.is_null()).head(1).rows():
+        place = table.place(line, " ".join(form.columns))
+        if value is None:
+            raise DataError(f"{place}: the time is missing")
+        if bool(HAS_OFFSET.search(str(value))) != bool(HAS_OFFSET.search(form.sample)):
+            raise DataError(f"{place}: '{value}' and '{form.sample}' mix times with and without a time zone")
+        raise DataError(f"{place}: '{value}' is not a time like '{form.sample}'")
+    return times
+
+
+def iterate_tables(path: Path | str, mapping: ColumnMapping, rows: int = ROWS) -> Iterator[pl.DataFrame]:
+    """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`."""
+    table = open_table(path)
+    if mapping.reference and mapping.reference.name not in table.columns:
+        mapping = replace(mapping, reference=None)
+    for frame in _canonical_frames(table, mapping, _stem(table.path), rows):
+        yield frame.drop(LINE, SITE)
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"(\.(csv|tsv|txt|parquet))?(\.gz)?$", "", path.name, count=1, flags=re.IGNORECASE)
+
+
+def _canonical_frames(
+    table: TableFile, mapping: ColumnMapping, device: str, rows: int
+) -> Iterator[pl.DataFrame]:
+    labels = filter(None, [mapping.device_column, mapping.site_column])
+    columns = [*mapping.time, *mapping.quantities.values(), *labels]
+    table.require(columns)
+    form = find_time_format(table, mapping.time)
+    for batch in table.batches(columns, rows):
+        site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
+        frame = batch.select(LINE, site.alias(SITE), _devices(batch, mapping.device_column, device, table))
+        quantities = mapping.quantities.items()
+        numbers = [_strict_numbers(batch, column, table).alias(name) for name, column in quantities]
+        yield frame.with_columns(parse_times(batch, form, table), *numbers)
+
+
+def _devices(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
+    if not column:
+        return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
+    for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
+        raise DataError(f"{table.place(line, column)}: the device is missing")
+    return batch[column].cast(pl.String).alias(DEVICE)
+
+
+def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
+    """The readings of each device in a file; without a device column, one called `device` or as the file."""
+    table = open_table(path)
+    frame = pl.concat(list(_canonical_frames(table, mapping, device or _stem(table.path), ROWS)))
+    for name, column in mapping.quantities.items():
+        if not frame[name].count():
+            raise DataError(f"{path}: the column '{column}' has no number at all; take another one")
+    groups = frame.partition_by(DEVICE, maintain_order=True)
+    return [_device_readings(group, mapping, table) for group in groups]
+
+
+def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFile) -> Readings:
+    if mapping.sort:
+        group = group.unique(TIME, keep="first", maintain_order=True).sort(TIME)
+    late = group.filter(pl.col(TIME) <= pl.col(TIME).shift())
+    for line, time in late.select(LINE, TIME).head(1).rows():
+        raise DataError(
+            f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
+            " --sort orders the rows and drops repeated times"
+        )
+    device, site = group[DEVICE][0], next(iter(group[SITE].drop_nulls()), "")
+    return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
+
+
+def check_step(readings: Readings) -> None:
+    """Raises a DataError if over a tenth of the rows, in one block, follow another step than the rest.
+
+    Steps within a fifth of each other are alike; the block is the run of rows in which the other step
+    outnumbers all else the most, so scattered gaps and jitter never add up to one.
+    """
+    if len(readings) <= STEP_BLOCK:
+        return
+    usual, steps = readings.step_seconds, np.diff(readings.times)
+    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)
+    others, counts = np.unique(sizes[sizes != 0], return_counts=True)
+    if not len(others):
+        return
+    alike = sizes == others[counts.argmax()]
+    start, end, surplus = _densest_block(alike)
+    if surplus < max(STEP_BLOCK, len(steps) / 10):
+        return
+    other = float(np.median(steps[start:end][alike[start:end]]))
+    before, after, change = (usual, other, start) if start else (other, usual, end)
+    raise DataError(
+        f"{readings.device}: the time step changes from {before:g} s to {after:g} s at"
+        f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
+        " coarser step with --step"
+    )
+
+
+def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
+    """Start, end and surplus of the block of bool [n] in which true outnumbers false the most."""
+    sums = np.concatenate([[0], np.cumsum(np.where(hits, 1, -1))])
+    lowest = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - lowest))
+    return int(np.argmin(sums[: end + 1])), end, int(sums[end] - lowest[end])
+
+
+def write_table(frame: pl.DataFrame, path: Path | str) -> None:
+    """Writes a frame as CSV, gzipped CSV or Parquet, by the suffix of `path`; times as ISO 8601 in UTC."""
+    with writing_table(path) as write:
+        write(frame)
+
+
+@contextmanager
+def writing_table(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """A function that appends frames to one file, which appears when the block ends well.
+
+    >>> folder = TemporaryDirectory()
+    >>> with writing_table(Path(folder.name) / "a.csv") as write:
+    ...     write(pl.DataFrame({"pm25": [1.0]}))
+    ...     write(pl.DataFrame({"pm25": [2.5]}))
+    >>> (Path(folder.name) / "a.csv").read_text().split()
+    ['pm25', '1.0', '2.5']
+    >>> folder.cleanup()
+    """
+    kinds = {".csv": _writing_csv, ".csv.gz": _writing_csv, ".parquet": _writing_parquet}
+    writing = next((kinds[suffix] for suffix in kinds if str(path).lower().endswith(suffix)), None)
+    if writing is None:
+        raise UsageError(f"cannot write {path}: the name should end in .csv, .csv.gz or .parquet")
+    with replacing(path) as temporary, writing(temporary) as write:
+        yield lambda frame: write(_in_utc(frame))
+
+
+def _in_utc(frame: pl.DataFrame) -> pl.DataFrame:
+    naive, aware = cs.datetime(time_zone=None), cs.datetime(time_zone="*")
+    return frame.with_columns(naive.dt.replace_time_zone("UTC"), aware.dt.convert_time_zone("UTC"))
+
+
+@contextmanager
+def _writing_csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    header = True
+
+    def write(frame: pl.DataFrame) -> None:
+        nonlocal header
+        frame.write_csv(handle, include_header=header, datetime_format=WRITTEN_TIME)
+        header = False
+
+    with ExitStack() as stack:
+        handle: IO[bytes] = stack.enter_context(path.open("wb"))
+        if path.suffix.lower() == ".gz":  # no name or date in its header: equal tables are equal files
+            zipped = gzip.GzipFile("", "wb", 6, handle, mtime=0)
+            handle = cast(IO[bytes], stack.enter_context(zipped))
+        yield write
+
+
+@contextmanager
+def _writing_parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Collects parts beside the file and joins them at the end, a row group at a time."""
+    parts: list[Path] = []
+
+    def write(frame: pl.DataFrame) -> None:
+        parts.append(Path(folder) / f"{len(parts)}.parquet")
+        frame.write_parquet(parts[-1])
+
+    with TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
+        yield write
+        whole = pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()
+        whole.sink_parquet(path)

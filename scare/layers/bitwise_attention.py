@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from scare.calibrator.plan import Step
 from scare.layers.hashing import KernelHash
+from scare.layers.steps import dense, hash_codes
 
 
 class EfficientBitwiseAttention(eqx.Module):
@@ -44,3 +46,20 @@ class EfficientBitwiseAttention(eqx.Module):
         """The same attention with a support set drawn from these tokens."""
         vectors = jnp.concatenate([tokens @ self.query, tokens @ self.key], axis=1)
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        hashing = self.hashing.folded()
+        return [
+            dense(source, "query", self.query),
+            dense(source, "key", self.key),
+            dense(source, "value", self.value),
+            hash_codes("query", "query_codes", hashing),
+            hash_codes("key", "key_codes", hashing),
+            Step(
+                "bitwise_attention",
+                ("query_codes", "key_codes", "value"),
+                output,
+                settings={"bits": self.bias - 1, "bias": self.bias},
+            ),
+        ]

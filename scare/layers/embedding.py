@@ -7,7 +7,11 @@ With x [T, C], token t is x_t E + b_local + (b_global + Gᵀ vec x). The bracket
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+from scare.calibrator.plan import Step
+from scare.layers.steps import numbers
 
 
 class DualEmbedding(eqx.Module):
@@ -37,3 +41,24 @@ class DualEmbedding(eqx.Module):
     def __call__(self, x: Array) -> Array:
         """One token a reading: the paper's form."""
         return x @ self.local + self.shared(x)[:, None, :]
+
+    def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
+        """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
+        rows = np.ones(len(scale), numbers(self.local).dtype)
+        return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
+
+    def token_steps(
+        self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
+    ) -> list[Step]:
+        """seen · local + share ⊗ shared(source) + bias, where rows of source are 1/scale of the features."""
+        local, constant = numbers(self.local), numbers(self.local_bias)
+        if self.overall is None or self.overall_bias is None:
+            return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]
+        overall = numbers(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
+        rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
+        return [
+            Step("flatten", (source,), "flat"),
+            Step("dense", ("flat",), "shared", {"weight": overall, "bias": constant + numbers(self.overall_bias)}),
+            Step("dense", (seen,), "rows", rows),
+            Step("add_outer", ("rows", "shared"), output, {"share": share}),
+        ]

@@ -5,6 +5,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from scare.calibrator.plan import Step
+from scare.layers.steps import dense, numbers
+
 
 class FeedForward(eqx.Module):
     """relu(x W1 + b1) W2 + b2 on each token."""
@@ -25,6 +28,14 @@ class FeedForward(eqx.Module):
         """Apply to each token [batch, tokens, width]."""
         return jax.nn.relu(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        return [
+            dense(source, "hidden", self.inner, self.inner_bias),
+            Step("relu", ("hidden",), "active"),
+            dense("active", output, self.outer, self.outer_bias),
+        ]
+
 
 class LayerNorm(eqx.Module):
     """Each token to mean 0 and variance 1, then gain and bias."""
@@ -43,3 +54,8 @@ class LayerNorm(eqx.Module):
         centred = tokens - tokens.mean(axis=-1, keepdims=True)
         variance = jnp.square(centred).mean(axis=-1, keepdims=True)
         return centred / jnp.sqrt(variance + self.epsilon) * self.gain + self.bias
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        weights = {"gain": numbers(self.gain), "bias": numbers(self.bias)}
+        return [Step("layer_norm", (source,), output, weights, {"epsilon": self.epsilon})]

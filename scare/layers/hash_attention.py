@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from scare.calibrator.plan import Step
 from scare.layers.buffers import Buffer
-from scare.layers.hashing import draw_uniform, sign, unit
+from scare.layers.hashing import EPSILON, draw_uniform, sign, unit
+from scare.layers.steps import dense, hash_codes
 
 NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
 ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
@@ -64,6 +66,28 @@ class HashAttention(eqx.Module):
         weights = self.bias + codes @ codes.swapaxes(1, 2)
         mixed = weights @ (tokens @ self.value + self.value_bias) / weights.sum(axis=-1, keepdims=True)
         return mixed @ self.out + self.out_bias
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls; the stored centre becomes a bias."""
+        hashing = {
+            "supports": self.supports.array,
+            "bandwidth": self.bandwidth.array,
+            "projection": self.projection.array,
+            "bias": -self.centre.array @ self.projection.array,
+            "epsilon": EPSILON,
+        }
+        return [
+            dense(source, "query_key", self.query_key, self.query_key_bias),
+            dense(source, "value", self.value, self.value_bias),
+            hash_codes("query_key", "codes", hashing),
+            Step(
+                "bitwise_attention",
+                ("codes", "codes", "value"),
+                "mixed",
+                settings={"bits": self.bias - 1, "bias": self.bias},
+            ),
+            dense("mixed", output, self.out, self.out_bias),
+        ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
         """The same attention with supports, bandwidth and A fitted to these tokens."""

@@ -6,6 +6,8 @@ Paper gap: unit vectors (q, k and supports are L2-normalised, so codes do not co
 (σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions.md says why.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -53,6 +55,15 @@ class KernelHash(eqx.Module):
     def __call__(self, x: Array) -> Array:
         """The codes."""
         return sign(self.activations(x))
+
+    def folded(self) -> dict[str, Any]:
+        """The hash for a plan: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
+        return {
+            "supports": self.supports.array,
+            "bandwidth": self.bandwidth.array,
+            "projection": self.projection - self.projection.mean(axis=0),
+            "epsilon": EPSILON,
+        }
 
     def resampled(self, drawn: Array, vectors: Array) -> "KernelHash":
         """With a support set drawn from this batch and the bandwidth moved towards it; unchanged when frozen."""

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.calibrator.plan import Step
 from scare.layers.embedding import DualEmbedding
+from scare.layers.steps import numbers
 
 
 class SequenceLensProjector(eqx.Module):
@@ -35,6 +37,13 @@ class SequenceLensProjector(eqx.Module):
         seen = jnp.einsum("tl,btc->blc", self.weight, x)
         outer = self.weight.sum(axis=0)[None, :, None] * embedding.shared(x)[:, None, :]
         return seen @ embedding.local + outer + self.bias
+
+    def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
+        """`fused` as kernel calls for a source whose rows are 1/scale of the features."""
+        weight = numbers(self.weight)
+        share = weight.sum(axis=0)
+        seen = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})
+        return [seen, *embedding.token_steps("seen", source, output, share, numbers(self.bias), scale)]
 
 
 def logarithmic_bins(rows: int) -> list[int]:

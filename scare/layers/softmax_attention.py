@@ -5,6 +5,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from scare.calibrator.plan import Step
+from scare.layers.steps import dense
+
 
 class SoftmaxAttention(eqx.Module):
     """Tokens [batch, lenses, width] to mixed values of the same shape; biases everywhere."""
@@ -39,3 +42,13 @@ class SoftmaxAttention(eqx.Module):
 
     def _heads(self, x: Array) -> Array:
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        return [
+            dense(source, "query", self.query, self.query_bias),
+            dense(source, "key", self.key, self.key_bias),
+            dense(source, "value", self.value, self.value_bias),
+            Step("softmax_attention", ("query", "key", "value"), "mixed", settings={"heads": self.heads}),
+            dense("mixed", output, self.out, self.out_bias),
+        ]

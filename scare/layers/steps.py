@@ -1,0 +1,39 @@
+"""How a trained layer becomes kernel calls of a plan."""
+
+from typing import Any
+
+import numpy as np
+from jax import Array
+
+from scare.calibrator.plan import Step
+
+
+def numbers(array: Array) -> np.ndarray:
+    """A parameter as a NumPy array of the same precision."""
+    return np.asarray(array)
+
+
+def dense(source: str, output: str, weight: Array, bias: Array | None = None) -> Step:
+    """source · weight + bias."""
+    weights = {"weight": numbers(weight)} | ({} if bias is None else {"bias": numbers(bias)})
+    return Step("dense", (source,), output, weights)
+
+
+def add(first: str, second: str, output: str) -> Step:
+    """first + second."""
+    return Step("add", (first, second), output)
+
+
+def hash_codes(source: str, output: str, hashing: dict[str, Any]) -> Step:
+    """Packed codes of the rows of source; `hashing` gives supports, bandwidth, projection, bias and epsilon.
+
+    Centring by the mean kernel value is folded into the projection by the caller, where it is exact.
+    """
+    bandwidth = float(hashing["bandwidth"])
+    weights = {
+        "supports": numbers(hashing["supports"] / hashing["bandwidth"]),
+        "projection": numbers(hashing["projection"]),
+    }
+    if hashing.get("bias") is not None:
+        weights["bias"] = numbers(hashing["bias"])
+    return Step("hash_codes", (source,), output, weights, {"sharpness": 1 / bandwidth, "epsilon": hashing["epsilon"]})

@@ -1,0 +1,79 @@
+"""The model contract: what every model gives to training and takes from it.
+
+A `Model` is a frozen record of architecture (at most eight fields); `build` makes its `Network`, the parameters
+for one window length and number of channels. A network reads features [batch, rows, channels]: the scaled
+windows themselves, or what its fixed `basis` makes of them. Everything but `__call__` and `plan` has a default
+for networks that need nothing special.
+"""
+
+from typing import ClassVar, Protocol
+
+import equinox as eqx
+import numpy as np
+from jax import Array
+
+from scare.calibrator.kernels import Operations
+from scare.calibrator.plan import Plan
+
+
+class Network(eqx.Module):
+    """The parameters of a model for one window length and number of channels."""
+
+    window: int = eqx.field(static=True)
+    channels: int = eqx.field(static=True)
+
+    # parameters by field name: no weight decay; a tenth of the learning rate
+    undecayed: ClassVar[frozenset[str]] = frozenset()
+    slow: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def basis(self) -> np.ndarray | None:
+        """A fixed matrix [window, rows] applied to each channel before any parameter, or None."""
+        return None
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch] of features [batch, rows, channels]."""
+        raise NotImplementedError
+
+    def learn(self, features: Array, key: Array) -> "tuple[Array, Network]":
+        """The same in training: outputs, and the network with its buffers updated."""
+        return self(features), self
+
+    def start(self, train: tuple[np.ndarray, np.ndarray], validation: tuple[np.ndarray, np.ndarray]) -> "Network":
+        """The network before the first step, given (features, targets) of training and validation."""
+        return self
+
+    def refresh(self, features: Array, key: Array) -> "Network":
+        """The network at the beginning of a round, given features of some training windows."""
+        return self
+
+    def candidates(self, features: Array, key: Array, count: int) -> "list[Network]":
+        """Networks to score at a checkpoint, given features of some training windows."""
+        return [self]
+
+    def freeze(self, chosen: "Network") -> "Network":
+        """This network with the buffers of a chosen candidate, from now on unchanged."""
+        return self
+
+    def plan(self) -> Plan:
+        """The network as a list of kernel calls."""
+        raise NotImplementedError
+
+
+class Model(Protocol):
+    """The architecture of a model."""
+
+    citation: ClassVar[str]
+    complexity: ClassVar[str]  # the leading term of `operations` in the window length N
+
+    def build(self, window: int, channels: int, key: Array) -> Network:
+        """Random parameters for this window length and number of channels."""
+        ...
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves, as a formula."""
+        ...
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What one inference of the folded plan takes, as a formula in the window length."""
+        ...

@@ -1,0 +1,425 @@
+"""SCARE: dual embedding, Sequence Lens Projector, Efficient Bitwise Attention, feed-forward, head (paper, method).
+
+    x [N, C] ─(hats)─ u [K, C] ─ embed + lens ─ Z [L, D] ─ attention ─ + ─ feed-forward ─ + ─ head ─ y
+                      └───────────────────────── linear skip ──────────────────────────────── +
+
+Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions.md says; `default()` what users get.
+The six rows of the paper's ablation are six settings of this one model: `ABLATION`.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import ceil, log2
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.calibrator.kernels import Operations
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.layers.bitwise_attention import EfficientBitwiseAttention
+from scare.layers.embedding import DualEmbedding
+from scare.layers.feed_forward import FeedForward, LayerNorm
+from scare.layers.hash_attention import HashAttention
+from scare.layers.hashing import draw_stratified, draw_uniform
+from scare.layers.hats import HatBasis
+from scare.layers.lens import SequenceLensProjector, bin_averages
+from scare.layers.softmax_attention import SoftmaxAttention
+from scare.layers.steps import add, dense, numbers
+from scare.models.model import Network
+from scare.models.ridge import fit_ridge
+
+
+class Mix(StrEnum):
+    """How tokens exchange what they know."""
+
+    MULTI_HEAD = "multi-head"
+    HASH = "hash"
+    BITWISE = "bitwise"
+
+
+class Sampling(StrEnum):
+    """Where the support set of the hash comes from in training."""
+
+    OFF = "off"  # the first batch, once
+    UNIFORM = "uniform"  # every batch, any token: the paper's
+    STRATIFIED = "stratified"  # every batch, slot j from lens j mod L
+
+
+@dataclass(frozen=True)
+class Front:
+    """From readings to tokens."""
+
+    width: int = 8  # D
+    overall: bool = True  # the global embedding
+    patching: bool = True  # lenses; otherwise one token a reading
+    hats: bool = True  # W = ΦΘ
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How tokens are mixed."""
+
+    mix: Mix = Mix.BITWISE
+    bits: int = 16  # c
+    supports: int = 16  # m
+    sampling: Sampling = Sampling.STRATIFIED
+    heads: int = 4  # of multi-head attention, each of width 8
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rest of the transformer block."""
+
+    hidden: int = 32  # F
+    norm: bool = False  # layer normalisation hides the concentration's level
+
+
+@dataclass(frozen=True)
+class Head:
+    """From tokens to the calibrated value."""
+
+    flat: bool = True  # one dense layer over all tokens; otherwise over lenses, then over features
+    skip: bool = True  # plus a linear map of the features, started at ridge
+
+
+@dataclass(frozen=True)
+class Scare:
+    """The architecture of SCARE in four small records."""
+
+    front: Front = Front()
+    attention: Attention = Attention()
+    block: Block = Block()
+    head: Head = Head()
+
+    citation: ClassVar[str] = "Yun, Kim, Ahn, Lee, Seo: Sensor Calibration Model Balancing Accuracy, Real-time, and Efficiency"
+    complexity: ClassVar[str] = "O(N log N); O(N) with hats"
+
+    @staticmethod
+    def default() -> "Scare":
+        """The recipe found on real co-locations: hats, no normalisation, flat head, skip."""
+        return Scare()
+
+    @staticmethod
+    def paper() -> "Scare":
+        """The paper's method section."""
+        return Scare(
+            Front(hats=False),
+            Attention(sampling=Sampling.UNIFORM),
+            Block(hidden=64, norm=True),
+            Head(flat=False, skip=False),
+        )
+
+    def rows(self, window: int) -> int:
+        """Rows of the features: hats, or the window itself."""
+        return HatBasis(window).size if self.front.hats else window
+
+    def tokens(self, window: int) -> int:
+        """Tokens in the block: lenses, or one a row."""
+        return lenses(window) if self.front.patching else self.rows(window)
+
+    def build(self, window: int, channels: int, key: Array) -> "ScareNetwork":
+        """Random parameters."""
+        keys = jax.random.split(key, 6)
+        rows, tokens, width = self.rows(window), self.tokens(window), self.front.width
+        embedding = DualEmbedding.create(rows, channels, width, self.front.overall, keys[0])
+        projector = None
+        if self.front.patching:
+            projector = SequenceLensProjector.create(self._lens_matrix(window, keys[1]), width, keys[2])
+        norms = tuple(LayerNorm.create(width) for _ in range(2)) if self.block.norm else None
+        return ScareNetwork(
+            window=window,
+            channels=channels,
+            architecture=self,
+            embedding=embedding,
+            projector=projector,
+            attention=self._build_attention(keys[3]),
+            feed_forward=FeedForward.create(width, self.block.hidden, keys[4]),
+            norms=norms,
+            head=self._build_head(tokens, keys[5]),
+            skip=jnp.zeros((rows * channels,)) if self.head.skip else None,
+        )
+
+    def _lens_matrix(self, window: int, key: Array) -> Array:
+        """Initial W: Glorot as given by the paper's framework, or log-bin membership on hats plus noise."""
+        rows, count = self.rows(window), lenses(window)
+        if not self.front.hats:
+            return jax.nn.initializers.glorot_uniform()(key, (rows, count))
+        shares = HatBasis(window).matrix.T @ (bin_averages(window, count) > 0)
+        return jnp.asarray(shares / shares.sum(axis=0)) + 0.02 / np.sqrt(rows) * jax.random.normal(key, (rows, count))
+
+    def _build_attention(self, key: Array) -> "AttentionLayer":
+        width, choice = self.front.width, self.attention
+        if choice.mix is Mix.MULTI_HEAD:
+            return SoftmaxAttention.create(width, choice.heads, 8, key)
+        layer = HashAttention if choice.mix is Mix.HASH else EfficientBitwiseAttention
+        return layer.create(width, choice.supports, choice.bits, key)
+
+    def _build_head(self, tokens: int, key: Array) -> "FlatHead | TwoStepHead":
+        width = self.front.width
+        return FlatHead.create(tokens, width) if self.head.flat else TwoStepHead.create(tokens, width, key)
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves."""
+        rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
+        embedding = channels * width + width + (rows * channels * width + width if self.front.overall else 0)
+        projector = rows * tokens + tokens * width if self.front.patching else 0
+        attention = {
+            Mix.BITWISE: 3 * width**2 + self.attention.supports * self.attention.bits,
+            Mix.HASH: 3 * (width**2 + width),
+            Mix.MULTI_HEAD: 4 * width * 8 * self.attention.heads + 3 * 8 * self.attention.heads + width,
+        }[self.attention.mix]
+        block = 2 * width * hidden + hidden + width + (4 * width if self.block.norm else 0)
+        head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)
+        return embedding + projector + attention + block + head + (rows * channels if self.head.skip else 0)
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What one inference of the folded plan takes; N, L = ⌈log2 N⌉ tokens, K hats."""
+        rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
+        total = Operations(multiply_adds=tokens * channels * width)  # tokens from what the lenses saw
+        if self.front.hats:
+            total += Operations(multiply_adds=window * channels, additions=2 * window * channels)
+        if self.front.patching:
+            total += Operations(multiply_adds=rows * channels * tokens)
+        if self.front.overall:
+            total += Operations(multiply_adds=rows * channels * width + tokens * width)
+        total += self._attention_operations(tokens, channels)
+        total += Operations(multiply_adds=2 * tokens * width * hidden, additions=2 * tokens * width)  # block and residuals
+        if self.block.norm:
+            norm = Operations(3 * tokens * width, 2 * tokens * width, divisions=2 * tokens)
+            total += norm + norm
+        total += Operations(multiply_adds=tokens * width)  # head
+        return total + Operations(rows * channels, 1) if self.head.skip else total
+
+    def _attention_operations(self, tokens: int, channels: int) -> Operations:
+        width, choice = self.front.width, self.attention
+        pairs = tokens * tokens
+
+        def project(out: int) -> Operations:
+            """A projection of the tokens: directly, or of the few numbers they are made of, whichever is less."""
+            direct = tokens * width * out
+            parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
+            return Operations(multiply_adds=min(direct, parts))
+
+        if choice.mix is Mix.MULTI_HEAD:
+            inner = 8 * choice.heads
+            attend = Operations(
+                2 * pairs * inner, 2 * pairs * choice.heads, 0, pairs * choice.heads, tokens * choice.heads
+            )
+            return project(inner) + project(inner) + project(inner) + attend + Operations(tokens * inner * width)
+        kernel = tokens * choice.supports
+        code = Operations(
+            2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens
+        )
+        attend = Operations(pairs * width, pairs, 2 * pairs, 0, tokens)
+        if choice.mix is Mix.HASH:
+            return project(width) + project(width) + code + attend + Operations(tokens * width * width)
+        return project(width) + project(width) + project(width) + code + code + attend
+
+
+AttentionLayer = SoftmaxAttention | HashAttention | EfficientBitwiseAttention
+
+
+def lenses(window: int) -> int:
+    """L = ⌈log2 N⌉."""
+    return ceil(log2(window))
+
+
+class FlatHead(eqx.Module):
+    """One dense layer over all tokens; starts at zero so that the skip speaks first."""
+
+    weight: Array  # [tokens·width]
+    bias: Array  # []
+
+    @staticmethod
+    def create(tokens: int, width: int) -> "FlatHead":
+        """All zero."""
+        return FlatHead(jnp.zeros(tokens * width), jnp.zeros(()))
+
+    def __call__(self, tokens: Array) -> Array:
+        """Outputs [batch]."""
+        return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        return [Step("flatten", (source,), "read"), dense("read", output, self.weight[:, None], self.bias[None])]
+
+
+class TwoStepHead(eqx.Module):
+    """Over lenses for each feature, then over features."""
+
+    over_tokens: Array  # [tokens]
+    token_bias: Array  # []
+    over_width: Array  # [width]
+    bias: Array  # []
+
+    @staticmethod
+    def create(tokens: int, width: int, key: Array) -> "TwoStepHead":
+        """Glorot weights, zero biases."""
+        first, second = jax.random.split(key)
+        glorot = jax.nn.initializers.glorot_uniform()
+        return TwoStepHead(
+            glorot(first, (tokens, 1))[:, 0], jnp.zeros(()), glorot(second, (width, 1))[:, 0], jnp.zeros(())
+        )
+
+    def __call__(self, tokens: Array) -> Array:
+        """Outputs [batch]."""
+        features = jnp.einsum("bld,l->bd", tokens, self.over_tokens) + self.token_bias
+        return features @ self.over_width + self.bias
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        weights = {"weight": numbers(self.over_tokens[:, None]), "bias": numbers(self.token_bias[None])}
+        return [
+            Step("lens", (source,), "pooled", weights),
+            Step("flatten", ("pooled",), "read"),
+            dense("read", output, self.over_width[:, None], self.bias[None]),
+        ]
+
+
+class ScareNetwork(Network):
+    """The parameters of SCARE."""
+
+    architecture: Scare = eqx.field(static=True)
+    embedding: DualEmbedding
+    projector: SequenceLensProjector | None
+    attention: AttentionLayer
+    feed_forward: FeedForward
+    norms: tuple[LayerNorm, ...] | None
+    head: FlatHead | TwoStepHead
+    skip: Array | None  # [rows·channels]
+
+    undecayed = frozenset(
+        {"local_bias", "overall_bias", "bias", "inner_bias", "outer_bias", "token_bias", "gain", "projection", "skip"}
+        | {"query_bias", "key_bias", "value_bias", "out_bias", "query_key_bias"}
+    )
+    slow = frozenset({"skip"})
+
+    @property
+    def basis(self) -> np.ndarray | None:
+        """Φ, when the architecture has hats."""
+        return HatBasis(self.window).matrix if self.architecture.front.hats else None
+
+    def tokens(self, features: Array) -> Array:
+        """Z [batch, tokens, width]."""
+        if self.projector is None:
+            return self.embedding(features)
+        return self.projector.fused(features, self.embedding)
+
+    def finish(self, features: Array, tokens: Array) -> Array:
+        """Block, head and skip after the front."""
+        first, second = self.norms or (_same, _same)
+        mixed = first(tokens + self.attention(tokens))
+        out = self.head(second(mixed + self.feed_forward(mixed)))
+        return out if self.skip is None else out + features.reshape(len(features), -1) @ self.skip
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch]."""
+        return self.finish(features, self.tokens(features))
+
+    def learn(self, features: Array, key: Array) -> tuple[Array, "ScareNetwork"]:
+        """Outputs with a support set drawn from this batch, and the network that holds it."""
+        tokens = self.tokens(features)
+        network = self._resampled(tokens, key)
+        return network.finish(features, tokens), network
+
+    def start(self, train: tuple[np.ndarray, np.ndarray], validation: tuple[np.ndarray, np.ndarray]) -> "ScareNetwork":
+        """With the skip at the ridge solution that does best on validation."""
+        if self.skip is None:
+            return self
+        weights, bias = fit_ridge(train, validation, newest=0 if self.architecture.front.hats else -1)
+        number = self.skip.dtype
+        return eqx.tree_at(
+            lambda n: (n.skip, n.head.bias), self, (jnp.asarray(weights, number), jnp.asarray(bias, number))
+        )
+
+    def refresh(self, features: Array, key: Array) -> "ScareNetwork":
+        """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""
+        tokens = self.tokens(features)
+        if isinstance(self.attention, HashAttention):
+            return eqx.tree_at(lambda n: n.attention, self, self.attention.fitted(tokens, key))
+        if self.architecture.attention.sampling is Sampling.OFF and not self._frozen:
+            return self.freeze(self._resampled(tokens, key))
+        return self
+
+    def candidates(self, features: Array, key: Array, count: int) -> list[Network]:
+        """This network with support sets drawn from its own tokens, unless the set is frozen."""
+        if not isinstance(self.attention, EfficientBitwiseAttention) or self._frozen:
+            return [self]
+        tokens = self.tokens(features)
+        return [self._resampled(tokens, k) for k in jax.random.split(key, count)]
+
+    def freeze(self, chosen: Network) -> "ScareNetwork":
+        """With the chosen support set, for good."""
+        if not isinstance(self.attention, EfficientBitwiseAttention):
+            return self
+        source = chosen.attention.hashing  # type: ignore[attr-defined]
+        hashing = self.attention.hashing.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
+        return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
+
+    def plan(self) -> Plan:
+        """The network as kernel calls."""
+        steps, source, scale = self._feature_steps()
+        if self.projector is None:
+            steps += self.embedding.steps(source, "tokens", scale)
+        else:
+            steps += self.projector.steps(source, self.embedding, "tokens", scale)
+        steps += [*self.attention.steps("tokens", "attended"), add("tokens", "attended", "first")]
+        steps += self._norm_steps(0, "first", "block")
+        block = "block" if self.norms else "first"
+        steps += [*self.feed_forward.steps(block, "fed"), add(block, "fed", "second")]
+        steps += self._norm_steps(1, "second", "out")
+        steps += self.head.steps("out" if self.norms else "second", "deep")
+        if self.skip is not None:
+            straight = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
+            flat = Step("flatten", (source,), "features")
+            steps += [flat, Step("dense", ("features",), "straight", {"weight": straight}), add("deep", "straight", "y")]
+        return Plan(self.window, self.channels, tuple(steps))
+
+    def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
+        """Steps that make the features, their name, and what each row must still be multiplied by."""
+        if not self.architecture.front.hats:
+            return [], INPUT, np.ones(self.window)
+        basis = HatBasis(self.window)
+        knot, fraction = basis.sums
+        weights = {"knot": knot.astype(np.int32), "fraction": fraction.astype(self.embedding.local.dtype)}
+        return [Step("hat_basis", (INPUT,), "hats", weights, {"knots": basis.size})], "hats", basis.scale
+
+    def _norm_steps(self, index: int, source: str, output: str) -> list[Step]:
+        return self.norms[index].steps(source, output) if self.norms else []
+
+    @property
+    def _frozen(self) -> bool:
+        return bool(self.attention.hashing.frozen.array > 0)  # type: ignore[union-attr]
+
+    def _resampled(self, tokens: Array, key: Array) -> "ScareNetwork":
+        if not isinstance(self.attention, EfficientBitwiseAttention):
+            return self
+        draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform
+        drawn = jax.lax.stop_gradient(draw(tokens, self.architecture.attention.supports, key))
+        return eqx.tree_at(lambda n: n.attention, self, self.attention.resampled(tokens, drawn))
+
+
+def _same(tokens: Array) -> Array:
+    return tokens
+
+
+def _ablation() -> dict[int, Scare]:
+    """The paper's Exp 1 to 6."""
+    full = Scare.paper()
+    local = replace(full, front=replace(full.front, overall=False))
+    multi_head = Attention(Mix.MULTI_HEAD)
+    return {
+        1: replace(local, front=replace(local.front, patching=False), attention=multi_head),
+        2: replace(local, attention=multi_head),
+        3: replace(full, attention=multi_head),
+        4: replace(full, attention=Attention(Mix.HASH)),
+        5: replace(full, attention=Attention(sampling=Sampling.OFF)),
+        6: full,
+    }
+
+
+ABLATION = _ablation()

@@ -1,0 +1,108 @@
+"""Examples are windows with a target, kept as indices into one long scaled series.
+
+No window is ever stored twice: a window is the slot of its newest row. A network with a fixed basis reads its
+few features a window instead, computed once when they fit in `STORED_BYTES`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.data.readings import Readings
+from scare.models import Network
+from scare.windowing.feeding import Feed, Inputs
+
+STORED_BYTES = 1 << 30
+ROWS = 8192  # windows turned into features at once
+
+
+@dataclass(frozen=True)
+class Examples:
+    """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled."""
+
+    window: int
+    series: np.ndarray
+    ends: np.ndarray
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def windows(self, which: np.ndarray) -> np.ndarray:
+        """Scaled windows [len(which), window, channels]."""
+        return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
+
+    def spread(self, count: int) -> np.ndarray:
+        """At most `count` example numbers, evenly spread."""
+        return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
+
+    def fingerprint(self) -> str:
+        """A hash of the numbers, to tell which data a calibrator was made from."""
+        digest = hashlib.sha256()
+        for array in (self.series, self.ends, self.targets):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
+    """The usable windows of these readings whose newest row has a reference."""
+    series, ends, targets, start = [], [], [], 0
+    for one in readings:
+        segments, _ = Feed(inputs, one.device).take(one.times, inputs.select(one))
+        for segment in segments:
+            wanted = np.isfinite(one.targets[segment.rows])
+            series.append(segment.grid.values)
+            ends.append(segment.ends[wanted] + start)
+            targets.append(one.targets[segment.rows[wanted]])
+            start += len(segment.grid.values)
+    if not series:
+        return Examples(inputs.window, np.empty((0, len(inputs.channels)), np.float32), *np.empty((2, 0)))
+    scaled = inputs.scaling.target.apply(np.concatenate(targets)[:, None])[:, 0]
+    return Examples(inputs.window, np.concatenate(series), np.concatenate(ends), scaled.astype(np.float32))
+
+
+class Gather(eqx.Module):
+    """Features of examples by number, inside a compiled loop: stored, or cut out of the series."""
+
+    stored: Array | None  # [n, rows, channels]
+    series: Array | None
+    ends: Array | None
+    basis: Array | None
+    window: int = eqx.field(static=True)
+
+    def __call__(self, which: Array) -> Array:
+        """Features [len(which), rows, channels]."""
+        if self.stored is not None:
+            return self.stored[which]
+        assert self.series is not None
+        assert self.ends is not None
+        windows = self.series[self.ends[which][:, None] + jnp.arange(1 - self.window, 1)]
+        return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
+
+
+def make_gather(examples: Examples, network: Network) -> Gather:
+    """The cheaper way to the features of these examples."""
+    basis = network.basis
+    if basis is not None:
+        size = len(examples) * basis.shape[1] * network.channels * 4
+        if size <= STORED_BYTES:
+            return Gather(jnp.asarray(features(examples, basis)), None, None, None, examples.window)
+        basis = jnp.asarray(basis, jnp.float32)
+    return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), basis, examples.window)
+
+
+def features(examples: Examples, basis: np.ndarray | None) -> np.ndarray:
+    """What a network reads of all examples [n, rows, channels]; without a basis, all windows: for few only."""
+    numbers = np.arange(len(examples))
+    if basis is None:
+        return examples.windows(numbers)
+    matrix = basis.T.astype(np.float32)
+    out = np.empty((len(examples), len(matrix), examples.series.shape[1]), np.float32)
+    for start in range(0, len(examples), ROWS):
+        np.matmul(matrix, examples.windows(numbers[start : start + ROWS]), out=out[start : start + ROWS])
+    return out

@@ -1,0 +1,103 @@
+"""Settings of a fit: the optimiser's, and the recipe that names model, window, gap policy and scaling.
+
+Two presets: `default` is what users get (docs/decisions.md says why each number), `paper` follows the paper.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scare.errors import UsageError
+from scare.models import MODELS, Model, Scare
+from scare.windowing.slicing import POLICIES, RECENT, GapPolicy
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long and how hard to train. Length is `epochs` if given, else `steps`."""
+
+    steps: int = 3000
+    epochs: int = 0
+    batch: int = 64
+    rate: float = 5e-3  # peak learning rate
+    warm_up: float = 0.05  # share of the steps in which the rate rises from 0
+    cosine: bool = True  # the rate falls to 0 in a half cosine; otherwise it stays
+    weight_decay: float = 1e-2
+    clip: float = 1.0  # largest norm of a gradient; 0 = any
+    average: float = 0.995  # share kept of the running mean of weights that is scored and shipped; 0 = no mean
+    checkpoints: int = 10  # scored on validation; with `epochs`, one after each
+    freeze_at: float = 0.6  # share of the steps after which the support set no longer changes
+    candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "checkpoints", "candidates"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.epochs < 0 or (self.epochs == 0 and self.steps < 1):
+            raise UsageError("give at least one step or one epoch of training")
+
+    def rounds(self, examples: int) -> list[int]:
+        """Steps from each checkpoint to the next; with `epochs`, a round is an epoch.
+
+        >>> Settings(steps=25, checkpoints=10).rounds(1000)
+        [2, 3, 2, 3, 2, 3, 2, 3, 2, 3]
+        >>> Settings(epochs=2, batch=32).rounds(100)
+        [4, 4]
+        """
+        if self.epochs:
+            return [-(-examples // self.batch)] * self.epochs
+        count = min(self.checkpoints, self.steps)
+        borders = [self.steps * index // count for index in range(count + 1)]
+        return [after - before for before, after in zip(borders, borders[1:], strict=False)]
+
+
+PAPER = Settings(
+    epochs=10,
+    batch=32,
+    rate=1e-3,
+    warm_up=0.0,
+    weight_decay=0.0,
+    clip=0.0,
+    average=0.0,
+    freeze_at=0.9,
+    candidates=16,
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a fit besides the data."""
+
+    name: str = "default"
+    model: Model = field(default_factory=Scare.default)
+    window: int = 60
+    policy: GapPolicy = RECENT
+    scaling: str = "standard"
+    per_device: bool | None = None  # None: unless the first channel already has the reference's unit
+    settle_hours: float = 48.0  # of readings, before a device not trained on gets a scaling of its own
+    settings: Settings = Settings()
+
+    def __post_init__(self) -> None:
+        if self.window < 4:
+            raise UsageError(f"a window needs at least 4 readings, not {self.window}")
+
+    @staticmethod
+    def preset(name: str, window: int = 60, **settings: Any) -> "Recipe":
+        """A preset with this window and these training settings.
+
+        >>> Recipe.preset("paper", window=360, seed=5).settings.batch
+        32
+        """
+        if name not in PRESETS:
+            raise UsageError(f"no preset called '{name}'; there are {', '.join(PRESETS)}")
+        chosen = PRESETS[name]
+        length = {"epochs": 0} if settings.get("steps") and not settings.get("epochs") else {}
+        return replace(chosen, window=window, settings=replace(chosen.settings, **length, **settings))
+
+
+PRESETS = {
+    "default": Recipe(),
+    "paper": Recipe("paper", Scare.paper(), 360, RECENT, "constant", False, 0.0, PAPER),
+}
+
+__all__ = ["MODELS", "POLICIES", "PRESETS", "Recipe", "Settings"]

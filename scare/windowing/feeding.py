@@ -1,0 +1,114 @@
+"""Feeding turns one device's readings into scaled windows, the same way for training, predicting and live use.
+
+Readings → unusable values taken as missing → grid (`slicing`) or ring (`ring`) → the device's scaling.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scare.data.quality import Flag, QualitySettings, usable_values
+from scare.data.readings import Channel, Readings
+from scare.errors import DataError
+from scare.windowing.ring import Ring
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.slicing import GapPolicy, Grid, lay, row_flags
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a calibrator reads: channels, their scaling, the time step, and when a window may be used."""
+
+    channels: tuple[Channel, ...]
+    scaling: Scaling
+    step_seconds: float
+    window: int
+    policy: GapPolicy
+    quality: QualitySettings
+
+    def select(self, readings: Readings) -> np.ndarray:
+        """The values of these channels, in this order, [rows, channels]."""
+        names = [channel.name for channel in readings.channels]
+        missing = [channel.name for channel in self.channels if channel.name not in names]
+        if missing:
+            raise DataError(f"{readings.device}: no channel {', '.join(missing)}; there are {', '.join(names)}")
+        return readings.values[:, [names.index(channel.name) for channel in self.channels]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers."""
+
+    grid: Grid
+    ends: np.ndarray
+    rows: np.ndarray
+
+
+class Feed:
+    """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
+
+    def __init__(self, inputs: Inputs, device: str) -> None:
+        self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._history: Grid | None = None
+
+    def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+        """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
+        inputs = self._inputs
+        values, flags = usable_values(values, inputs.channels, inputs.quality)
+        grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._history)
+        self._history = grid.tail()
+        usable = grid.usable(inputs.policy)
+        flags = flags | row_flags(grid, usable)
+        real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
+        border = self._settling.see(values[real], real, len(times))
+        rows = real[usable[grid.slots[real]]]
+        before, after = rows[rows < border], rows[rows >= border]
+        flags[before] |= np.uint32(Flag.UNSETTLED)
+        pairs = ((before, inputs.scaling.fleet), (after, self._settling.affine))
+        return [_segment(grid, part, affine) for part, affine in pairs if len(part) and affine is not None], flags
+
+
+class LiveFeed:
+    """One device's windows, reading by reading, in the memory of one window."""
+
+    def __init__(self, inputs: Inputs, device: str) -> None:
+        self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
+
+    def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
+        """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
+        usable, flags = usable_values(np.asarray(row, float)[None], self._inputs.channels, self._inputs.quality)
+        reason = self._ring.push(time, usable[0])
+        flag = Flag(int(flags[0])) | reason
+        if not reason & (Flag.EARLY | Flag.MISSING):
+            self._settling.see(usable, np.zeros(1, int), 1)
+        if reason:
+            return None, flag
+        affine = self._settling.affine
+        if affine is None:
+            affine, flag = self._inputs.scaling.fleet, flag | Flag.UNSETTLED
+        return affine.apply(self._ring.window()).astype(np.float32), flag
+
+
+class _Settling:
+    """Finds the scaling of one device: known, or its own after its first `settle` real rows."""
+
+    def __init__(self, scaling: Scaling, device: str) -> None:
+        self._scaling, self._first = scaling, [np.empty((0, len(scaling.fleet.center)))]
+        self.affine = scaling.known(device)
+
+    def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
+        """Take real rows; the first row number from which the device's own scaling holds, or `end`."""
+        if self.affine is not None:
+            return 0
+        missing = self._scaling.settle - sum(map(len, self._first))
+        self._first.append(values[:missing])
+        if len(values) < missing:
+            return end
+        self.affine = self._scaling.own(np.concatenate(self._first))
+        return int(rows[missing - 1])
+
+
+def _segment(grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
+    scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
+    return Segment(scaled, grid.slots[rows], rows)
