@@ -1,3 +1,44 @@
-"""From a co-location CSV to calibrated readings on a board, with proof."""
+"""From a co-location CSV to calibrated readings on a board, with proof.
+
+>>> import scare
+>>> boxes = scare.simulate(scare.Simulation(boxes=3, days=2, seed=1))
+>>> boxes[0].device, boxes[0].channels[0].name, len(boxes[0])
+('box-01', 'pm_raw', 2880)
+"""
+
+from typing import Any
 
 __version__ = "0.1.0"
+
+# Names a user needs, and the room each lives in; loaded when first asked for, so that importing scare is quick
+# and needs no JAX until something is trained.
+_HOMES = {
+    "Calibrator": "scare.calibrator.calibrator",
+    "Channel": "scare.data.readings",
+    "ColumnMapping": "scare.data.tables",
+    "Flag": "scare.data.quality",
+    "Readings": "scare.data.readings",
+    "Recipe": "scare.training.settings",
+    "SensorCalibrator": "scare.training.estimator",
+    "Simulation": "scare.data.simulate",
+    "fit": "scare.training.fit",
+    "read_readings": "scare.data.tables",
+    "simulate": "scare.data.simulate",
+    "split_by_device": "scare.data.split",
+    "split_by_site": "scare.data.split",
+    "split_by_time": "scare.data.split",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'scare' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -94,8 +94,8 @@ class Calibrator:
         """Read a `.scare` file; a bad one is refused with the reason."""
         with bundle.refusing(Path(path)):
             parts = manifest.restore(*bundle.read(Path(path)))
-            samples = {name: Sample(*parts.pop(name)) for name in ("golden", "validation")}
-            return Calibrator(**parts, **samples)
+            parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
+            return Calibrator(**parts)
 
 
 class Stream:

@@ -105,10 +105,10 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
 
 def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: Step) -> None:
     """Carry an inner bias through the outer step into `weights`."""
-    outer = step.weights.get("bias")
-    moved = None if inner is None else inner @ step.weights["weight"]
-    if moved is not None or outer is not None:
-        weights["bias"] = sum(part for part in (moved, outer) if part is not None)
+    if inner is not None:
+        weights["bias"] = inner @ step.weights["weight"] + step.weights.get("bias", 0)
+    elif "bias" in step.weights:
+        weights["bias"] = step.weights["bias"]
 
 
 RULES: tuple[Rule, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens)

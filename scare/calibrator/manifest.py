@@ -97,7 +97,7 @@ def _restore_inputs(facts: dict[str, Any], arrays: Arrays, plan: Plan) -> Inputs
     step = float(facts["step_seconds"])
     if not 0 < step < inf:
         raise ValueError(f"the time step is {step} s")
-    quality = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["quality"].items()}
+    quality: dict[str, Any] = {**facts["quality"], "sentinels": tuple(facts["quality"]["sentinels"])}
     scaling = _restore_scaling(facts["scaling"], arrays, plan.channels)
     return Inputs(
         channels, scaling, step, plan.window, GapPolicy(**facts["policy"]), QualitySettings(**quality)

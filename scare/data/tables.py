@@ -40,7 +40,7 @@ MISSING = (
     *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
 )
 HEAD_LINES, ROWS = 1000, 200_000
-READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error)
+READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError)
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 CLOCKS = ("%H:%M:%S%.f", "%H:%M", "%H.%M.%S")
 OFFSETS = ("", "%#z", " %#z")
@@ -183,7 +183,7 @@ class TableFile:
                 batch = raw.filter(filled).collect()
                 if batch.height:
                     yield self._without_extra(batch)
-        except (*READ_ERRORS, pl.exceptions.PolarsError) as error:
+        except READ_ERRORS as error:
             raise _unreadable(self.path, error) from error
 
     def _parquet_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
@@ -248,7 +248,12 @@ def open_table(path: Path | str) -> TableFile:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
-    table = _open_parquet(path) if path.suffix.lower() == ".parquet" else _open_csv(path)
+    try:
+        table = _open_parquet(path) if path.suffix.lower() == ".parquet" else _open_csv(path)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
+    except READ_ERRORS as error:
+        raise _unreadable(path, error) from error
     for name in table.columns:
         if table.columns.count(name) > 1:
             raise DataError(f"{path}: two columns are called '{name}'; rename one of them")
@@ -256,29 +261,19 @@ def open_table(path: Path | str) -> TableFile:
 
 
 def _open_parquet(path: Path) -> TableFile:
-    try:
-        return TableFile(path, tuple(pl.read_parquet_schema(path)))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise _unreadable(path, error) from error
+    return TableFile(path, tuple(pl.read_parquet_schema(path)))
 
 
 def _open_csv(path: Path) -> TableFile:
-    try:
-        with _opened(path) as handle:
-            lines = [line.decode("utf-8-sig") for line in islice(handle, HEAD_LINES)]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
-    except READ_ERRORS as error:
-        raise _unreadable(path, error) from error
-    header, filled = "".join(lines[:1]).strip(), [line for line in lines[1:] if line.strip()]
-    if not header and not filled:
+    with _opened(path) as handle:
+        lines = [line.decode("utf-8-sig").rstrip("\r\n") for line in islice(handle, HEAD_LINES)]
+    if not any(lines):
         raise DataError(f"{path}: the file is empty")
+    header, filled = lines[0], [line for line in lines[1:] if line.strip()]
     delimiter = find_delimiter([header, *filled[:20]])
     names = _split(header, delimiter)
     if len(names) < 2:
-        raise DataError(
-            f"{path}: the header '{header}' is one field; separate columns by comma, semicolon or tab"
-        )
+        raise DataError(f"{path}: the header '{header}' is one field; divide it by comma, semicolon or tab")
     if not filled:
         raise DataError(f"{path}: there is a header but no row of numbers")
     columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
@@ -286,10 +281,9 @@ def _open_csv(path: Path) -> TableFile:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    handle = path.open("rb")
-    if handle.peek(2)[:2] != b"\x1f\x8b":
-        return handle
-    return cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, gzip.open(handle)), 1 << 20))
+    with path.open("rb") as handle:
+        zipped = handle.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], io.BufferedReader(cast(Any, gzip.open(path)))) if zipped else path.open("rb")
 
 
 def find_delimiter(lines: list[str]) -> str:
@@ -310,12 +304,12 @@ def _find_decimal(lines: list[str], delimiter: str) -> str:
 
 
 def _split(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
+    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
-    reason = str(error).strip().splitlines()[0]
-    return DataError(f"{path}: the file is damaged or no table ({reason})")
+    reason = " ".join(str(error).split())[:80]
+    return DataError(f"{path}: the file is damaged or not a table ({reason})")
 
 
 def read_table(path: Path | str) -> pl.DataFrame:
@@ -504,9 +498,10 @@ def check_step(readings: Readings) -> None:
     if surplus < max(STEP_BLOCK, len(steps) / 10):
         return
     other = float(np.median(steps[start:end][alike[start:end]]))
-    before, after, change = (usual, other, start) if start else (other, usual, end)
+    begins = start >= len(steps) - end
+    before, after, change = (usual, other, start) if begins else (other, usual, end)
     raise DataError(
-        f"{readings.device}: the time step changes from {before:g} s to {after:g} s at"
+        f"{readings.device}: the time step changes from {round(before, 3):g} s to {round(after, 3):g} s at"
         f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
         " coarser step with --step"
     )

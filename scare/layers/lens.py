@@ -52,7 +52,8 @@ def logarithmic_bins(rows: int) -> list[int]:
     >>> logarithmic_bins(60)
     [29, 16, 8, 4, 2, 1]
     """
-    lengths, length = [], 1
+    lengths: list[int] = []
+    length = 1
     while sum(lengths) + length <= rows:
         lengths.append(length)
         length *= 2

@@ -356,7 +356,7 @@ class ScareNetwork(Network):
         """With the chosen support set, for good."""
         if not isinstance(self.attention, EfficientBitwiseAttention):
             return self
-        source = chosen.attention.hashing  # type: ignore[attr-defined]
+        source = chosen.attention.hashing
         hashing = self.attention.hashing.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
@@ -393,7 +393,7 @@ class ScareNetwork(Network):
 
     @property
     def _frozen(self) -> bool:
-        return bool(self.attention.hashing.frozen.array > 0)  # type: ignore[union-attr]
+        return bool(self.attention.hashing.frozen.array > 0)
 
     def _resampled(self, tokens: Array, key: Array) -> "ScareNetwork":
         if not isinstance(self.attention, EfficientBitwiseAttention):

@@ -91,8 +91,9 @@ class Recipe:
         if name not in PRESETS:
             raise UsageError(f"no preset called '{name}'; there are {', '.join(PRESETS)}")
         chosen = PRESETS[name]
-        length = {"epochs": 0} if settings.get("steps") and not settings.get("epochs") else {}
-        return replace(chosen, window=window, settings=replace(chosen.settings, **length, **settings))
+        if settings.get("steps"):
+            settings.setdefault("epochs", 0)
+        return replace(chosen, window=window, settings=replace(chosen.settings, **settings))
 
 
 PRESETS = {

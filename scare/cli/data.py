@@ -1,0 +1,40 @@
+"""`scare data`: other people's co-locations."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scare.cli.console import emit, progress, say
+from scare.cli.options import Json
+from scare.data.download import ZENODO, download_record
+from scare.data.senseurcity import RECORD
+
+app = typer.Typer(help="Download public co-location data.", no_args_is_help=True)
+
+
+@app.callback()
+def root() -> None:
+    """Download public co-location data."""
+
+
+@app.command()
+def senseurcity(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
+    server: Annotated[str, typer.Option("--server", help="Where records are asked for.")] = ZENODO,
+    as_json: Json = False,
+) -> None:
+    """Download SensEURCity (Antwerp, Oslo, Zagreb), the paper's data; run again to resume.
+
+    Examples:
+      scare data senseurcity --out senseurcity
+    """
+    with progress("downloading", "file") as (bar, task):
+
+        def report(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, file=f"{name} {done >> 20:,} of {total >> 20:,} MB")
+
+        files = download_record(RECORD, out, server, report)
+    if as_json:
+        emit({"files": [str(file) for file in files]})
+    say(f"{len(files)} files in {out}")

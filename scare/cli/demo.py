@@ -1,0 +1,50 @@
+"""`scare demo`: the main job end to end on a simulated co-location."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scare.cli.console import emit, say
+from scare.cli.options import Json, Seed
+from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
+from scare.data.simulate import Simulation
+from scare.data.simulate import simulate as simulate_boxes
+from scare.data.split import split_by_device
+from scare.errors import ExitCode
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("out/demo"),
+    boxes: Annotated[int, typer.Option("--boxes", help="Simulated boxes; the last is held out.")] = 6,
+    days: Annotated[float, typer.Option("--days", help="Days of co-location.")] = 10.0,
+    seed: Seed = 5,
+    as_json: Json = False,
+) -> None:
+    """Simulate a co-location, train SCARE, score it on a box it never saw, draw the result.
+
+    Examples:
+      scare demo
+      scare demo --boxes 8 --days 14 --out out/demo
+    """
+    training_room()
+    from scare.report.figure import draw_calibration
+    from scare.report.page import write_page
+    from scare.training.settings import Recipe
+
+    say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
+    split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
+    calibrator = fit_with_progress(split.train, split.validation, Recipe.preset("default", 60, seed=seed))
+    scores = score_against_yardsticks(calibrator, split, "SCARE")
+    calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
+    saved = calibrator.save(out / "demo.scare")
+    figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
+    page = write_page(out / "demo.html", "A low-cost particle sensor, calibrated", calibrator, scores, figure)
+    if as_json:
+        emit({"calibrator": str(saved), "figure": str(figure), "page": str(page), "scores": scores_as_dict(scores)})
+    else:
+        show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}")
+    for label, path in (("calibrator", saved), ("figure", figure), ("page", page)):
+        say(f"{label:>10}: {path}")
+    if calibrator.facts.get("interrupted"):
+        raise typer.Exit(ExitCode.INTERRUPTED)

@@ -1,0 +1,88 @@
+"""`scare predict`: a table of raw readings in, the same rows with calibrated values and flags out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+import typer
+
+from scare.calibrator.calibrator import CALIBRATED, Calibrator, Stream
+from scare.cli import options
+from scare.cli.console import emit, progress, say
+from scare.data.quality import LOOKBACK, Flag, flag_rows, summary
+from scare.data.readings import FLAGS, TIME
+from scare.data.tables import DEVICE, ColumnMapping, find_columns, iterate_tables, writing_table
+from scare.errors import DataError
+
+
+def predict(
+    calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
+    file: Annotated[Path, typer.Argument(help="Raw readings: CSV or Parquet.")],
+    out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path("calibrated.csv"),
+    time: options.TimeColumns = "",
+    device_column: options.DeviceColumn = "",
+    device: Annotated[str, typer.Option("--device", help="Name of the device, when the file does not say it.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Write raw, calibrated and flags side by side; a file of any size, in bounded memory.
+
+    Examples:
+      scare predict no2.scare raw.csv --out calibrated.csv
+      scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
+    """
+    model = Calibrator.load(calibrator)
+    mapping = _mapping(model, file, time, device_column)
+    streams = Streams(model)
+    rows = calibrated = 0
+    flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
+    with progress("calibrating", "count") as (bar, task), writing_table(out) as write:
+        for chunk in iterate_tables(file, mapping):
+            if device and not mapping.device_column:
+                chunk = chunk.with_columns(pl.lit(device).alias(DEVICE))
+            result = streams.push(chunk)
+            write(result)
+            rows, calibrated = rows + result.height, calibrated + result[CALIBRATED].count()
+            for name, count in summary(result[FLAGS].to_numpy()).items():
+                flags[name] += count
+            bar.update(task, count=f"{rows:,} rows")
+    result_facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": flags}
+    if as_json:
+        emit(result_facts)
+    found = ", ".join(f"{count:,} {name.lower()}" for name, count in flags.items() if count)
+    say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}{f'; flags: {found}' if found else ''}")
+
+
+class Streams:
+    """One stream a device, and the rows the quality rules must look back on."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self._calibrator = calibrator
+        self._streams: dict[str, Stream] = {}
+        self._past: dict[str, pl.DataFrame] = {}
+
+    def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a chunk, in order, with `calibrated` and `flags`."""
+        numbered = chunk.with_row_index("row")
+        parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
+        return pl.concat(parts).sort("row").drop("row")
+
+    def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
+        device = rows[DEVICE][0]
+        stream = self._streams.setdefault(device, self._calibrator.stream(device))
+        times, values = self._arrays(rows)
+        calibrated, flags = stream.push(times, values)
+        past = pl.concat([self._past.get(device, rows.head(0)), rows])
+        self._past[device] = past.tail(LOOKBACK)
+        inputs = self._calibrator.inputs
+        quality = flag_rows(*self._arrays(past), inputs.channels, inputs.step_seconds, inputs.quality)[-len(rows) :]
+        return rows.with_columns(
+            pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, flags | quality, pl.UInt32)
+        )
+
+    def _arrays(self, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        names = [channel.name for channel in self._calibrator.inputs.channels]
+        values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
+        return rows[TIME].dt.epoch("us").to_numpy() / 1e6, values

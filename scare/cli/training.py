@@ -1,0 +1,64 @@
+"""Training as commands show it: progress while it runs, a table of yardsticks when it is done."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from scare.calibrator.calibrator import Calibrator
+from scare.cli.console import progress, show_table
+from scare.data.readings import Readings
+from scare.data.split import Split
+from scare.errors import UsageError
+from scare.scorecard.accuracy import Accuracy
+
+SCORE_COLUMNS = {"rmse": "RMSE", "top5_rmse": "top-5 % RMSE", "mae": "MAE", "bias": "bias", "r2": "R²", "slope": "slope"}
+
+
+def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
+    """Fit with a progress bar on stderr."""
+    fit_room = training_room()
+    with progress("training", "round", "speed", "errors") as (bar, task):
+
+        def report(state: Any) -> None:
+            bar.update(
+                task,
+                completed=state.round,
+                total=state.rounds,
+                round=f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
+                speed=f"{state.windows_per_second:,.0f} windows/s",
+                errors=f"RMSE train {state.train_rmse:.4g}, validation {state.validation_rmse:.4g}",
+            )
+
+        return fit_room.fit(train, validation, recipe, report)
+
+
+def training_room() -> Any:
+    """The training room, or a sentence about how to install it."""
+    try:
+        from scare.training import fit
+    except ImportError as error:
+        raise UsageError(f"training needs more packages ({error.name}); run: pip install 'scare[train]'") from error
+    return fit
+
+
+def score_against_yardsticks(calibrator: Calibrator, split: Split, name: str) -> dict[str, Accuracy]:
+    """Raw, linear and our accuracy on the test part, on the same rows."""
+    from scare.experiments.comparison import compare
+    from scare.experiments.yardsticks import linear_regression, raw_reading
+
+    channels = len(calibrator.inputs.channels)
+    rivals = {"raw": raw_reading(split.train), "linear": linear_regression(split.train)}
+    if channels > 1:
+        rivals["linear, all channels"] = linear_regression(split.train, channels)
+    return compare({**rivals, name: calibrator}, split.test)
+
+
+def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
+    """The scores as a table on stdout."""
+    rows = [[name, *(f"{getattr(score, column):.4g}" for column in SCORE_COLUMNS)] for name, score in scores.items()]
+    show_table(title, ["", *SCORE_COLUMNS.values()], rows)
+
+
+def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
+    """The scores as plain values."""
+    return {name: asdict(score) for name, score in scores.items()}

@@ -1,0 +1,69 @@
+"""Accuracy of calibrated values against a reference: the mean, and at the moments of fastest change.
+
+Regressions have the reference on the x axis. NaN in either series is an error here: select rows first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How close an estimate is to the reference, in the reference's unit."""
+
+    rows: int
+    rmse: float
+    mae: float
+    bias: float
+    r2: float
+    slope: float
+    intercept: float
+    top5_rmse: float
+
+
+def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) -> Accuracy:
+    """Accuracy over rows [n]; `changes` [n] is the raw reading's change since the row before, NaN if unknown.
+
+    >>> result = measure(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 5.0]), np.array([np.nan, 9.0, 2.0]))
+    >>> round(result.rmse, 4), result.top5_rmse, result.mae
+    (0.5774, 1.0, 0.3333)
+    """
+    error = estimate - reference
+    spread = np.square(reference - reference.mean()).sum()
+    slope = float(((reference - reference.mean()) * estimate).sum() / spread) if spread else float("nan")
+    return Accuracy(
+        rows=len(reference),
+        rmse=rmse(error),
+        mae=float(np.abs(error).mean()),
+        bias=float(error.mean()),
+        r2=float(1 - np.square(error).sum() / spread) if spread else float("nan"),
+        slope=slope,
+        intercept=float(estimate.mean() - slope * reference.mean()),
+        top5_rmse=rmse(error[fastest(changes)]),
+    )
+
+
+def rmse(error: np.ndarray) -> float:
+    """Root mean square; NaN of nothing."""
+    return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
+
+
+def fastest(changes: np.ndarray) -> np.ndarray:
+    """Row numbers of the ⌈5 %⌉ largest changes in size, earlier rows first among equals; unknown ones never.
+
+    >>> fastest(np.array([np.nan, 1.0, -3.0, 3.0]))
+    array([2])
+    """
+    count = int(np.ceil(TOP_SHARE * len(changes)))
+    order = np.argsort(-np.abs(changes), kind="stable")
+    return order[: min(count, int(np.isfinite(changes).sum()))]
+
+
+def raw_changes(times: np.ndarray, raw: np.ndarray, step_seconds: float) -> np.ndarray:
+    """Change of the raw reading since the row before [rows]; NaN when that is more than two steps ago."""
+    changes = np.diff(raw, prepend=np.nan)
+    waits = np.diff(times, prepend=-np.inf)
+    return np.where(waits <= 2 * step_seconds, changes, np.nan)

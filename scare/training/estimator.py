@@ -1,0 +1,71 @@
+"""A scikit-learn style estimator over `fit`: tables in, arrays out."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from scare.calibrator.calibrator import CALIBRATED, Calibrator
+from scare.data.readings import REFERENCE, TIME, Channel, Readings
+from scare.errors import UsageError
+from scare.training.fit import fit
+from scare.training.settings import Recipe
+
+
+class SensorCalibrator:
+    """Calibrates one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`, `get_params`, `set_params`.
+
+    X is a table (polars, pandas or a dict of columns) with a `time` column and one column a channel, rows in
+    time order; y the reference at each row, NaN where unknown. `predict` gives NaN where there is no value.
+    """
+
+    def __init__(
+        self, window: int = 60, preset: str = "default", steps: int | None = None, seed: int = 0, time: str = TIME
+    ) -> None:
+        self.window, self.preset, self.steps, self.seed, self.time = window, preset, steps, seed, time
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in ("window", "preset", "steps", "seed", "time")}
+
+    def set_params(self, **params: Any) -> "SensorCalibrator":
+        """Change settings by name."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise ValueError(f"no parameter '{name}'; there are {', '.join(self.get_params())}")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: Any, y: Any) -> "SensorCalibrator":
+        """Train on a table and its references."""
+        length = {} if self.steps is None else {"steps": self.steps}
+        recipe = Recipe.preset(self.preset, self.window, seed=self.seed, **length)
+        self.calibrator_: Calibrator = fit(self._readings(X, y), recipe=recipe)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Calibrated values [rows], NaN where there is none."""
+        if not hasattr(self, "calibrator_"):
+            raise UsageError("this calibrator is not trained yet; call fit first")
+        return self.calibrator_.predict(self._readings(X))[CALIBRATED].fill_null(np.nan).to_numpy()
+
+    def score(self, X: Any, y: Any) -> float:
+        """R² over the rows that have a value and a reference."""
+        values, targets = self.predict(X), np.asarray(y, float)
+        known = np.isfinite(values) & np.isfinite(targets)
+        spread = np.square(targets[known] - targets[known].mean()).sum()
+        return float(1 - np.square(values[known] - targets[known]).sum() / spread)
+
+    def _readings(self, table: Any, references: Any = None) -> Readings:
+        """One device's readings from a table with columns."""
+        names = list(table.keys() if isinstance(table, dict) else table.columns)
+        if self.time not in names:
+            raise UsageError(f"no column '{self.time}' in the table; name the time column with time=")
+        channels = [name for name in names if name != self.time]
+        frame = pl.DataFrame({TIME: np.asarray(table[self.time]), **{c: np.asarray(table[c], float) for c in channels}})
+        frame = frame.with_columns(cs.datetime(time_zone=None).dt.replace_time_zone("UTC"))
+        if references is None:
+            return Readings("device", frame, tuple(Channel(name) for name in channels))
+        frame = frame.with_columns(pl.Series(REFERENCE, np.asarray(references, float)))
+        return Readings("device", frame, tuple(Channel(name) for name in channels), Channel("target"))

@@ -1,0 +1,144 @@
+"""What an inspection sees in small tables, and that its mapping reads them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.data.inspection import Inspection, guess_unit, inspect_table
+from scare.data.readings import Channel
+from scare.data.tables import ColumnMapping, read_readings
+from scare.errors import DataError
+
+
+@pytest.fixture
+def inspected(tmp_path: Path) -> Callable[[str], Inspection]:
+    def inspect(text: str) -> Inspection:
+        path = tmp_path / "box.csv"
+        path.write_text(text, encoding="utf-8")
+        return inspect_table(path)
+
+    return inspect
+
+
+Inspect = Callable[[str], Inspection]
+
+
+def test_a_plain_table_is_described_and_read(inspected: Inspect) -> None:
+    found = inspected(
+        "date;pm25;temperature;Ref.Temp;Ref.PM2.5\n"
+        "01/01/2026 12:00;1,5;20;19;3\n01/01/2026 12:01;;21;18;4\n01/01/2026 12:02;2,5;22;17;5\n"
+    )
+    assert (found.table.delimiter, found.rows, found.time, found.step_seconds) == (";", 3, ("date",), 60)
+    assert [f"{time:%H:%M}" for time in found.span] == ["12:00", "12:02"]
+    assert found.mapping == ColumnMapping(
+        ("date",), (Channel("pm25", "ug/m3"), Channel("temperature", "degC")), Channel("Ref.PM2.5", "ug/m3")
+    )
+    summary = found.channels[0]
+    assert (summary.missing, summary.low, summary.median, summary.high) == (1 / 3, 1.5, 2.0, 2.5)
+    assert len(read_readings(found.table.path, found.mapping)[0]) == 3
+
+
+def test_the_proposed_toml_is_the_mapping(inspected: Inspect, tmp_path: Path) -> None:
+    mapping = inspected("time,pm10\n2026-01-01,1\n2026-01-02,2.5\n").mapping
+    (tmp_path / "columns.toml").write_text(mapping.to_toml())
+    assert ColumnMapping.from_toml(tmp_path / "columns.toml") == mapping
+
+
+def test_date_and_time_columns_are_found_together(inspected: Inspect) -> None:
+    found = inspected("Time,Date,CO\n18.00.00,10/03/2004,1\n19.00.00,10/03/2004,2.5\n")
+    assert found.time == ("Date", "Time")
+
+
+def test_a_time_column_needs_no_telling_name(inspected: Inspect) -> None:
+    assert inspected("note,when,CO\nx,2026-01-01,1\ny,2026-01-02,2.5\n").time == ("when",)
+
+
+def test_unix_seconds_are_found_by_name(inspected: Inspect) -> None:
+    assert inspected("serial,timestamp,CO\n1,1767268800,1\n1,1767268860,2.5\n").time == ("timestamp",)
+
+
+def test_disorder_repeats_and_gaps_are_counted_and_sorted_away(inspected: Inspect) -> None:
+    minutes = [0, 1, 2, 2, 5, 4, 6, 26]
+    rows = "".join(f"2026-01-01 12:{minute:02d},{minute}.5\n" for minute in minutes)
+    found = inspected("time,pm25\n" + rows)
+    assert (found.duplicates, found.out_of_order, found.step_seconds) == (1, 1, 60)
+    assert found.gaps_seconds.tolist() == [1200, 120]
+    assert found.mapping.sort
+    assert len(read_readings(found.table.path, found.mapping)[0]) == 7
+
+
+def test_the_column_that_tells_equal_times_apart_is_the_device(inspected: Inspect) -> None:
+    rows = "".join(
+        f"{site},{box},2026-01-0{day},{day}.5\n" for site, box in ("xa", "xb", "yc") for day in range(1, 5)
+    )
+    found = inspected("Location.ID,box,time,pm25\n" + rows)
+    assert (found.device_column, found.site_column, found.duplicates) == ("box", "Location.ID", 0)
+    assert [r.device for r in read_readings(found.table.path, found.mapping)] == ["a", "b", "c"]
+
+
+def test_a_single_device_is_found_by_its_name_even_as_a_number(inspected: Inspect) -> None:
+    found = inspected("device_id,time,pm25\n7,2026-01-01,1\n7,2026-01-02,2.5\n")
+    assert found.device_column == "device_id"
+    assert [column.name for column in found.channels] == ["pm25"]
+
+
+def test_flags_places_ids_and_row_numbers_are_no_channels(inspected: Inspect) -> None:
+    header = ",time,lat,Longitude,pm25_flag,station_id,hour,empty,pm25,counts"
+    rows = [f"{row},2026-01-01 0{row}:00,50.1,4.2,0,12,{row},,{row}.5,{row * row}" for row in range(4)]
+    found = inspected("\n".join([header, *rows]))
+    assert [column.name for column in found.columns] == ["pm25", "counts"]
+
+
+def test_a_count_of_the_rows_is_no_channel(inspected: Inspect) -> None:
+    rows = "".join(f"{row},2026-01-01 {row:02d}:00,{row**2}\n" for row in range(1, 13))
+    assert [column.name for column in inspected("X,time,co\n" + rows).columns] == ["co"]
+
+
+@pytest.mark.parametrize(
+    "name", ["Ref.NO2", "ref", "reference", "no2_ref", "NO2 reference", "CO(GT)", "PM2.5 FEM", "city monitor"]
+)
+def test_reference_names_are_known(inspected: Inspect, name: str) -> None:
+    found = inspected(f"time,refresh,{name}\n2026-01-01,1,3.5\n2026-01-02,2.5,4\n")
+    assert ([c.name for c in found.references], [c.name for c in found.channels]) == ([name], ["refresh"])
+
+
+@pytest.mark.parametrize(("often", "seen"), [(-200, [-200]), (65535, [65535]), (-1, [-1]), (7, [])])
+def test_numbers_that_mean_no_reading_are_seen(inspected: Inspect, often: int, seen: list[int]) -> None:
+    values = [3, often, 4, often, 5.5, often]
+    rows = "".join(f"2026-01-0{day},{value}\n" for day, value in enumerate(values, 1))
+    assert list(inspected("time,co\n" + rows).channels[0].sentinels) == seen
+
+
+def test_an_ordinary_low_value_is_no_sentinel(inspected: Inspect) -> None:
+    values = [-1, -1, -1, -4, 6, 3.5]
+    rows = "".join(f"2026-01-0{day},{value}\n" for day, value in enumerate(values, 1))
+    assert inspected("time,temp\n" + rows).channels[0].sentinels == ()
+
+
+def test_one_row_has_no_step(inspected: Inspect) -> None:
+    found = inspected("time,co\n2026-01-01,1\n")
+    assert np.isnan(found.step_seconds)
+    assert len(found.gaps_seconds) == 0
+
+
+def test_a_table_without_times_is_refused(inspected: Inspect) -> None:
+    with pytest.raises(DataError, match=r"box\.csv: no column holds times; there are a, b"):
+        inspected("a,b\nx,1\n")
+
+
+def test_a_table_without_channels_has_no_mapping(inspected: Inspect) -> None:
+    with pytest.raises(DataError, match="no column looks like a sensor's"):
+        _ = inspected("time,flag\n2026-01-01,W\n").mapping
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *(("PM2.5", "ug/m3"), ("no2_ppb", "ppb"), ("CO [mg/m3]", "mg/m3"), ("NO2 (µg/m³)", "ug/m3")),
+        *(("RH", "%"), ("T", "degC"), ("pressure", "hPa"), ("Absolute_humidity", "g/m3"), ("NO2", "")),
+    ],
+)
+def test_units_are_guessed_from_names(name: str, unit: str) -> None:
+    assert guess_unit(name) == unit

@@ -1,0 +1,435 @@
+"""What files become, what they are refused for, and what is written."""
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scare.data.readings import TIME_TYPE, Channel, Readings
+from scare.data.tables import (
+    ColumnMapping,
+    check_step,
+    iterate_tables,
+    read_readings,
+    read_table,
+    write_table,
+    writing_table,
+)
+from scare.errors import DataError, UsageError
+
+PM25, PM10 = Channel("pm25", "ug/m3"), Channel("pm10", "ug/m3")
+MAPPING = ColumnMapping(("time",), (PM25,))
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+GOOD = "time,pm25\n2026-01-01 12:00:00,1.5\n2026-01-01 12:01:00,\n2026-01-01 12:02:00,3\n"
+
+
+def saved(folder: Path, text: str, name: str = "box.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def times_of(folder: Path, *times: str) -> list[datetime]:
+    rows = "".join(f"{time};{number}\n" for number, time in enumerate(times))
+    (readings,) = read_readings(saved(folder, "time;pm25\n" + rows), MAPPING)
+    return readings.frame["time"].to_list()
+
+
+def refusal(folder: Path, text: str, mapping: ColumnMapping = MAPPING) -> str:
+    with pytest.raises(DataError) as caught:
+        read_readings(saved(folder, text), mapping)
+    return str(caught.value).removeprefix(str(folder / "box.csv"))
+
+
+def evenly(*blocks: tuple[int, float]) -> Readings:
+    steps = np.concatenate([np.full(rows, step) for rows, step in blocks])
+    return at_steps(steps)
+
+
+def at_steps(steps: np.ndarray) -> Readings:
+    seconds = np.concatenate([[0.0], np.cumsum(steps)])
+    times = pl.Series("time", np.rint(seconds * 1e6).astype(np.int64) + int(NOON.timestamp() * 1e6)).cast(TIME_TYPE)
+    return Readings("box", pl.DataFrame([times, pl.Series("pm25", seconds)]), (PM25,))
+
+
+class TestReading:
+    def test_a_file_becomes_readings_named_after_it(self, tmp_path: Path) -> None:
+        (readings,) = read_readings(saved(tmp_path, GOOD), MAPPING)
+        assert (readings.device, readings.channels, len(readings)) == ("box", (PM25,), 3)
+        np.testing.assert_equal(readings.values[:, 0], [1.5, np.nan, 3])
+
+    def test_the_given_name_wins_over_the_file_name(self, tmp_path: Path) -> None:
+        assert read_readings(saved(tmp_path, GOOD), MAPPING, "kitchen")[0].device == "kitchen"
+
+    @pytest.mark.parametrize("name", ["box.csv", "box.csv.gz", "box.parquet", "box.CSV", "box.tsv"])
+    def test_the_device_is_the_name_without_its_suffix(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / name
+        if name.endswith("parquet"):
+            pl.DataFrame({"time": ["2026-01-01"], "pm25": [1.0]}).write_parquet(path)
+        else:
+            path.write_bytes(gzip.compress(GOOD.encode()) if name.endswith("gz") else GOOD.encode())
+        assert read_readings(path, MAPPING)[0].device == "box"
+
+    def test_each_device_of_a_device_column_has_its_readings_and_site(self, tmp_path: Path) -> None:
+        rows = ["b,,2026-01-01,1", "a,yard,2026-01-01,2", "b,roof,2026-01-02,3", "a,,2026-01-02,4"]
+        text = "\n".join(["id,place,time,pm25", *rows])
+        mapping = ColumnMapping(("time",), (PM25,), device_column="id", site_column="place")
+        found = read_readings(saved(tmp_path, text), mapping)
+        assert [(r.device, r.site, r.values[:, 0].tolist()) for r in found] == [
+            ("b", "roof", [1, 3]),
+            ("a", "yard", [2, 4]),
+        ]
+
+    def test_the_reference_keeps_its_name_and_unit(self, tmp_path: Path) -> None:
+        text = "time,pm25,Ref.PM\n2026-01-01,1,10\n2026-01-02,2,\n"
+        reference = Channel("Ref.PM", "ug/m3")
+        (readings,) = read_readings(saved(tmp_path, text), ColumnMapping(("time",), (PM25,), reference))
+        assert readings.reference == reference
+        np.testing.assert_equal(readings.targets, [10, np.nan])
+
+    def test_sorting_orders_rows_and_keeps_the_first_of_equal_times(self, tmp_path: Path) -> None:
+        text = "time,pm25\n2026-01-03,3\n2026-01-01,1\n2026-01-03,9\n2026-01-02,2\n"
+        (readings,) = read_readings(saved(tmp_path, text), ColumnMapping(("time",), (PM25,), sort=True))
+        assert readings.values[:, 0].tolist() == [1, 2, 3]
+
+    def test_byte_order_mark_windows_ends_quotes_and_blank_lines_do_not_matter(self, tmp_path: Path) -> None:
+        text = '\ufeff"time", pm25 \r\n"2026-01-01",1\r\n\r\n 2026-01-02 ,"2"\r\n,\r\n'
+        assert read_readings(saved(tmp_path, text), MAPPING)[0].values[:, 0].tolist() == [1, 2]
+
+    @pytest.mark.parametrize("word", ["", "NA", "NaN", "nan", "null", "NULL", "None", "-", " NA ", "inf"])
+    def test_words_for_missing_are_null(self, tmp_path: Path, word: str) -> None:
+        frame = read_table(saved(tmp_path, f"time;pm25\n2026-01-01;1\n2026-01-02;{word}\n"))
+        assert frame["pm25"].to_list() == [1, None]
+
+    def test_numbers_become_floats_and_text_stays_text(self, tmp_path: Path) -> None:
+        frame = read_table(saved(tmp_path, "time,pm25,flag,\n2026-01-01,1,W,\n2026-01-02,2,3,\n"))
+        assert dict(frame.schema) == {
+            "time": pl.String,
+            "pm25": pl.Float64,
+            "flag": pl.String,
+            "column_4": pl.Float64,
+        }
+
+    def test_an_unnamed_first_column_of_a_tab_file_keeps_its_place(self, tmp_path: Path) -> None:
+        frame = read_table(saved(tmp_path, "\ttime\tpm25\n0\t2026-01-01\t7\n1\t2026-01-02\t8\n"))
+        assert frame["pm25"].to_list() == [7, 8]
+
+    def test_a_point_in_a_file_with_decimal_commas_is_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, "time;pm25\n2026-01-01;1,5\n2026-01-02;1.500\n")
+        assert message == ": line 3, column 'pm25': '1.500' is not a number"
+
+    def test_parquet_times_and_numbers_are_taken_as_they_are(self, tmp_path: Path) -> None:
+        path = tmp_path / "box.parquet"
+        local = pl.Series("time", [NOON, NOON + timedelta(hours=1)]).dt.convert_time_zone("Asia/Tokyo")
+        pl.DataFrame([local, pl.Series("pm25", [1, None])]).write_parquet(path)
+        (readings,) = read_readings(path, MAPPING)
+        assert readings.frame["time"].to_list() == [NOON, NOON + timedelta(hours=1)]
+        np.testing.assert_equal(readings.values[:, 0], [1, np.nan])
+
+    def test_a_parquet_error_names_the_row(self, tmp_path: Path) -> None:
+        path = tmp_path / "box.parquet"
+        pl.DataFrame({"time": ["2026-01-01", "2026-01-02"], "pm25": ["1", "x"]}).write_parquet(path)
+        with pytest.raises(DataError, match=r"box.parquet: row 2, column 'pm25': 'x' is not a number"):
+            read_readings(path, MAPPING)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(st.tuples(NUMBER, NUMBER), min_size=1, max_size=12),
+    delimiter=st.sampled_from(",;\t"),
+    comma=st.booleans(),
+    rows=st.integers(1, 13),
+)
+def test_any_numbers_come_back_whole_and_streamed(
+    tmp_path: Path, values: list[tuple[float | None, ...]], delimiter: str, comma: bool, rows: int
+) -> None:
+    point = "," if comma and delimiter != "," else "."
+    lines = [delimiter.join(["time", "pm25", "pm10"])]
+    for day, row in enumerate(values):
+        numbers = ["" if value is None else repr(value).replace(".", point) for value in row]
+        lines.append(delimiter.join([f"{NOON + timedelta(days=day):%Y-%m-%dT%H:%M:%SZ}", *numbers]))
+    path = saved(tmp_path, "\n".join(lines))
+    assert read_table(path).select("pm25", "pm10").rows() == values
+    streamed = list(iterate_tables(path, ColumnMapping(("time",), (PM25, PM10)), rows))
+    assert pl.concat(streamed).select("pm25", "pm10").rows() == values
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        "written",
+        [
+            *("2026-01-01T12:00:00Z", "2026-01-01 12:00:00", "2026-01-01T12:00", "2026-01-01 12:00:00.000"),
+            *("2026-01-01T14:00:00+02:00", "2026-01-01 14:00+0200", "2026-01-01 14:00:00 +02:00"),
+            *("01/01/2026 12:00", "01/01/2026 12:00:00", "01/01/2026 12.00.00", "1/1/2026 12:00"),
+            *("01.01.2026 12:00", "01.01.2026 12:00:00", "2026/01/01 12:00", "1767268800", "1767268800000"),
+        ],
+    )
+    def test_every_known_form_is_noon_in_utc(self, tmp_path: Path, written: str) -> None:
+        assert times_of(tmp_path, written) == [NOON]
+
+    def test_date_and_time_columns_are_joined(self, tmp_path: Path) -> None:
+        text = "Date,Time,pm25\n10/03/2004,18.00.00,1\n10/03/2004,19.00.00,2\n"
+        (readings,) = read_readings(saved(tmp_path, text), ColumnMapping(("Date", "Time"), (PM25,)))
+        assert readings.frame["time"][1] == datetime(2004, 3, 10, 19, tzinfo=UTC)
+
+    def test_different_offsets_are_converted(self, tmp_path: Path) -> None:
+        times = times_of(tmp_path, "2026-01-01T12:00:00Z", "2026-01-01T14:30:00+02:00")
+        assert times == [NOON, NOON + timedelta(minutes=30)]
+
+    def test_some_fractions_are_kept(self, tmp_path: Path) -> None:
+        assert times_of(tmp_path, "2026-01-01 12:00:00", "2026-01-01 12:00:00.25")[1].microsecond == 250_000
+
+    def test_slash_dates_are_day_first(self, tmp_path: Path) -> None:
+        assert times_of(tmp_path, "02/01/2026 00:00", "01/02/2026 00:00")[1].month == 2
+
+    def test_a_second_number_above_twelve_proves_month_first(self, tmp_path: Path) -> None:
+        assert [time.month for time in times_of(tmp_path, "02/01/2026 00:00", "02/13/2026 00:00")] == [2, 2]
+
+    def test_a_time_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, "time,pm25\n\nyesterday,1\n")
+        assert message.startswith(": line 3, column 'time': 'yesterday' is not a time; write it like 2026")
+
+    def test_a_time_unlike_the_first_is_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, GOOD + "2026-13-01 12:00:00,1\n")
+        assert message.startswith(": line 5, column 'time': '2026-13-01 12:00:00' is not a time like '2026")
+
+    def test_two_digit_years_are_refused(self, tmp_path: Path) -> None:
+        assert "'01/01/26 12:00' is not a time" in refusal(tmp_path, "time,pm25\n01/01/26 12:00,1\n")
+
+    def test_mixed_time_zones_are_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, GOOD + "2026-01-01 12:03:00Z,1\n")
+        assert message.startswith(": line 5, column 'time': '2026-01-01 12:03:00Z' and '2026-01-01 12:00:00'")
+        assert message.endswith("mix times with and without a time zone")
+
+    def test_a_row_without_a_time_is_refused(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path, GOOD + ",1\n") == ": line 5, column 'time': the time is missing"
+
+    def test_a_column_without_times_is_refused(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path, "time,pm25\n,1\n") == ": the column 'time' has no time at all"
+
+
+class TestRefusals:
+    def test_no_such_file(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="there is no such file"):
+            read_table(tmp_path / "box.csv")
+
+    @pytest.mark.parametrize("text", ["", "\n\n"])
+    def test_an_empty_file(self, tmp_path: Path, text: str) -> None:
+        assert refusal(tmp_path, text) == ": the file is empty"
+
+    def test_a_header_alone(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path, "time,pm25\n\n") == ": there is a header but no row of numbers"
+
+    def test_another_delimiter(self, tmp_path: Path) -> None:
+        assert ": the header 'time|pm25' is one field" in refusal(tmp_path, "time|pm25\n2026-01-01|1\n")
+
+    def test_a_missing_column_with_the_nearest_name(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path, "time,PM2.5\n2026-01-01,1\n") == ": no column 'pm25'; did you mean 'PM2.5'?"
+
+    def test_text_among_numbers(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, GOOD + "\n2026-01-02 00:00:00,abc\n")
+        assert message == ": line 6, column 'pm25': 'abc' is not a number"
+
+    def test_a_decimal_comma_in_a_comma_file(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, GOOD + "2026-01-02,1,5\n")
+        assert message.startswith(": line 5: more fields than the header; a decimal comma needs")
+
+    def test_a_column_without_numbers(self, tmp_path: Path) -> None:
+        assert ": the column 'pm25' has no number at all" in refusal(tmp_path, "time,pm25\n2026-01-01,NA\n")
+
+    def test_two_columns_of_one_name(self, tmp_path: Path) -> None:
+        assert ": two columns are called 'pm25'" in refusal(tmp_path, "time,pm25,pm25\n2026-01-01,1,2\n")
+
+    def test_a_quote_that_does_not_end(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, GOOD + '2026-01-02,"1\n')
+        assert message == ": line 5: a quoted text does not end on its line"
+
+    @pytest.mark.parametrize("time", ["2026-01-01 12:02:00", "2025-01-01 12:02:00"])
+    def test_repeated_or_unsorted_times(self, tmp_path: Path, time: str) -> None:
+        message = refusal(tmp_path, GOOD + f"{time},1\n")
+        assert message.startswith(f": line 5: {time} is not later than the row before it; --sort")
+
+    def test_a_row_without_a_device(self, tmp_path: Path) -> None:
+        mapping = ColumnMapping(("time",), (PM25,), device_column="id")
+        message = refusal(tmp_path, "id,time,pm25\na,2026-01-01,1\n,2026-01-02,2\n", mapping)
+        assert message == ": line 3, column 'id': the device is missing"
+
+    def test_text_that_is_not_utf8(self, tmp_path: Path) -> None:
+        (tmp_path / "box.csv").write_bytes("time,µ\n".encode("latin-1"))
+        with pytest.raises(DataError, match="not UTF-8"):
+            read_table(tmp_path / "box.csv")
+
+    @pytest.mark.parametrize("name", ["box.csv.gz", "box.parquet"])
+    def test_a_file_that_breaks_off(self, tmp_path: Path, name: str) -> None:
+        write_table(pl.DataFrame({"time": ["2026-01-01"], "pm25": [1.0]}), tmp_path / name)
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-20])
+        with pytest.raises(DataError, match=f"{name}: the file is damaged or not a table"):
+            read_table(tmp_path / name)
+
+    def test_lines_that_end_as_on_an_old_macintosh(self, tmp_path: Path) -> None:
+        (tmp_path / "box.csv").write_bytes(GOOD.replace("\n", "\r").encode())
+        with pytest.raises(DataError, match="damaged or not a table"):
+            read_table(tmp_path / "box.csv")
+
+
+class TestStreaming:
+    MAPPING = ColumnMapping(("time",), (PM25, PM10), Channel("ref"), device_column="id")
+
+    @pytest.fixture(params=["box.csv", "box.csv.gz", "box.parquet"])
+    def path(self, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+        stamps = [f"{NOON + timedelta(minutes=row):%Y-%m-%d %H:%M}" for row in range(7)]
+        numbers = {"pm25": [1.0, None, 3, 4, 5, 6, 7], "pm10": [None] * 6 + [2.0], "ref": [9.0] * 7}
+        frame = pl.DataFrame({"id": list("abababa"), "time": stamps, **numbers})
+        write_table(frame, tmp_path / request.param)
+        return tmp_path / request.param
+
+    def test_pieces_of_any_size_make_the_whole(self, path: Path) -> None:
+        (whole,) = iterate_tables(path, self.MAPPING)
+        assert whole.columns == ["device", "time", "pm25", "pm10", "reference"]
+        assert whole.dtypes == [pl.String, TIME_TYPE, *[pl.Float64] * 3]
+        for rows in range(1, 8):
+            pieces = list(iterate_tables(path, self.MAPPING, rows))
+            assert {piece.height for piece in pieces[:-1]} <= {rows}
+            assert pl.concat(pieces).equals(whole)
+
+    def test_the_stream_holds_what_the_readings_hold(self, path: Path) -> None:
+        streamed = pl.concat(iterate_tables(path, self.MAPPING, 2))
+        for readings in read_readings(path, self.MAPPING):
+            rows = streamed.filter(pl.col("device") == readings.device).drop("device")
+            assert rows.equals(readings.frame.drop("flags"))
+
+    def test_an_absent_reference_is_left_out(self, tmp_path: Path) -> None:
+        mapping = ColumnMapping(("time",), (PM25,), Channel("ref"))
+        (frame,) = iterate_tables(saved(tmp_path, GOOD), mapping)
+        assert frame.columns == ["device", "time", "pm25"]
+        assert frame["device"].unique().to_list() == ["box"]
+
+    @pytest.mark.parametrize("rows", [1, 2, 3, 100])
+    def test_a_later_piece_knows_its_line(self, tmp_path: Path, rows: int) -> None:
+        path = saved(tmp_path, GOOD + "\n2026-01-02 00:00:00,x\n")
+        with pytest.raises(DataError, match=r"line 6, column 'pm25': 'x' is not a number"):
+            list(iterate_tables(path, MAPPING, rows))
+
+
+class TestStep:
+    @pytest.mark.parametrize(("before", "after"), [(60, 600), (600, 60), (1, 0.1), (60, 120)])
+    def test_a_change_of_step_is_refused_with_its_time(self, before: float, after: float) -> None:
+        when = NOON + timedelta(seconds=40 * before)
+        with pytest.raises(DataError) as caught:
+            check_step(evenly((40, before), (30, after)))
+        said = f"changes from {before:g} s to {after:g} s at {when:%Y-%m-%d %H:%M:%S}; split the file there"
+        assert said in str(caught.value)
+
+    def test_a_short_start_at_another_step_is_refused_at_its_end(self) -> None:
+        with pytest.raises(DataError, match=r"from 600 s to 60 s at 2026-01-01 15:20:00.*--step"):
+            check_step(evenly((20, 600), (100, 60)))
+
+    def test_gaps_and_jitter_are_no_change_of_step(self) -> None:
+        random = np.random.default_rng(7)
+        steps = 60 * random.uniform(0.85, 1.15, 2000)
+        steps[random.random(2000) < 0.3] *= 2
+        steps[random.integers(0, 2000, 20)] *= 500
+        check_step(at_steps(steps))
+
+    def test_a_short_block_is_no_change_of_step(self) -> None:
+        check_step(evenly((100, 60), (8, 600), (100, 60)))
+
+    def test_few_rows_have_no_change_of_step(self) -> None:
+        check_step(evenly((3, 60), (3, 600)))
+
+
+class TestMapping:
+    FULL = ColumnMapping(
+        ("Date", "Time"),
+        (Channel("a.b [°C]", "degC", -40, 85.5), Channel('say "hi"\\', low=0.0), Channel("x")),
+        Channel("Ref.NO2", "ppb", high=1e22),
+        device_column="id",
+        site_column="place",
+        sort=True,
+    )
+
+    @pytest.mark.parametrize("mapping", [MAPPING, FULL])
+    def test_toml_gives_the_mapping_back(self, tmp_path: Path, mapping: ColumnMapping) -> None:
+        assert ColumnMapping.from_toml(saved(tmp_path, mapping.to_toml(), "columns.toml")) == mapping
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("tmie = 'a'", "unknown setting 'tmie'; did you mean 'time'?"),
+            ("time = 'a'", "the setting 'channels' is missing"),
+            ("time = 1\nchannels = []", "'time' cannot be 1"),
+            ("time = 'a'\nchannels = []", "needs a time column and at least one channel"),
+            ("time = 'a'\nchannels = ['b']", "'b' should be a table of settings"),
+            ("time = 'a'\nchannels = [{name = 'b', units = 'c'}]", "'units'; did you mean 'unit'?"),
+            ("time = 'a'\nchannels = [{unit = 'c'}]", "the setting 'name' is missing"),
+            ("time = 'a'\nchannels = [{name = 'b', low = '1'}]", "'low' cannot be \"1\""),
+            ("time = 'a'\nchannels = [{name = 'b'}, {name = 'b'}]", "the column 'b' is mapped twice"),
+            ("time = 'a'\nreference = {name = 'b'}\nchannels = [{name = 'b'}]", "'b' is mapped twice"),
+            ("time = 'a'\nchannels = [{name = 'device'}]", "a channel cannot be called 'device'"),
+            ("time = ", "cannot be read as TOML"),
+        ],
+    )
+    def test_a_wrong_file_is_refused(self, tmp_path: Path, text: str, said: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            ColumnMapping.from_toml(saved(tmp_path, text, "columns.toml"))
+        assert said in str(caught.value)
+
+
+class TestWriting:
+    FRAME = pl.DataFrame({"time": [NOON, NOON + timedelta(milliseconds=500)], "pm25": [0.1, None]})
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
+    def test_frames_are_appended_and_read_back(self, tmp_path: Path, name: str) -> None:
+        with writing_table(tmp_path / "new" / name) as write:
+            for row in range(2):
+                write(self.FRAME[row])
+            assert not (tmp_path / "new" / name).exists()
+        (frame,) = iterate_tables(tmp_path / "new" / name, MAPPING)
+        assert frame.drop("device").equals(self.FRAME.cast({"time": TIME_TYPE}))
+        assert [path.name for path in (tmp_path / "new").iterdir()] == [name]
+
+    def test_times_are_iso_8601_with_fractions_only_where_there_are_any(self, tmp_path: Path) -> None:
+        write_table(self.FRAME, tmp_path / "a.csv")
+        written = (tmp_path / "a.csv").read_text().split()
+        assert written == ["time,pm25", "2026-01-01T12:00:00Z,0.1", "2026-01-01T12:00:00.500Z,"]
+
+    def test_times_of_other_zones_are_written_in_utc(self, tmp_path: Path) -> None:
+        tokyo = self.FRAME.with_columns(pl.col("time").dt.convert_time_zone("Asia/Tokyo"))
+        naive = self.FRAME.with_columns(pl.col("time").dt.replace_time_zone(None))
+        for name, frame in {"utc": self.FRAME, "tokyo": tokyo, "naive": naive}.items():
+            write_table(frame, tmp_path / f"{name}.csv")
+        assert len({path.read_text() for path in tmp_path.iterdir()}) == 1
+
+    def test_equal_tables_are_equal_files(self, tmp_path: Path) -> None:
+        for name in ("a.csv.gz", "b.csv.gz"):
+            write_table(self.FRAME, tmp_path / name)
+        assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
+    def test_a_failure_leaves_the_old_file(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_text("old")
+
+        def fail() -> None:
+            with writing_table(tmp_path / name) as write:
+                write(self.FRAME)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fail()
+        assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+    def test_nothing_written_is_an_empty_file(self, tmp_path: Path) -> None:
+        for name in ("a.csv", "a.csv.gz", "a.parquet"):
+            with writing_table(tmp_path / name):
+                pass
+            assert (tmp_path / name).exists()
+
+    def test_another_suffix_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"a\.xlsx: the name should end in \.csv"):
+            write_table(self.FRAME, tmp_path / "a.xlsx")
