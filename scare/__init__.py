@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Calibrator": "scare.calibrator.calibrator",
     "Channel": "scare.data.readings",
-    "ColumnMapping": "scare.data.tables",
+    "ColumnMapping": "scare.data.mapping",
     "Flag": "scare.data.quality",
     "Readings": "scare.data.readings",
     "Recipe": "scare.training.settings",

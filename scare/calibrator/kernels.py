@@ -263,7 +263,10 @@ def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Mapping[str, Shape], se
 def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Mapping[str, Shape], settings: Settings) -> Operations:
     pairs, heads = q[0] * k[0], settings["heads"]
     return Operations(
-        multiply_adds=pairs * (q[1] + v[1]), additions=2 * pairs * heads, exponentials=pairs * heads, divisions=q[0] * heads
+        multiply_adds=pairs * (q[1] + v[1]),
+        additions=2 * pairs * heads,
+        exponentials=pairs * heads,
+        divisions=q[0] * heads,
     )
 
 

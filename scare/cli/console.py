@@ -41,16 +41,19 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
     """A progress bar on stderr with text fields."""
+    texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}") for name in fields]
     bar = Progress(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
     with bar:
-        yield bar, bar.add_task(description, total=None, **dict.fromkeys(fields, ""))
+        yield bar, bar.add_task(description, total=None, **texts)
 
 
 def show_warnings() -> None:
     """Let rooms speak through `logging`, on stderr."""
     logging.basicConfig(
-        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=STDERR, show_path=False, show_time=False)]
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=STDERR, show_path=False, show_time=False)],
     )
 
 

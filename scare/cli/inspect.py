@@ -70,10 +70,10 @@ def _column(column: ColumnSummary) -> dict[str, Any]:
         "name": column.name,
         "role": "reference" if column.is_reference else "channel",
         "unit": column.channel.unit,
-        "missing_share": column.missing_share,
-        "minimum": column.minimum,
+        "missing_share": column.missing,
+        "minimum": column.low,
         "median": column.median,
-        "maximum": column.maximum,
+        "maximum": column.high,
         "sentinels": list(column.sentinels),
     }
 
@@ -81,7 +81,9 @@ def _column(column: ColumnSummary) -> dict[str, Any]:
 def _rows(found: Inspection) -> list[list[str]]:
     rows = []
     for facts in (_column(column) for column in found.columns):
-        numbers = ["" if not np.isfinite(facts[name]) else f"{facts[name]:.4g}" for name in ("minimum", "median", "maximum")]
+        numbers = [
+            "" if not np.isfinite(facts[name]) else f"{facts[name]:.4g}" for name in ("minimum", "median", "maximum")
+        ]
         sentinels = ", ".join(f"{value:g}" for value in facts["sentinels"][:SHOWN_SENTINELS])
         rows.append([facts["name"], facts["role"], facts["unit"], f"{facts['missing_share']:.1%}", *numbers, sentinels])
     return rows

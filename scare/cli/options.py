@@ -1,5 +1,6 @@
 """Options that several commands share, and what they mean for the files given."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +8,18 @@ from typing import Annotated
 import typer
 
 from scare.data.inspection import inspect_table
+from scare.data.mapping import ColumnMapping
 from scare.data.readings import Channel
-from scare.data.tables import ColumnMapping
 from scare.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
-MappingFile = Annotated[Path | None, typer.Option("--mapping", help="TOML that maps columns, as 'scare inspect' prints it.")]
-TimeColumns = Annotated[str, typer.Option("--time", help="Time column (or columns, joined: Date,Time). Naive times are UTC.")]
+MappingFile = Annotated[
+    Path | None, typer.Option("--mapping", help="TOML that maps columns, as 'scare inspect' prints it.")
+]
+TimeColumns = Annotated[
+    str, typer.Option("--time", help="Time column (or columns, joined: Date,Time). Naive times are UTC.")
+]
 Channels = Annotated[str, typer.Option("--channels", help="Input columns, the sensor to calibrate first: NO2,OX,T,RH.")]
 Reference = Annotated[str, typer.Option("--reference", help="Column of the reference instrument.")]
 DeviceColumn = Annotated[str, typer.Option("--device-column", help="Column that names the device, for one long file.")]
@@ -28,21 +33,21 @@ def column_mapping(path: Path, mapping: Path | None, **columns: str | bool) -> t
     if mapping is not None:
         return _overridden(ColumnMapping.from_toml(mapping), given), False
     if {"time", "channels"} <= given.keys():
-        time, channels = _names(str(given["time"])), _names(str(given["channels"]))
+        time, channels = names(str(given["time"])), names(str(given["channels"]))
         bare = ColumnMapping(time, tuple(Channel(name) for name in channels))
         return _overridden(bare, given), False
     guess = inspect_table(path).mapping
     return _overridden(guess, given), True
 
 
-def _overridden(mapping: ColumnMapping, given: dict[str, str | bool]) -> ColumnMapping:
+def _overridden(mapping: ColumnMapping, given: Mapping[str, str | bool]) -> ColumnMapping:
     """The mapping with what the flags say; a channel named by a flag keeps the unit it had."""
     known = {channel.name: channel for channel in mapping.channels}
     changes: dict[str, object] = {name: value for name, value in given.items() if name not in ("channels", "reference")}
     if "time" in given:
-        changes["time"] = _names(str(given["time"]))
+        changes["time"] = names(str(given["time"]))
     if "channels" in given:
-        changes["channels"] = tuple(known.get(name, Channel(name)) for name in _names(str(given["channels"])))
+        changes["channels"] = tuple(known.get(name, Channel(name)) for name in names(str(given["channels"])))
     if "reference" in given:
         name = str(given["reference"])
         same = mapping.reference is not None and mapping.reference.name == name
@@ -52,8 +57,9 @@ def _overridden(mapping: ColumnMapping, given: dict[str, str | bool]) -> ColumnM
     return replace(mapping, **changes)  # type: ignore[arg-type]
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
+def names(text: str) -> tuple[str, ...]:
+    """Column names from a comma-separated list."""
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
         raise UsageError(f"'{text}' names no column")
-    return names
+    return found

@@ -1,7 +1,5 @@
 """`scare predict`: a table of raw readings in, the same rows with calibrated values and flags out."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +10,19 @@ import typer
 from scare.calibrator.calibrator import CALIBRATED, Calibrator, Stream
 from scare.cli import options
 from scare.cli.console import emit, progress, say
-from scare.data.quality import LOOKBACK, Flag, flag_rows, summary
-from scare.data.readings import FLAGS, TIME
-from scare.data.tables import DEVICE, ColumnMapping, find_columns, iterate_tables, writing_table
-from scare.errors import DataError
+from scare.data.inspection import find_labels
+from scare.data.mapping import ColumnMapping
+from scare.data.quality import LOOKBACK, flag_rows, summary
+from scare.data.readings import DEVICE, FLAGS, TIME
+from scare.data.tables import iterate_tables, writing_table
 
 
 def predict(
     calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
     file: Annotated[Path, typer.Argument(help="Raw readings: CSV or Parquet.")],
-    out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path("calibrated.csv"),
+    out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
+        "calibrated.csv"
+    ),
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     device: Annotated[str, typer.Option("--device", help="Name of the device, when the file does not say it.")] = "",
@@ -34,7 +35,9 @@ def predict(
       scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
     """
     model = Calibrator.load(calibrator)
-    mapping = _mapping(model, file, time, device_column)
+    times, guessed_device = (options.names(time), "") if time else find_labels(file)
+    device_column = device_column or ("" if device else guessed_device)
+    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
     streams = Streams(model)
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)

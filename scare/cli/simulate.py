@@ -15,7 +15,9 @@ def simulate(
     boxes: Annotated[int, typer.Option("--boxes", help="How many boxes stand beside the reference.")] = 4,
     days: Annotated[float, typer.Option("--days", help="For how long.")] = 30.0,
     step: Annotated[float, typer.Option("--step", help="Seconds from one row to the next.")] = 60.0,
-    kind: Annotated[Kind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")] = Kind.PM,
+    kind: Annotated[
+        Kind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")
+    ] = Kind.PM,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

@@ -16,11 +16,13 @@ from scare.cli.console import emit, say
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.files import replacing
+from scare.data.mapping import ColumnMapping, suggestion
 from scare.data.quality import flag, summary
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_site, split_by_time
-from scare.data.tables import ColumnMapping, check_step, read_readings, suggestion
+from scare.data.tables import check_step, read_readings
 from scare.errors import ExitCode, UsageError
+from scare.scorecard.accuracy import Accuracy
 
 
 class SplitBy(StrEnum):
@@ -52,14 +54,22 @@ def train(
     mapping: options.MappingFile = None,
     sort: options.Sort = False,
     step: Annotated[float, typer.Option("--step", help="Average to this many seconds first.")] = 0.0,
-    reference_file: Annotated[Path | None, typer.Option("--reference-file", help="Table of the reference, if apart.")] = None,
-    apply_offset: Annotated[bool, typer.Option("--apply-offset", help="Shift the sensor by the clock offset found.")] = False,
+    reference_file: Annotated[
+        Path | None, typer.Option("--reference-file", help="Table of the reference, if apart.")
+    ] = None,
+    apply_offset: Annotated[
+        bool, typer.Option("--apply-offset", help="Shift the sensor by the clock offset found.")
+    ] = False,
     model: Annotated[str, typer.Option("--model", help="Which model to train.")] = "scare",
     preset: Annotated[str, typer.Option("--preset", help="default, or paper.")] = "default",
     window: Annotated[int, typer.Option("--window", help="Readings a calibrated value is made from.")] = 60,
     split: Annotated[SplitBy, typer.Option("--split", help="What keeps the test apart.")] = SplitBy.TIME,
-    borders: Annotated[str, typer.Option("--borders", help="Two times for --split time: where validation and test begin.")] = "",
-    scaling: Annotated[ScalingKind, typer.Option("--scaling", help="Per device, pooled, robust, or /300.")] = ScalingKind.AUTO,
+    borders: Annotated[
+        str, typer.Option("--borders", help="Two times for --split time: where validation and test begin.")
+    ] = "",
+    scaling: Annotated[
+        ScalingKind, typer.Option("--scaling", help="Per device, pooled, robust, or /300.")
+    ] = ScalingKind.AUTO,
     gap_policy: Annotated[str, typer.Option("--gap-policy", help="recent, or strict.")] = "recent",
     epochs: Annotated[int, typer.Option("--epochs", help="Length in epochs.")] = 0,
     steps: Annotated[int, typer.Option("--steps", help="Length in steps.")] = 0,
@@ -78,42 +88,36 @@ def train(
     """
     settings = {"epochs": epochs, "steps": steps, "rate": rate, "batch": batch, "seed": seed}
     recipe = _recipe(model, preset, window, gap_policy, scaling, settings)
-    with replacing(out):  # an output that cannot be written is known before the work, not after
-        columns = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
-        columns_given = {**columns, "reference": "" if reference_file else reference, "sort": sort}
-        readings = _read(files, mapping, columns_given)
+    columns = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
+    with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
+        readings = _read(files, mapping, {**columns, "reference": "" if reference_file else reference, "sort": sort})
         if reference_file is not None:
             readings = _join(readings, reference_file, reference, apply_offset)
-        readings = [_prepared(one, step) for one in readings]
-        parts = _split(readings, split, window, borders)
+        parts = _split([_prepared(one, step) for one in readings], split, window, borders)
         for note in parts.notes:
             say(f"note: {note}")
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
-        _finish(calibrator, parts, out, as_json)
+        scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({preset})")
+        calibrator = calibrator.with_facts(split=parts.how, test_scores=scores_as_dict(scores))
+        calibrator.save(temporary)
+    _tell(calibrator, scores, out, as_json)
 
 
-def _finish(calibrator: Calibrator, parts: Split, out: Path, as_json: bool) -> None:
-    """Score, save, print; a training that was interrupted says so."""
-    name = f"{calibrator.facts['model']} ({calibrator.facts['preset']})"
-    scores = score_against_yardsticks(calibrator, parts, name)
-    calibrator = calibrator.with_facts(split=parts.how, test_scores=scores_as_dict(scores))
-    calibrator.save(out)
-    result = {"file": str(out), "split": parts.how, "scores": scores_as_dict(scores), "facts": dict(calibrator.facts)}
+def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_json: bool) -> None:
+    """Print the result; a training that was interrupted says so."""
     if as_json:
-        emit(result)
+        emit({"file": str(out), "scores": scores_as_dict(scores), "facts": dict(calibrator.facts)})
     else:
         unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows
-        show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows, {parts.how}{unit}")
+        show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows, {calibrator.facts['split']}{unit}")
     say(f"calibrator written to {out}")
     if calibrator.facts.get("interrupted"):
         say("interrupted: this is the best network found until then, not the end of the training")
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _recipe(
-    model: str, preset: str, window: int, policy: str, scaling: ScalingKind, settings: dict[str, Any]
-) -> Any:
+def _recipe(model: str, preset: str, window: int, policy: str, scaling: ScalingKind, settings: dict[str, Any]) -> Any:
     """The recipe that the options describe."""
     training_room()
     from scare.training.settings import MODELS, POLICIES, Recipe
@@ -156,7 +160,9 @@ def _join(readings: Sequence[Readings], file: Path, column: str, apply_offset: b
     if chosen is None:
         names = ", ".join(channel.name for channel in candidates)
         raise UsageError(f"{file}: no column '{column}'; there are {names}")
-    station = read_readings(file, ColumnMapping(mapping.time, (Channel(chosen.name, chosen.unit),), sort=mapping.sort))[0]
+    station = read_readings(file, ColumnMapping(mapping.time, (Channel(chosen.name, chosen.unit),), sort=mapping.sort))[
+        0
+    ]
     joined = []
     for one in readings:
         offset = find_clock_offset(one, station, one.channels[0].name)
@@ -176,7 +182,9 @@ def _prepared(readings: Readings, step: float) -> Readings:
     flagged = flag(readings)
     found = {name: count for name, count in summary(flagged.flags).items() if count}
     if found:
-        say(f"{readings.device}: {', '.join(f'{count} {name.lower()}' for name, count in found.items())} (flagged rows)")
+        say(
+            f"{readings.device}: {', '.join(f'{count} {name.lower()}' for name, count in found.items())} (flagged rows)"
+        )
     return flagged
 
 

@@ -11,7 +11,14 @@ from scare.data.split import Split
 from scare.errors import UsageError
 from scare.scorecard.accuracy import Accuracy
 
-SCORE_COLUMNS = {"rmse": "RMSE", "top5_rmse": "top-5 % RMSE", "mae": "MAE", "bias": "bias", "r2": "R²", "slope": "slope"}
+SCORE_COLUMNS = {
+    "rmse": "RMSE",
+    "top5_rmse": "top-5 % RMSE",
+    "mae": "MAE",
+    "bias": "bias",
+    "r2": "R²",
+    "slope": "slope",
+}
 
 
 def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
@@ -26,7 +33,7 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
                 total=state.rounds,
                 round=f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
                 speed=f"{state.windows_per_second:,.0f} windows/s",
-                errors=f"RMSE train {state.train_rmse:.4g}, validation {state.validation_rmse:.4g}",
+                errors=f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",
             )
 
         return fit_room.fit(train, validation, recipe, report)

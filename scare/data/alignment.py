@@ -84,9 +84,7 @@ def shift(readings: Readings, seconds: float) -> Readings:
     return replace(readings, frame=readings.frame.with_columns(later))
 
 
-def find_clock_offset(
-    sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0
-) -> ClockOffset:
+def find_clock_offset(sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0) -> ClockOffset:
     """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation.
 
     A lag is judged by the times at which both sides have values, if they are at least half as many as at the
@@ -103,9 +101,7 @@ def find_clock_offset(
         lags,
     )
     if np.isnan(correlations).all():
-        raise DataError(
-            f"{sensor.device}: '{channel}' and the reference do not both vary when both have values"
-        )
+        raise DataError(f"{sensor.device}: '{channel}' and the reference do not both vary when both have values")
     best = int(np.nanargmax(np.abs(correlations)))
     return ClockOffset((best - lags) * step_seconds, float(correlations[best]), float(correlations[lags]))
 

@@ -56,9 +56,7 @@ class RecordFile:
             return hashlib.file_digest(handle, algorithm).hexdigest() == digest
 
 
-def download_record(
-    record: str, out: Path, base_url: str = ZENODO, progress: Progress | None = None
-) -> list[Path]:
+def download_record(record: str, out: Path, base_url: str = ZENODO, progress: Progress | None = None) -> list[Path]:
     """The paths of all files of a record in the folder `out`, downloaded unless they are already there.
 
     `progress` is called with the bytes there, the bytes in all and the name of the file, after each piece.

@@ -14,17 +14,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.readings import TIME, Channel
-from scare.data.tables import (
-    DEVICE,
-    LINE,
-    ColumnMapping,
-    TableFile,
-    find_time_format,
-    open_table,
-    parse_times,
-    with_numbers,
-)
+from scare.data.mapping import ColumnMapping
+from scare.data.readings import DEVICE, TIME, Channel
+from scare.data.table_files import LINE, TableFile, open_table, with_numbers
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
 
 TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
@@ -41,7 +34,7 @@ UNITS = {
     r"ppb": "ppb",
     r"ppm": "ppm",
     r"mg.?m.?[3³]": "mg/m3",
-    r"[uµμ]g.?m.?[3³]|pm_?\d": "ug/m3",
+    r"[uµμ]g.?m.?[3³]|pm_?\d|^pm_": "ug/m3",
     r"co2": "ppm",
     r"hpa|press|bmp\d": "hPa",
     r"abs\w*hum|^ah$": "g/m3",
@@ -241,3 +234,15 @@ def _count_repeats(frame: pl.DataFrame) -> int:
 def _find_site(frame: pl.DataFrame) -> str:
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     return next((name for name in texts if words(name) & SITE_WORDS), "")
+
+
+def find_labels(path: Path | str) -> tuple[tuple[str, ...], str]:
+    """The time columns of a table and its device column (or nothing), from its first rows only."""
+    table = open_table(path)
+    raw = next(table.batches(table.columns), None)
+    if raw is None:
+        raise DataError(f"{table.path}: there is a header but no row of numbers")
+    frame = with_numbers(raw.drop(LINE), table.decimal)
+    time = _find_time(table, frame)
+    times = parse_times(raw, find_time_format(table, time), table)
+    return time, _find_device(frame.drop(time), times)

@@ -224,9 +224,7 @@ def flag_rows(
 def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
     """The same rows with the bits of every rule that applies set in addition."""
     step_seconds = readings.step_seconds if len(readings) > 1 else inf
-    return readings.with_flags(
-        flag_rows(readings.times, readings.values, readings.channels, step_seconds, settings)
-    )
+    return readings.with_flags(flag_rows(readings.times, readings.values, readings.channels, step_seconds, settings))
 
 
 def summary(flags: np.ndarray) -> dict[str, int]:

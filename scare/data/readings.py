@@ -12,7 +12,7 @@ import polars as pl
 
 from scare.errors import DataError
 
-TIME, REFERENCE, FLAGS = "time", "reference", "flags"
+TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
 RESERVED = (TIME, REFERENCE, FLAGS)
 TIME_TYPE = pl.Datetime("us", "UTC")
 

@@ -18,10 +18,8 @@ from polars.io.plugins import register_io_source
 from scare.data.air import DAY, Air, Clock, GasAir, ParticleAir
 from scare.data.files import replacing
 from scare.data.kalman import LinearAir, best_linear_rmse
-from scare.data.readings import REFERENCE, TIME, TIME_TYPE, Readings
+from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Readings
 from scare.errors import UsageError
-
-DEVICE = "device"
 
 
 class Kind(StrEnum):

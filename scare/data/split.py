@@ -33,9 +33,7 @@ class Split:
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
-def split_by_device(
-    readings: Sequence[Readings], validation: str | None = None, test: str | None = None
-) -> Split:
+def split_by_device(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
     """Whole devices: unless named, the alphabetically last one left is test, then the last left validation.
 
     >>> from scare.data.readings import Channel
@@ -47,9 +45,7 @@ def split_by_device(
     return _split_by_name(readings, "device", validation, test)
 
 
-def split_by_site(
-    readings: Sequence[Readings], validation: str | None = None, test: str | None = None
-) -> Split:
+def split_by_site(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
     """Whole sites: unless named, the alphabetically last one left is test, then the last left validation."""
     return _split_by_name(readings, "site", validation, test)
 
@@ -121,9 +117,7 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
                 )
 
 
-def _split_by_name(
-    readings: Sequence[Readings], kind: str, validation: str | None, test: str | None
-) -> Split:
+def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | None, test: str | None) -> Split:
     names = [str(getattr(one, kind)) for one in readings]
     left = sorted(set(names))
     if len(left) < 3 or "" in left:
@@ -144,9 +138,7 @@ def _split_by_name(
     return _checked(Split(parts[0], parts[1], parts[2], how), gap_seconds=0.0)
 
 
-def _borders_by_share(
-    readings: Sequence[Readings], validation_share: float, test_share: float
-) -> tuple[float, float]:
+def _borders_by_share(readings: Sequence[Readings], validation_share: float, test_share: float) -> tuple[float, float]:
     """The times in seconds at which the last shares of all rows with a reference begin."""
     if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
         raise UsageError(
@@ -168,9 +160,7 @@ def _known_times(readings: Sequence[Readings]) -> np.ndarray:
     return times
 
 
-def _rows_between(
-    readings: Sequence[Readings], start: float, end: float, gap_seconds: float
-) -> tuple[Readings, ...]:
+def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:
     """The rows of each device from `start` to before `end`, without reference until the gap is over."""
     if gap_seconds < 0:
         raise UsageError(f"the gap after a border is {gap_seconds:g} s; give zero or more")

@@ -31,9 +31,7 @@ def linear_regression(readings: Sequence[Readings], channels: int = 1) -> Calibr
     return _on_newest(readings, channels, solution[:-1], float(solution[-1]), "linear" if channels == 1 else "multiple")
 
 
-def _on_newest(
-    readings: Sequence[Readings], channels: int, weights: np.ndarray, bias: float, name: str
-) -> Calibrator:
+def _on_newest(readings: Sequence[Readings], channels: int, weights: np.ndarray, bias: float, name: str) -> Calibrator:
     """A calibrator that multiplies the newest readings and adds a bias."""
     first = readings[0]
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}

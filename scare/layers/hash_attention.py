@@ -113,18 +113,18 @@ def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
     """Each column of A in turn, by gradient steps on what the columns before it left over."""
 
     def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
-        found = _fit_bit(kernel, rest, column)
+        found = _fit_bit(kernel, rest, column, projection.shape[1])
         code = jnp.where(kernel @ found >= 0, 1.0, -1.0)
         return rest - code[:, :, None] * code[:, None, :], found
 
     return jax.lax.scan(one_bit, wanted, projection.T)[1].T
 
 
-def _fit_bit(kernel: Array, rest: Array, column: Array) -> Array:
+def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
     """One column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
 
     def loss(code: Array) -> Array:
-        return -jnp.einsum("bi,bij,bj->", code, rest, code) / rest.size
+        return -jnp.einsum("bi,bij,bj->", code, rest, code) / (code.size * bits)
 
     def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         column, speed = state

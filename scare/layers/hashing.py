@@ -26,9 +26,9 @@ def unit(x: Array) -> Array:
 
 def sign(a: Array) -> Array:
     """±1 with sign(0) = +1; the gradient passes unchanged where |a| ≤ 1 (clipped straight-through)."""
-    clipped = jnp.clip(a, -1.0, 1.0)
+    passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
     hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
-    return jax.lax.stop_gradient(hard) + (clipped - jax.lax.stop_gradient(clipped))
+    return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
 
 
 class KernelHash(eqx.Module):

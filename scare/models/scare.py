@@ -20,6 +20,7 @@ from jax import Array
 
 from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
+from scare.errors import UsageError
 from scare.layers.bitwise_attention import EfficientBitwiseAttention
 from scare.layers.embedding import DualEmbedding
 from scare.layers.feed_forward import FeedForward, LayerNorm
@@ -58,6 +59,10 @@ class Front:
     patching: bool = True  # lenses; otherwise one token a reading
     hats: bool = True  # W = ΦΘ
 
+    def __post_init__(self) -> None:
+        if self.hats and not self.patching:
+            raise UsageError("hats make the lens matrix smooth; without patching there are no lenses: turn them off")
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -95,7 +100,9 @@ class Scare:
     block: Block = Block()
     head: Head = Head()
 
-    citation: ClassVar[str] = "Yun, Kim, Ahn, Lee, Seo: Sensor Calibration Model Balancing Accuracy, Real-time, and Efficiency"
+    citation: ClassVar[str] = (
+        "Yun, Kim, Ahn, Lee, Seo: Sensor Calibration Model Balancing Accuracy, Real-time, and Efficiency"
+    )
     complexity: ClassVar[str] = "O(N log N); O(N) with hats"
 
     @staticmethod
@@ -187,7 +194,7 @@ class Scare:
         if self.front.overall:
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
-        total += Operations(multiply_adds=2 * tokens * width * hidden, additions=2 * tokens * width)  # block and residuals
+        total += Operations(2 * tokens * width * hidden, 2 * tokens * width)  # feed-forward and two residuals
         if self.block.norm:
             norm = Operations(3 * tokens * width, 2 * tokens * width, divisions=2 * tokens)
             total += norm + norm
@@ -211,9 +218,7 @@ class Scare:
             )
             return project(inner) + project(inner) + project(inner) + attend + Operations(tokens * inner * width)
         kernel = tokens * choice.supports
-        code = Operations(
-            2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens
-        )
+        code = Operations(2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens)
         attend = Operations(pairs * width, pairs, 2 * pairs, 0, tokens)
         if choice.mix is Mix.HASH:
             return project(width) + project(width) + code + attend + Operations(tokens * width * width)
@@ -375,8 +380,11 @@ class ScareNetwork(Network):
         steps += self.head.steps("out" if self.norms else "second", "deep")
         if self.skip is not None:
             straight = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
-            flat = Step("flatten", (source,), "features")
-            steps += [flat, Step("dense", ("features",), "straight", {"weight": straight}), add("deep", "straight", "y")]
+            steps += [
+                Step("flatten", (source,), "features"),
+                Step("dense", ("features",), "straight", {"weight": straight}),
+                add("deep", "straight", "y"),
+            ]
         return Plan(self.window, self.channels, tuple(steps))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:

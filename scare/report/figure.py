@@ -44,7 +44,7 @@ def _draw_time(axes: Axes, time: np.ndarray, raw: np.ndarray, reference: np.ndar
     axes.plot(time, ours, color=OURS, linewidth=0.9, label="calibrated")
     axes.set_ylim(0, 1.25 * float(np.nanpercentile(np.concatenate([raw, reference]), 99.5)))
     axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
-    axes.legend(frameon=False, ncols=3, loc="upper left")
+    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 0.99))
     axes.spines[["top", "right"]].set_visible(False)
 
 

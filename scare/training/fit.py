@@ -6,7 +6,7 @@ it, and the network itself never sees a window it does not need.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -65,7 +65,7 @@ def fit(
     train = (readings,) if isinstance(readings, Readings) else tuple(readings)
     if not validation:
         train, validation = hold_out(train, recipe)
-    inputs, target = prepare_inputs(train, recipe)
+    inputs, target = prepare_inputs(train, validation, recipe)
     examples, held = make_examples(train, inputs), make_examples(validation, inputs)
     check_examples(examples, train, inputs, "training")
     check_examples(held, validation, inputs, "validation")
@@ -133,13 +133,13 @@ class _Trainer:
             state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
             train_rmse = float(np.sqrt(losses.mean())) * self.unit
             seconds = time.perf_counter() - begun
-            if not np.isfinite(train_rmse):
+            done += steps
+            state, rmse = self._checkpoint(state, done=done)
+            if not np.isfinite(train_rmse + rmse):
                 raise DataError(
                     f"training diverged in round {index + 1}: the loss is not a number; lower the learning rate"
                     " (--rate), and look for extreme values in the channels with 'scare inspect'"
                 )
-            done += steps
-            state, rmse = self._checkpoint(state, done=done)
             left = (time.perf_counter() - started) / done * (sum(self.rounds) - done)
             speed = steps * self.settings.batch / seconds
             if report is not None:
@@ -151,6 +151,7 @@ class _Trainer:
         key = jax.random.fold_in(state.key, 1)
         candidates = shipped.candidates(self.pool, key, 1 if start else self.settings.candidates)
         errors = [self._validate(candidate) for candidate in candidates]
+        errors = [error if np.isfinite(error) else np.inf for error in errors]
         chosen, rmse = candidates[int(np.argmin(errors))], min(errors)
         if rmse < self.best_rmse and not (start and shipped.basis is None):
             self.best, self.best_rmse = chosen, rmse
@@ -257,8 +258,6 @@ def _named(tree: Any, wanted: Callable[[str], bool]) -> Any:
 
 def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:
     """With golden windows and their outputs, and validation windows and their references."""
-    from dataclasses import replace
-
     golden = held.windows(held.spread(GOLDEN))
     kept = held.spread(KEPT)
     references = calibrator.inputs.scaling.target.invert(held.targets[kept].astype(np.float64)[:, None])[:, 0]

@@ -23,8 +23,14 @@ def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readin
     return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window * step)
 
 
-def prepare_inputs(readings: Sequence[Readings], recipe: Recipe) -> tuple[Inputs, Channel]:
-    """What the calibrator reads, scaled as these training readings ask for, and its target."""
+def prepare_inputs(
+    readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
+) -> tuple[Inputs, Channel]:
+    """What the calibrator reads, scaled as the training readings ask for, and its target.
+
+    Devices are scaled apart when validation is on the same ones, and together when it is on others: a new
+    device's few own readings say less about it than the fleet does.
+    """
     first = readings[0]
     if first.reference is None:
         raise DataError(f"{first.device}: training needs a reference; name its column with --reference")
@@ -39,7 +45,7 @@ def prepare_inputs(readings: Sequence[Readings], recipe: Recipe) -> tuple[Inputs
     settle = rows_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     per_device = recipe.per_device
     if per_device is None:
-        per_device = not (first.channels[0].unit and first.channels[0].unit == first.reference.unit)
+        per_device = {one.device for one in validation} <= {one.device for one in readings}
     scaling = fit_scaling(recipe.scaling, _real_rows(readings), targets, per_device, settle)
     inputs = Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
     return inputs, first.reference
@@ -92,7 +98,7 @@ def _check_targets(targets: np.ndarray, reference: Channel) -> None:
         raise DataError(f"the reference {reference.name} has no value at the sensor's times: the two do not overlap")
     if targets.min() == targets.max():
         raise DataError(
-            f"the reference {reference.name} is constant ({targets[0]:g}) in the training data: nothing to learn from it"
+            f"the reference {reference.name} is constant ({targets[0]:g}) in training: nothing can be learned from it"
         )
 
 

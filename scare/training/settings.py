@@ -4,6 +4,7 @@ Two presets: `default` is what users get (docs/decisions.md says why each number
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from scare.errors import UsageError
@@ -48,7 +49,7 @@ class Settings:
             return [-(-examples // self.batch)] * self.epochs
         count = min(self.checkpoints, self.steps)
         borders = [self.steps * index // count for index in range(count + 1)]
-        return [after - before for before, after in zip(borders, borders[1:], strict=False)]
+        return [after - before for before, after in pairwise(borders)]
 
 
 PAPER = Settings(
@@ -73,7 +74,7 @@ class Recipe:
     window: int = 60
     policy: GapPolicy = RECENT
     scaling: str = "standard"
-    per_device: bool | None = None  # None: unless the first channel already has the reference's unit
+    per_device: bool | None = None  # None: when validation is on devices that training has
     settle_hours: float = 48.0  # of readings, before a device not trained on gets a scaling of its own
     settings: Settings = Settings()
 

@@ -40,7 +40,8 @@ def constant(values: np.ndarray, factor: float = 300.0) -> Affine:
 
 def standard(values: np.ndarray) -> Affine:
     """Mean and standard deviation of each column; a constant column keeps its size."""
-    return Affine(values.mean(axis=0), _nonzero(values.std(axis=0)))
+    varies = np.ptp(values, axis=0) > 0  # the deviation of a constant column may be a rounding error, not zero
+    return Affine(values.mean(axis=0), _nonzero(np.where(varies, values.std(axis=0), 0.0)))
 
 
 def robust(values: np.ndarray) -> Affine:

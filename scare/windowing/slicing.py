@@ -19,6 +19,7 @@ from math import ceil
 import numpy as np
 
 from scare.data.quality import Flag
+from scare.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class GapPolicy:
     checked: int = 0
     hold: int = 15
     percent: int = 80
+
+    def __post_init__(self) -> None:
+        if self.checked < 0 or self.hold < 0 or not 0 <= self.percent <= 100:
+            raise UsageError(
+                f"gap policy '{self.name}': checked and hold are counts, percent is from 0 to 100,"
+                f" not {self.checked}, {self.hold} and {self.percent}"
+            )
 
     def rows_checked(self, window: int) -> int:
         """How many of the newest rows the rule looks at."""

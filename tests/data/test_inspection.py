@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from scare.data.inspection import Inspection, guess_unit, inspect_table
+from scare.data.mapping import ColumnMapping
 from scare.data.readings import Channel
-from scare.data.tables import ColumnMapping, read_readings
+from scare.data.tables import read_readings
 from scare.errors import DataError
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import (
-    ColumnMapping,
     check_step,
     iterate_tables,
     read_readings,

@@ -1,0 +1,108 @@
+"""Small calibrators and readings built by hand, for the tests of this room."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.kernels import hat_fractions
+from scare.calibrator.plan import Plan, Step
+from scare.data.quality import QualitySettings
+from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
+from scare.windowing.feeding import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.slicing import GapPolicy
+
+DUST = Channel("pm25", "ug/m3", 0.0, 1000.0)
+CURRENT = Channel("current", "nA")  # no limits
+TARGET = Channel("reference pm25", "ug/m3", 0.0)
+LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
+STEP_SECONDS = 60.0
+
+
+def newest_plan(window: int = 5) -> Plan:
+    """The newest row, weighted."""
+    weight = np.array([[2.0], [-0.5]], np.float32)
+    bias = np.array([0.25], np.float32)
+    return Plan(
+        window, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": weight, "bias": bias}))
+    )
+
+
+def attention_plan(window: int = 12) -> Plan:
+    """Hats, tokens, hash codes, bitwise attention, norm and a feed-forward step: a whole network, tiny."""
+    rng = np.random.default_rng(4)
+
+    def draw(*shape: int) -> np.ndarray:
+        return rng.normal(0, 0.5, shape).astype(np.float32)
+
+    knots = np.linspace(0, np.log2(window), 4)
+    lower, fraction = hat_fractions(window, knots)
+    hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
+    hashing = {"supports": draw(5, 4), "projection": draw(5, 8), "bias": draw(8)}
+    sharp = {"sharpness": 1.5, "epsilon": 1e-6}
+    return Plan(
+        window,
+        2,
+        (
+            Step("hat_basis", ("x",), "u", hats, {"knots": 4}),
+            Step("flatten", ("u",), "all"),
+            Step("dense", ("all",), "g", {"weight": draw(8, 4), "bias": draw(4)}),
+            Step("lens", ("u",), "t", {"weight": draw(4, 3), "bias": draw(3)}),
+            Step("dense", ("t",), "e", {"weight": draw(2, 4), "bias": draw(3, 4)}),
+            Step("add_outer", ("e", "g"), "z", {"share": draw(3)}),
+            Step("dense", ("z",), "q", {"weight": draw(4, 4)}),
+            Step("dense", ("z",), "k", {"weight": draw(4, 4)}),
+            Step("dense", ("z",), "v", {"weight": draw(4, 4)}),
+            Step("hash_codes", ("q",), "hq", hashing, sharp),
+            Step("hash_codes", ("k",), "hk", hashing, sharp),
+            Step("bitwise_attention", ("hq", "hk", "v"), "o", {}, {"bias": 9, "bits": 8}),
+            Step("add", ("z", "o"), "r"),
+            Step("layer_norm", ("r",), "n", {"gain": draw(4), "bias": draw(4)}, {"epsilon": 1e-5}),
+            Step("dense", ("n",), "h", {"weight": draw(4, 6), "bias": draw(6)}),
+            Step("relu", ("h",), "hr"),
+            Step("flatten", ("hr",), "hf"),
+            Step("dense", ("hf",), "y", {"weight": draw(18, 1), "bias": draw(1)}),
+        ),
+    )
+
+
+def make_calibrator(plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT) -> Calibrator:
+    """A calibrator of dust and current; `box-1` and `box-2` are known to it."""
+    plan = plan or newest_plan()
+    devices = {
+        "box-1": Affine(np.array([20.0, 300.0]), np.array([8.0, 60.0])),
+        "box-2": Affine(np.array([25.0, 250.0]), np.array([9.0, 50.0])),
+    }
+    fleet, target = Affine(np.array([22.0, 280.0]), np.array([8.5, 55.0])), Affine(np.array([18.0]), np.array([6.0]))
+    scaling = Scaling("standard", fleet, target, devices, settle)
+    inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings())
+    windows = np.random.default_rng(9).normal(size=(6, plan.window, 2)).astype(np.float32)
+    validation = Sample(windows[3:], np.array([3.0, 4.5, np.pi]))
+    facts = {"model": "hand-made", "seed": 7, "scores": {"rmse": 1.25, "rows": [1, 2]}, "note": "µg and °C"}
+    calibrator = Calibrator(plan, inputs, TARGET, validation, validation, facts)
+    return replace(calibrator, golden=Sample(windows[:3], calibrator.compute(windows[:3])))
+
+
+def make_readings(
+    times: np.ndarray,
+    values: np.ndarray,
+    channels: Sequence[Channel] = (DUST, CURRENT),
+    device: str = "box-1",
+) -> Readings:
+    """Readings at `times` (seconds) with `values` [rows, channels]."""
+    micros = pl.Series(TIME, np.round(np.asarray(times) * 1e6).astype(np.int64)).cast(TIME_TYPE)
+    columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(channels)]
+    return Readings(device, pl.DataFrame([micros, *columns]), tuple(channels))
+
+
+def bad_readings(seed: int, count: int, device: str = "box-1") -> Readings:
+    """Readings with gaps, jitter, early rows, missing values, sentinels and values out of range."""
+    rng = np.random.default_rng(seed)
+    waits = rng.choice([60.0, 61.0, 20.0, 120.0, 180.0, 3600.0], count, p=[0.8, 0.1, 0.03, 0.03, 0.03, 0.01])
+    values = rng.normal([20, 300], [8, 60], (count, 2)).clip(0.5)
+    spoilt = rng.random((count, 2)) < 0.03
+    values[spoilt] = rng.choice([np.nan, -999.0, -200.0, 65535.0, -5.0], np.count_nonzero(spoilt))
+    return make_readings(1.7e9 + np.cumsum(waits), values, device=device)

@@ -1,0 +1,80 @@
+"""The ring must be the slicing, one reading at a time: the same windows to the bit, and the same reasons."""
+
+import numpy as np
+from hypothesis import given, settings
+from numpy.testing import assert_array_equal
+from rows import POLICY, ROWS, WINDOW, Rows
+
+from scare.data.quality import Flag
+from scare.windowing.ring import Ring
+from scare.windowing.slicing import RECENT, STRICT, GapPolicy, lay, row_flags
+
+
+def check_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> None:
+    grid = lay(rows.times, rows.values, rows.step, window, policy, None)
+    flags = row_flags(grid, grid.usable(policy))
+    ring = Ring(window, rows.values.shape[1], rows.step, policy)
+    for row, (time, values) in enumerate(zip(rows.times.tolist(), rows.values, strict=True)):
+        reason = ring.push(time, values)
+        assert reason == Flag(int(flags[row])), f"row {row}"
+        if not reason:
+            assert_array_equal(ring.window(), grid.windows(grid.slots[row : row + 1])[0], strict=True)
+    assert ring.real_count == np.count_nonzero(grid.real)
+
+
+@settings(deadline=None, max_examples=300)
+@given(rows=ROWS, window=WINDOW, policy=POLICY)
+def test_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> None:
+    check_streaming_is_slicing(rows, window, policy)
+
+
+def test_streaming_is_slicing_with_the_policies_we_ship() -> None:
+    rng = np.random.default_rng(3)
+    waits = rng.choice([1.0, 1.2, 0.3, 2.0, 9.0, 16.0, 17.0, 500.0], 1500, p=[0.9, 0.05, *[0.05 / 6] * 6])
+    values = rng.normal(size=(1500, 2))
+    values[rng.random(1500) < 0.02, 0] = np.nan
+    for policy, window in ((STRICT, 60), (STRICT, 100), (RECENT, 90), (RECENT, 24)):
+        rows = Rows(60.0 * np.cumsum(waits), values, 60.0)
+        grid = lay(rows.times, rows.values, rows.step, window, policy, None)
+        assert 100 < np.count_nonzero(grid.usable(policy)) < 1400
+        check_streaming_is_slicing(rows, window, policy)
+
+
+def test_the_first_reading_fills_the_ring() -> None:
+    ring = Ring(4, 1, 60.0, GapPolicy("newest only", checked=1))
+    assert ring.push(0.0, np.array([7.0])) == Flag(0)
+    assert ring.window()[:, 0].tolist() == [7, 7, 7, 7]
+    assert ring.push(60.0, np.array([8.0])) == Flag(0)
+    assert ring.window()[:, 0].tolist() == [7, 7, 7, 8]
+
+
+def test_a_missing_reading_gives_no_window_and_the_next_holds_the_last() -> None:
+    ring = Ring(3, 1, 60.0, GapPolicy("half", hold=1, percent=50))
+    reasons = [ring.push(60.0 * i, np.array([v])) for i, v in enumerate([0.0, 1.0, 2.0, np.nan, 4.0])]
+    assert reasons == [Flag.HISTORY, Flag.HISTORY, Flag(0), Flag.MISSING, Flag(0)]
+    assert ring.window()[:, 0].tolist() == [2, 2, 4]
+
+
+def test_an_early_reading_leaves_the_ring_as_it_was() -> None:
+    ring = Ring(2, 1, 60.0, STRICT)
+    ring.push(0.0, np.array([0.0]))
+    ring.push(60.0, np.array([1.0]))
+    before = ring.window()
+    assert ring.push(89.0, np.array([5.0])) == Flag.EARLY
+    assert ring.push(0.0, np.array([np.nan])) == Flag.EARLY
+    assert_array_equal(ring.window(), before)
+    assert ring.push(120.0, np.array([2.0])) == Flag(0)
+    assert ring.window()[:, 0].tolist() == [1, 2]
+
+
+def test_a_gap_of_ten_years_is_taken_in_a_few_steps() -> None:
+    years, longest = Ring(30, 1, 1.0, STRICT), Ring(30, 1, 1.0, STRICT)
+    for second in range(40):
+        years.push(float(second), np.array([float(second)]))
+        longest.push(float(second), np.array([float(second)]))
+    for second in range(60):
+        row = np.array([100.0 + second])
+        after_years = years.push(39 + 3.2e8 + second, row)
+        assert after_years == longest.push(39.0 + STRICT.longest_jump(30) + second, row)
+        assert_array_equal(years.window(), longest.window())
+        assert bool(after_years) == (second < 29)
