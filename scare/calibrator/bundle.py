@@ -8,6 +8,7 @@ windows with their expected outputs and the validation windows with their refere
 import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from safetensors.numpy import save as encode
 
 from scare.calibrator.manifest import VERSION, Arrays
 from scare.data.files import replacing
-from scare.errors import DataError
+from scare.errors import DataError, UsageError
 
 MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
 LIMITS = {MANIFEST: 4 << 20, WEIGHTS: 64 << 20, WINDOWS: 256 << 20, CARD: 1 << 20}  # bytes, unpacked
@@ -33,7 +34,10 @@ def write(path: Path, facts: dict[str, Any], arrays: Arrays, card: str) -> Path:
     weights = {name: array for name, array in arrays.items() if not _is_sample(name)}
     members = {WEIGHTS: _encode(weights), WINDOWS: _encode(samples), CARD: card.encode()}
     facts = {**facts, "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}}
-    members = {MANIFEST: json.dumps(facts, indent=1, allow_nan=False).encode(), **members}
+    try:
+        members = {MANIFEST: json.dumps(facts, indent=1, allow_nan=False).encode(), **members}
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"cannot write {path}: its facts do not fit into JSON: {error}") from error
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
@@ -44,7 +48,7 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Manifest and arrays of a bundle; raises what `refusing` turns into a message."""
     with zipfile.ZipFile(path) as archive:
         members = _read_members(archive)
-    facts = json.loads(members[MANIFEST])
+    facts = json.loads(members[MANIFEST], parse_constant=_refuse_constant)
     major, minor = facts["version"]
     if major > VERSION[0]:
         raise ValueError(
@@ -65,12 +69,21 @@ def refusing(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: not a .scare file, or cut short; get or save it again") from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise DataError(f"{path}: its manifest is incomplete or malformed ({error})") from error
-    except (ValueError, EOFError, NotImplementedError, SafetensorError) as error:
-        raise DataError(f"{path}: refused: {error}") from error
+        raise DataError(f"{path}: its manifest is incomplete or malformed ({_line(error)})") from error
+    except (ValueError, ArithmeticError, RuntimeError, EOFError, MemoryError, SafetensorError, UsageError) as error:
+        raise DataError(f"{path}: refused: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    """What an error says, on one short line: it may quote the file."""
+    return " ".join(str(error).split())[:300]
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _is_sample(name: str) -> bool:
@@ -92,6 +105,10 @@ def _read_members(archive: zipfile.ZipFile) -> dict[str, bytes]:
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """One member, read no further than its limit: the size a zip declares may be a lie."""
     limit = LIMITS[info.filename]
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise zipfile.BadZipFile("a compression no bundle has")
+    if info.file_size > limit:
+        raise ValueError(f"{info.filename} unpacks to more than {limit >> 20} MB")
     with archive.open(info) as member:
         content = member.read(limit + 1)
     if len(content) > limit:

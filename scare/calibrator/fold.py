@@ -99,7 +99,7 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
     weights = {"weight": np.einsum("tl,ldo->tdo", mix, split).reshape(-1, split.shape[2])}
     bias = step.weights.get("bias", np.zeros(split.shape[2], mix.dtype))
     weights["bias"] = bias + np.einsum("l,ldo->o", lens.weights.get("bias", np.zeros(mix.shape[1], mix.dtype)), split)
-    flattened = f"{step.output}.flat"
+    flattened = f"{step.output}.{flat.output}"  # a new name each time: a lens may be folded onto a lens
     return [Step("flatten", lens.inputs, flattened), replace(step, inputs=(flattened,), weights=weights)]
 
 

@@ -52,6 +52,7 @@ def hat_fractions(lags: int, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 def hat_matrix(knot: np.ndarray, fraction: np.ndarray, knots: int) -> np.ndarray:
     """The hats as a matrix [T, knots], oldest row first."""
+    expect(knot.min() >= 0 and knot.max() < knots - 1, "hats")
     rows = np.arange(len(knot))
     matrix = np.zeros((len(knot), knots), fraction.dtype)
     matrix[rows, knot] = 1 - fraction
@@ -64,6 +65,11 @@ def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     if x.shape[2] == 1:
         return (x[:, :, 0] @ matrix)[:, :, None]
     return matrix.T @ x
+
+
+def _one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """x @ matrix as one large product instead of one a window."""
+    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -79,7 +85,7 @@ def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 def dense(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mixes features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
-    mixed = x @ weights["weight"]
+    mixed = _one_product(x, weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
 
 
@@ -100,7 +106,7 @@ def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Reads [L, D] as [L·D]."""
-    return x.reshape(len(x), -1)
+    return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
 
 
 def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -108,11 +114,17 @@ def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     return x[:, -1]
 
 
+def _row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of each row of a with the row of b, keeping the axis."""
+    return np.einsum("...d,...d->...", a, b)[..., None]
+
+
 def layer_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Each row of x [L, D] to mean 0 and variance 1, then gain and bias."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + x.dtype.type(settings["epsilon"])) * weights["gain"] + weights["bias"]
+    number = x.dtype.type
+    centred = x - _row_sums(x, np.ones(x.shape[-1:], x.dtype)) / number(x.shape[-1])
+    variance = _row_sums(centred, centred) / number(x.shape[-1])
+    return centred / np.sqrt(variance + number(settings["epsilon"])) * weights["gain"] + weights["bias"]
 
 
 def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -121,9 +133,10 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
     `supports` are unit vectors divided by the bandwidth σ, so exp(x̂·support − 1/σ) = exp(−‖x̂ − ŝ‖² / 2σ).
     """
     number = x.dtype.type
-    length = np.sqrt(np.square(x).sum(axis=-1, keepdims=True) + number(settings["epsilon"]))
-    kernel = np.exp((x / length) @ weights["supports"].T - number(settings["sharpness"]))
-    activations = kernel @ weights["projection"]
+    length = np.sqrt(_row_sums(x, x) + number(settings["epsilon"]))
+    kernel = _one_product(x / length, weights["supports"].T)
+    kernel -= number(settings["sharpness"])
+    activations = _one_product(np.exp(kernel, out=kernel), weights["projection"])
     return activations + weights["bias"] if "bias" in weights else activations
 
 
@@ -144,23 +157,24 @@ def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
 
 
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multi-head attention for q, k, v [L, heads·width]: [L, heads·width]."""
-    heads = [x.reshape(*x.shape[:2], settings["heads"], -1).swapaxes(1, 2) for x in (q, k, v)]
+    """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
+    count = settings["heads"]
+    heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v)]
     scores = heads[0] @ heads[1].swapaxes(2, 3) / q.dtype.type(np.sqrt(heads[0].shape[-1]))
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
     mixed = scores / scores.sum(axis=-1, keepdims=True) @ heads[2]
-    return mixed.swapaxes(1, 2).reshape(v.shape)
+    return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
 def _dense_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
-    expect(x[-1] == weights["weight"][0], "dense weight")
+    expect(len(weights["weight"]) == 2 and x[-1] == weights["weight"][0], "dense weight")
     out = (*x[:-1], weights["weight"][1])
     expect("bias" not in weights or weights["bias"] in (out, out[-1:]), "dense bias")
     return out
 
 
 def _lens_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
-    expect(len(x) == 2 and x[0] == weights["weight"][0], "lens weight")
+    expect(len(x) == len(weights["weight"]) == 2 and x[0] == weights["weight"][0], "lens weight")
     expect("bias" not in weights or weights["bias"] == weights["weight"][1:], "lens bias")
     return (weights["weight"][1], x[1])
 
@@ -191,6 +205,7 @@ def _norm_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> S
 
 def _hash_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
     supports, projection = weights["supports"], weights["projection"]
+    expect(len(supports) == len(projection) == 2, "hash")
     expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0] and projection[1] <= 32, "hash")
     expect("bias" not in weights or weights["bias"] == projection[1:], "hash bias")
     return x[:1]
@@ -203,7 +218,9 @@ def _bitwise_shape(q: Shape, k: Shape, v: Shape, weights: Mapping[str, Shape], s
 
 
 def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
-    expect(len(q) == 2 and q[1] == k[1] and k[0] == v[0] and v[1] % settings["heads"] == 0, "softmax_attention")
+    heads = settings["heads"]
+    expect(len(q) == len(k) == len(v) == 2 and q[1] == k[1] and k[0] == v[0], "softmax_attention")
+    expect(heads >= 1 and q[1] % heads == v[1] % heads == 0, "softmax_attention heads")
     return (q[0], v[1])
 
 

@@ -3,14 +3,14 @@
 `describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 import scare
-from scare.calibrator.plan import Plan, Step
+from scare.calibrator.plan import Plan, Step, run
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
 from scare.windowing.feeding import Inputs
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
 Arrays = dict[str, np.ndarray]
+Made = TypeVar("Made", Channel, GapPolicy, QualitySettings)
 
 
 def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
@@ -44,12 +45,14 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
 def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The parts of a calibrator by name; samples as pairs of arrays."""
     plan = _restore_plan(facts["plan"], arrays)
+    golden = _restore_sample("golden", arrays, plan)
+    _check_runs(plan, golden[0])
     return {
         "plan": plan,
         "inputs": _restore_inputs(facts["inputs"], arrays, plan),
-        "target": _restore_channel(facts["target"]),
-        "facts": facts["facts"],
-        "golden": _restore_sample("golden", arrays, plan),
+        "target": _build(Channel, facts["target"]),
+        "facts": dict(facts["facts"]),
+        "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
     }
 
@@ -76,8 +79,18 @@ def _describe_channel(channel: Channel) -> dict[str, Any]:
     return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf, "")}
 
 
-def _restore_channel(facts: dict[str, Any]) -> Channel:
-    return Channel(**facts)
+def _build(kind: type[Made], facts: dict[str, Any]) -> Made:
+    """A dataclass from the fields it knows: a newer minor version may write more."""
+    return kind(**{field.name: _typed(facts[field.name], field.type) for field in fields(kind) if field.name in facts})
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    """The value, if it is of a field's type; a whole number is a real number too, and a list a tuple."""
+    if kind not in (str, int, float):
+        return tuple(_typed(part, float) for part in value)
+    if not isinstance(value, (int, float) if kind is float else kind):
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
+    return value
 
 
 def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
@@ -91,17 +104,15 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
 
 
 def _restore_inputs(facts: dict[str, Any], arrays: Arrays, plan: Plan) -> Inputs:
-    channels = tuple(_restore_channel(channel) for channel in facts["channels"])
+    channels = tuple(_build(Channel, channel) for channel in facts["channels"])
     if len(channels) != plan.channels:
         raise ValueError(f"{len(channels)} channels are named but the plan reads {plan.channels}")
     step = float(facts["step_seconds"])
     if not 0 < step < inf:
         raise ValueError(f"the time step is {step} s")
-    quality: dict[str, Any] = {**facts["quality"], "sentinels": tuple(facts["quality"]["sentinels"])}
     scaling = _restore_scaling(facts["scaling"], arrays, plan.channels)
-    return Inputs(
-        channels, scaling, step, plan.window, GapPolicy(**facts["policy"]), QualitySettings(**quality)
-    )
+    policy, quality = _build(GapPolicy, facts["policy"]), _build(QualitySettings, facts["quality"])
+    return Inputs(channels, scaling, step, plan.window, policy, quality)
 
 
 def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:
@@ -128,7 +139,7 @@ def _restore_plan(facts: dict[str, Any], arrays: Arrays) -> Plan:
             tuple(step["inputs"]),
             step["output"],
             {name: arrays[key] for name, key in step["weights"].items()},
-            step["settings"],
+            dict(step["settings"]),
         )
         for step in facts["steps"]
     )
@@ -152,12 +163,14 @@ def _restore_scaling(facts: dict[str, Any], arrays: Arrays, channels: int) -> Sc
     if facts["method"] not in METHODS:
         raise ValueError(f"no scaling called '{facts['method']}'")
     center, scale = arrays["scaling.center"], arrays["scaling.scale"]
-    target = Affine(np.array([facts["target"]["center"]]), np.array([facts["target"]["scale"]]))
+    target = Affine(*(np.array([float(facts["target"][name])]) for name in ("center", "scale")))
     if center.shape != scale.shape or center.shape != (len(facts["devices"]) + 1, channels):
         raise ValueError("the scaling does not fit the channels and devices")
     for affine in (Affine(center, scale), target):
         if not (np.isfinite(affine.center).all() and np.isfinite(affine.scale).all() and (affine.scale > 0).all()):
             raise ValueError("the scaling is not finite and positive")
+    if facts["settle"] < 0:
+        raise ValueError(f"a device settles after {facts['settle']} readings")
     affines = [Affine(*pair) for pair in zip(center, scale, strict=True)]
     devices = dict(zip(facts["devices"], affines[1:], strict=True))
     return Scaling(facts["method"], affines[0], target, devices, int(facts["settle"]))
@@ -165,6 +178,14 @@ def _restore_scaling(facts: dict[str, Any], arrays: Arrays, channels: int) -> Sc
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
-    if windows.shape != (len(numbers), plan.window, plan.channels):
+    if windows.shape != (len(numbers), plan.window, plan.channels) or numbers.ndim != 1:
         raise ValueError(f"the {name} windows do not fit the plan")
     return windows, numbers
+
+
+def _check_runs(plan: Plan, windows: np.ndarray) -> None:
+    """Refuse a plan whose steps fit by shape and still cannot run."""
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        outputs = run(plan, windows)
+    if outputs.dtype.kind != "f" or not np.isfinite(outputs).all():
+        raise ValueError("the plan does not give a number for every golden window")

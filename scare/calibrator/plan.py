@@ -47,6 +47,7 @@ class Plan:
     steps: tuple[Step, ...]
 
     def __post_init__(self) -> None:
+        expect(self.window >= 1 and self.channels >= 1, "the window")
         expect(bool(self.steps) and self.shapes[self.steps[-1].output] == (1,), "the last step")
 
     @cached_property

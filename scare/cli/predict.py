@@ -38,6 +38,12 @@ def predict(
     times, guessed_device = (options.names(time), "") if time else find_labels(file)
     device_column = device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
+    if not mapping.device_column and model.inputs.scaling.known(device or file.stem) is None:
+        known = ", ".join(model.inputs.scaling.devices)
+        say(
+            f"{device or file.stem} was not in training: scaled as the fleet is, and flagged UNSETTLED, for its first"
+            f" {model.inputs.scaling.settle:,} readings; if it is one of {known}, say so with --device"
+        )
     streams = Streams(model)
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)

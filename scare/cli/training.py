@@ -53,10 +53,10 @@ def score_against_yardsticks(calibrator: Calibrator, split: Split, name: str) ->
     from scare.experiments.comparison import compare
     from scare.experiments.yardsticks import linear_regression, raw_reading
 
-    channels = len(calibrator.inputs.channels)
-    rivals = {"raw": raw_reading(split.train), "linear": linear_regression(split.train)}
-    if channels > 1:
-        rivals["linear, all channels"] = linear_regression(split.train, channels)
+    inputs, target = calibrator.inputs, calibrator.target
+    rivals = {"raw": raw_reading(inputs, target), "linear": linear_regression(split.train, inputs, target)}
+    if len(inputs.channels) > 1:
+        rivals["linear, all"] = linear_regression(split.train, inputs, target, len(inputs.channels))
     return compare({**rivals, name: calibrator}, split.test)
 
 

@@ -6,6 +6,7 @@ windows themselves, or what its fixed `basis` makes of them. Everything but `__c
 for networks that need nothing special.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 import equinox as eqx
@@ -14,6 +15,8 @@ from jax import Array
 
 from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan
+
+Known = Callable[[], tuple[np.ndarray, np.ndarray]]  # features [n, rows, channels] and scaled targets [n]
 
 
 class Network(eqx.Module):
@@ -39,8 +42,8 @@ class Network(eqx.Module):
         """The same in training: outputs, and the network with its buffers updated."""
         return self(features), self
 
-    def start(self, train: tuple[np.ndarray, np.ndarray], validation: tuple[np.ndarray, np.ndarray]) -> "Network":
-        """The network before the first step, given (features, targets) of training and validation."""
+    def start(self, train: Known, validation: Known) -> "Network":
+        """The network before the first step; it may ask for (features, targets) of training and validation."""
         return self
 
     def refresh(self, features: Array, key: Array) -> "Network":

@@ -30,7 +30,7 @@ from scare.layers.hats import HatBasis
 from scare.layers.lens import SequenceLensProjector, bin_averages
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, dense, numbers
-from scare.models.model import Network
+from scare.models.model import Known, Network
 from scare.models.ridge import fit_ridge
 
 
@@ -331,11 +331,11 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def start(self, train: tuple[np.ndarray, np.ndarray], validation: tuple[np.ndarray, np.ndarray]) -> "ScareNetwork":
+    def start(self, train: Known, validation: Known) -> "ScareNetwork":
         """With the skip at the ridge solution that does best on validation."""
         if self.skip is None:
             return self
-        weights, bias = fit_ridge(train, validation, newest=0 if self.architecture.front.hats else -1)
+        weights, bias = fit_ridge(train(), validation(), newest=0 if self.architecture.front.hats else -1)
         number = self.skip.dtype
         return eqx.tree_at(
             lambda n: (n.skip, n.head.bias), self, (jnp.asarray(weights, number), jnp.asarray(bias, number))

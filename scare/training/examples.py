@@ -88,21 +88,31 @@ class Gather(eqx.Module):
 def make_gather(examples: Examples, network: Network) -> Gather:
     """The cheaper way to the features of these examples."""
     basis = network.basis
-    if basis is not None:
-        size = len(examples) * basis.shape[1] * network.channels * 4
-        if size <= STORED_BYTES:
-            return Gather(jnp.asarray(features(examples, basis)), None, None, None, examples.window)
-        basis = jnp.asarray(basis, jnp.float32)
-    return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), basis, examples.window)
+    if basis is not None and len(examples) <= _storable(examples, basis):
+        stored = jnp.asarray(features(examples, np.arange(len(examples)), basis))
+        return Gather(stored, None, None, None, examples.window)
+    matrix = None if basis is None else jnp.asarray(basis, jnp.float32)
+    return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)
 
 
-def features(examples: Examples, basis: np.ndarray | None) -> np.ndarray:
-    """What a network reads of all examples [n, rows, channels]; without a basis, all windows: for few only."""
-    numbers = np.arange(len(examples))
+def known(examples: Examples, basis: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Features and targets of the examples, or of as many, evenly spread, as can be stored."""
+    which = examples.spread(_storable(examples, basis))
+    return features(examples, which, basis), examples.targets[which]
+
+
+def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
+    """What a network reads of these examples [n, rows, channels]: their windows, or the basis' view of them."""
     if basis is None:
-        return examples.windows(numbers)
+        return examples.windows(which)
     matrix = basis.T.astype(np.float32)
-    out = np.empty((len(examples), len(matrix), examples.series.shape[1]), np.float32)
-    for start in range(0, len(examples), ROWS):
-        np.matmul(matrix, examples.windows(numbers[start : start + ROWS]), out=out[start : start + ROWS])
+    out = np.empty((len(which), len(matrix), examples.series.shape[1]), np.float32)
+    for start in range(0, len(which), ROWS):
+        np.matmul(matrix, examples.windows(which[start : start + ROWS]), out=out[start : start + ROWS])
     return out
+
+
+def _storable(examples: Examples, basis: np.ndarray | None) -> int:
+    """How many examples' features fit in `STORED_BYTES`."""
+    rows = examples.window if basis is None else basis.shape[1]
+    return STORED_BYTES // (4 * rows * examples.series.shape[1])

@@ -24,7 +24,7 @@ from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.models import Network
-from scare.training.examples import Examples, Gather, features, make_examples, make_gather
+from scare.training.examples import Examples, Gather, known, make_examples, make_gather
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.settings import Recipe, Settings
 
@@ -80,7 +80,7 @@ def fit(
     return _with_samples(calibrator, held)
 
 
-class _State(eqx.Module):
+class State(eqx.Module):
     """What a step changes."""
 
     network: Network
@@ -101,11 +101,10 @@ class _Trainer:
         self.gather, self.targets = make_gather(examples, network), jnp.asarray(examples.targets)
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
         self.pool = self.gather(jnp.asarray(examples.spread(SUPPORT_POOL)))
-        if network.basis is not None:
-            pairs = [(features(e, network.basis), e.targets) for e in (examples, held)]
-            network = network.start(pairs[0], pairs[1])
+        self.network = network.start(lambda: known(examples, network.basis), lambda: known(held, network.basis))
+        self.started = self.network is not network  # then the start is itself worth a checkpoint
         self.optimiser = make_optimiser(network, self.settings, sum(self.rounds))
-        self.network, self.left = network, np.empty(0, np.int64)
+        self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best: Network | None = None
         self.best_rmse, self.frozen = float("inf"), False
 
@@ -117,17 +116,19 @@ class _Trainer:
             if self.best is None:
                 raise
             return self.best, True
-        assert self.best is not None
+        if self.best is None:
+            raise DataError("training diverged: no checkpoint has a finite validation error; lower the rate (--rate)")
         return self.best, False
 
     def _run(self, report: Report | None) -> None:
         trainable, _ = split_trainable(self.network)
-        state = _State(self.network, self.optimiser.init(trainable), trainable, self.key)
+        state = State(self.network, self.optimiser.init(trainable), trainable, self.key)
         done, started = 0, time.perf_counter()
-        self._checkpoint(state, start=True)
+        if self.started:
+            self._checkpoint(state, done=0)
         for index, steps in enumerate(self.rounds):
             key, refresh_key = jax.random.split(state.key)
-            state = _State(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
+            state = State(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
             batches = jnp.asarray(self._next_batches(steps))
             begun = time.perf_counter()
             state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
@@ -145,29 +146,27 @@ class _Trainer:
             if report is not None:
                 report(Progress(index + 1, len(self.rounds), speed, train_rmse, rmse, self.best_rmse, left))
 
-    def _checkpoint(self, state: _State, start: bool = False, done: int = 0) -> tuple[_State, float]:
+    def _checkpoint(self, state: State, done: int) -> tuple[State, float]:
         """Score the running mean with candidate support sets, keep it if best; freeze the set when it is time."""
         shipped = averaged(state) if self.settings.average else state.network
-        key = jax.random.fold_in(state.key, 1)
-        candidates = shipped.candidates(self.pool, key, 1 if start else self.settings.candidates)
+        candidates = shipped.candidates(self.pool, jax.random.fold_in(state.key, 1), self.settings.candidates)
         errors = [self._validate(candidate) for candidate in candidates]
-        errors = [error if np.isfinite(error) else np.inf for error in errors]
         chosen, rmse = candidates[int(np.argmin(errors))], min(errors)
-        if rmse < self.best_rmse and not (start and shipped.basis is None):
+        if rmse < self.best_rmse:
             self.best, self.best_rmse = chosen, rmse
-        if not self.frozen and not start and done >= self.settings.freeze_at * sum(self.rounds):
+        if not self.frozen and done >= max(1, self.settings.freeze_at * sum(self.rounds)):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))
         return state, rmse
 
     def _validate(self, network: Network) -> float:
-        """RMSE on all validation windows, in the target's unit."""
+        """RMSE on all validation windows, in the target's unit; infinite if any output is not a number."""
         count, total = len(self.held_targets), 0.0
         for start in range(0, count, SCORED):
             which = np.arange(start, min(start + SCORED, count))
             outputs = np.asarray(predict(network, self.held_gather, jnp.asarray(which)), np.float64)
             total += float(np.square(outputs - self.held_targets[which]).sum())
-        return float(np.sqrt(total / count)) * self.unit
+        return float(np.sqrt(total / count)) * self.unit if np.isfinite(total) else float("inf")
 
     def _next_batches(self, steps: int) -> np.ndarray:
         """Example numbers [steps, batch]: every example once before any comes again."""
@@ -180,13 +179,13 @@ class _Trainer:
 
 @eqx.filter_jit
 def run_round(
-    state: _State,
+    state: State,
     gather: Gather,
     targets: Array,
     batches: Array,
     optimiser: optax.GradientTransformation,
     average: float,
-) -> tuple[_State, Array]:
+) -> tuple[State, Array]:
     """All steps of a round in one scan; batches [steps, batch]. Losses [steps]."""
     moving, fixed = eqx.partition(state, eqx.is_array)
 
@@ -199,8 +198,8 @@ def run_round(
 
 
 def take_step(
-    state: _State, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
-) -> tuple[_State, Array]:
+    state: State, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
+) -> tuple[State, Array]:
     """One step of gradient descent on the mean squared error."""
     trainable, rest = split_trainable(state.network)
     key, learn_key = jax.random.split(state.key)
@@ -214,7 +213,7 @@ def take_step(
     trainable = optax.apply_updates(trainable, updates)
     mean = jax.tree.map(lambda old, new: average * old + (1 - average) * new, state.average, trainable)
     _, buffers = split_trainable(network)
-    return _State(eqx.combine(trainable, buffers), memory, mean, key), error
+    return State(eqx.combine(trainable, buffers), memory, mean, key), error
 
 
 @eqx.filter_jit
@@ -223,7 +222,7 @@ def predict(network: Network, gather: Gather, which: Array) -> Array:
     return network(gather(which))
 
 
-def averaged(state: _State) -> Network:
+def averaged(state: State) -> Network:
     """The network with the running mean of its weights."""
     _, rest = split_trainable(state.network)
     return eqx.combine(state.average, rest)

@@ -21,6 +21,8 @@ import numpy as np
 from scare.data.quality import Flag
 from scare.errors import UsageError
 
+LONGEST_HOLD = 1 << 20  # slots: a gap up to this long is laid out in memory
+
 
 @dataclass(frozen=True)
 class GapPolicy:
@@ -36,10 +38,10 @@ class GapPolicy:
     percent: int = 80
 
     def __post_init__(self) -> None:
-        if self.checked < 0 or self.hold < 0 or not 0 <= self.percent <= 100:
+        if self.checked < 0 or not 0 <= self.hold <= LONGEST_HOLD or not 0 <= self.percent <= 100:
             raise UsageError(
-                f"gap policy '{self.name}': checked and hold are counts, percent is from 0 to 100,"
-                f" not {self.checked}, {self.hold} and {self.percent}"
+                f"gap policy '{self.name}': checked is at least 0, hold from 0 to {LONGEST_HOLD} and percent from"
+                f" 0 to 100, not {self.checked}, {self.hold} and {self.percent}"
             )
 
     def rows_checked(self, window: int) -> int:
@@ -94,7 +96,10 @@ class Grid:
 
     def windows(self, ends: np.ndarray) -> np.ndarray:
         """The windows whose newest slots are `ends`, [len(ends), window, channels]."""
-        return self.values[ends[:, None] + np.arange(1 - self.window, 1)]
+        if not len(ends):  # the grid may be shorter than a window
+            return np.empty((0, self.window, self.values.shape[1]), self.values.dtype)
+        every = np.lib.stride_tricks.sliding_window_view(self.values, self.window, axis=0)
+        return every[ends - (self.window - 1)].swapaxes(1, 2)
 
 
 def lay(

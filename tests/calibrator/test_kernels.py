@@ -41,6 +41,7 @@ def make_calls() -> dict[str, list[Call]]:
     knot, fraction = hat_fractions(11, knots)
     hats = {"knot": knot[::-1].copy(), "fraction": fraction[::-1].copy()}
     hashing = {"supports": numbers(1, 6, 4), "projection": numbers(2, 6, 13)}
+    wide_hashing = {"supports": numbers(1, 6, 4), "projection": numbers(2, 6, 32), "bias": numbers(3, 32)}
     sharp = {"sharpness": 0.8, "epsilon": 1e-6}
     tokens = numbers(0, BATCH, 5, 4)
     return {
@@ -60,10 +61,7 @@ def make_calls() -> dict[str, list[Call]]:
         "flatten": [Call([tokens])],
         "newest": [Call([tokens])],
         "layer_norm": [Call([tokens], {"gain": numbers(1, 4), "bias": numbers(2, 4)}, {"epsilon": 1e-3})],
-        "hash_codes": [
-            Call([tokens], hashing, sharp),
-            Call([tokens], {"supports": numbers(1, 6, 4), "projection": numbers(2, 6, 32), "bias": numbers(3, 32)}, sharp),
-        ],
+        "hash_codes": [Call([tokens], hashing, sharp), Call([tokens], wide_hashing, sharp)],
         "bitwise_attention": [
             Call([codes(0, BATCH, 5, bits=16), codes(1, BATCH, 5, bits=16), tokens], {}, {"bias": 17, "bits": 16}),
             Call([codes(0, BATCH, 2, bits=9), codes(1, BATCH, 5, bits=9), tokens], {}, {"bias": 16, "bits": 9}),
@@ -140,10 +138,7 @@ def test_hat_basis() -> None:
         for b, row, channel in product(range(BATCH), range(11), range(x.shape[2])):
             position = np.log2(11 - row)  # lag 0 is the newest row, on the axis log2(lag + 1)
             for j in range(4):
-                hat = np.interp(position, knots, np.eye(4)[j])
-                if position > knots[-1]:  # beyond the last knot the last two lines go on
-                    slope = 1 / (knots[-1] - knots[-2])
-                    hat = {3: 1 + (position - knots[-1]) * slope, 2: -(position - knots[-1]) * slope}.get(j, 0.0)
+                hat = np.interp(position, knots, np.eye(4)[j])  # one at knot j, zero at the others
                 expected[b, j, channel] += hat * x[b, row, channel]
         assert_allclose(call.run("hat_basis"), expected, rtol=1e-12, atol=1e-12)
 
@@ -301,9 +296,7 @@ def test_bitwise_attention() -> None:
 
 @settings(deadline=None)
 @given(q=CODES, k=CODES, bits=st.integers(1, 32), extra=st.integers(1, 40), seed=st.integers(0, 99))
-def test_bitwise_attention_has_three_equal_forms(
-    q: list[int], k: list[int], bits: int, extra: int, seed: int
-) -> None:
+def test_bitwise_attention_has_three_equal_forms(q: list[int], k: list[int], bits: int, extra: int, seed: int) -> None:
     words = [np.array(some, np.uint32) & np.uint32(2**bits - 1) for some in (q, k)]
     v, bias = numbers(seed, len(k), 3), bits + extra
     call = Call([words[0][None], words[1][None], v[None]], {}, {"bias": bias, "bits": bits})
@@ -347,7 +340,8 @@ def test_softmax_attention() -> None:
         width, value_width = q.shape[2] // heads, v.shape[2] // heads
         expected = np.empty((BATCH, q.shape[1], v.shape[2]))
         for b, head, i in product(range(BATCH), range(heads), range(q.shape[1])):
-            part, value_part = slice(head * width, (head + 1) * width), slice(head * value_width, (head + 1) * value_width)
+            part = slice(head * width, (head + 1) * width)
+            value_part = slice(head * value_width, (head + 1) * value_width)
             scores = [np.exp(q[b, i, part] @ key / width**0.5) for key in k[b, :, part]]
             mixed = sum(score * value for score, value in zip(scores, v[b, :, value_part], strict=True))
             expected[b, i, value_part] = mixed / sum(scores)

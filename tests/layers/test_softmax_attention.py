@@ -1,0 +1,42 @@
+"""Multi-head softmax attention, head by head."""
+
+import numpy as np
+import pytest
+from numbers_for_layers import compute, random_layer, random_tokens
+
+from scare.layers.softmax_attention import SoftmaxAttention
+
+BATCH, TOKENS, WIDTH, HEADS, KEY_WIDTH = 3, 5, 4, 2, 3
+pytestmark = pytest.mark.usefixtures("double")
+
+
+def random_attention() -> SoftmaxAttention:
+    return random_layer(SoftmaxAttention.create, WIDTH, HEADS, KEY_WIDTH)
+
+
+def head_weights(attention: SoftmaxAttention, tokens: np.ndarray, head: int) -> np.ndarray:
+    """softmax(q kᵀ / √d) of one window and head."""
+    part = slice(head * KEY_WIDTH, (head + 1) * KEY_WIDTH)
+    query = tokens @ attention.query[:, part] + attention.query_bias[part]
+    key = tokens @ attention.key[:, part] + attention.key_bias[part]
+    scores = np.exp(query @ key.T / np.sqrt(KEY_WIDTH))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+def test_heads_attend_apart_and_are_joined_by_the_output_projection() -> None:
+    attention, tokens = random_attention(), random_tokens(BATCH, TOKENS, WIDTH)
+    for window, out in zip(tokens, np.asarray(attention(tokens)), strict=True):
+        expected = np.tile(attention.out_bias, (TOKENS, 1))
+        for head in range(HEADS):
+            part, weights = slice(head * KEY_WIDTH, (head + 1) * KEY_WIDTH), head_weights(attention, window, head)
+            assert weights.min() > 0
+            np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+            value = window @ attention.value[:, part] + attention.value_bias[part]
+            expected = expected + weights @ value @ attention.out[part]
+        np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_the_kernel_calls_give_the_same() -> None:
+    attention, tokens = random_attention(), random_tokens(BATCH, TOKENS, WIDTH)
+    mixed = compute(attention.steps("x", "attended"), "attended", (TOKENS, WIDTH), tokens)
+    np.testing.assert_allclose(mixed, attention(tokens), rtol=1e-9, atol=1e-9)

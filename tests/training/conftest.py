@@ -1,0 +1,26 @@
+"""Trained once, looked at by many tests."""
+
+import pytest
+from small_fits import Trained, train
+
+from scare.data.readings import Readings
+from scare.data.simulate import Kind, Simulation, simulate
+from scare.training.settings import Recipe
+
+
+@pytest.fixture(scope="session")
+def linear() -> Readings:
+    """One box in the linear world: it reads the truth with an offset, a gain and a lag."""
+    return simulate(Simulation(boxes=1, days=1.5, kind=Kind.LINEAR, seed=1))[0]
+
+
+@pytest.fixture(scope="session")
+def trained_default(linear: Readings) -> Trained:
+    """A short training of the default preset."""
+    return train(linear, Recipe.preset("default", window=16, steps=300, checkpoints=5))
+
+
+@pytest.fixture(scope="session")
+def trained_paper(linear: Readings) -> Trained:
+    """A short training of the paper's preset."""
+    return train(linear, Recipe.preset("paper", window=16, steps=2000, checkpoints=5, candidates=4))

@@ -1,0 +1,342 @@
+"""Training learns, keeps the best, says what it did, and does the same again with the same seed."""
+
+from dataclasses import replace
+from math import cos, pi
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_fits import Line, Trained, line_recipe, make_readings
+
+from scare.calibrator.calibrator import CALIBRATED, Calibrator
+from scare.data.quality import Flag
+from scare.data.readings import FLAGS, Readings
+from scare.errors import DataError
+from scare.layers.buffers import split_trainable
+from scare.models import Scare
+from scare.models.ridge import PENALTIES
+from scare.training import fit as fit_module
+from scare.training.examples import Examples, features, make_examples, make_gather
+from scare.training.fit import Progress, fit, make_optimiser, run_round, take_step
+from scare.training.preparation import hold_out
+from scare.training.settings import Recipe, Settings
+
+
+def both_parts(readings: Readings, trained: Calibrator, recipe: Recipe) -> tuple[Examples, Examples]:
+    """The examples of training and of validation."""
+    train, held = (make_examples(part, trained.inputs) for part in hold_out([readings], recipe))
+    return train, held
+
+
+def rmse_of_all_windows(calibrator: Calibrator, held: Examples) -> float:
+    outputs = calibrator.compute(held.windows(np.arange(len(held))))
+    targets = calibrator.inputs.scaling.target.invert(held.targets.astype(float)[:, None])[:, 0]
+    return float(np.sqrt(np.square(outputs - targets).mean()))
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+# learning
+
+
+@pytest.mark.parametrize(("trained", "share"), [("trained_default", 0.2), ("trained_paper", 0.6)])
+def test_both_presets_learn_offset_gain_and_lag(
+    trained: str, share: float, linear: Readings, request: pytest.FixtureRequest
+) -> None:
+    done: Trained = request.getfixturevalue(trained)
+    raw = np.sqrt(np.square(linear.values[:, 0] - linear.targets).mean())
+    assert done.calibrator.facts["validation_rmse"] < share * raw
+    assert done.progress[-1].train_rmse < done.progress[0].train_rmse
+    calibrated = done.calibrator.predict(linear)[CALIBRATED].to_numpy()
+    known = np.isfinite(calibrated)
+    assert known.sum() > 0.9 * len(linear)
+    assert np.sqrt(np.square(calibrated - linear.targets)[known].mean()) < share * raw
+
+
+@pytest.mark.parametrize("trained", ["trained_default", "trained_paper"])
+def test_hardly_any_hash_bit_is_a_tie(trained: str, request: pytest.FixtureRequest) -> None:
+    assert request.getfixturevalue(trained).calibrator.facts["hash_ties"] < 1e-3
+
+
+def test_progress_counts_rounds_and_remembers_the_best(trained_default: Trained) -> None:
+    progress = trained_default.progress
+    assert [(one.round, one.rounds) for one in progress] == [(number, 5) for number in range(1, 6)]
+    best = [one.best_rmse for one in progress]
+    assert best == sorted(best, reverse=True)
+    assert all(one.best_rmse <= one.validation_rmse for one in progress)
+    assert all(one.windows_per_second > 0 for one in progress)
+    assert progress[-1].seconds_left == 0
+    assert trained_default.calibrator.facts["validation_rmse"] == pytest.approx(best[-1], abs=1e-6)
+
+
+def test_facts_say_where_a_calibrator_came_from(trained_default: Trained, linear: Readings) -> None:
+    facts = trained_default.calibrator.facts
+    train, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    assert (facts["model"], facts["preset"], facts["devices"]) == ("scare", "default", ["box-01"])
+    assert (facts["training_windows"], facts["validation_windows"]) == (len(train), len(held))
+    assert facts["training_data_sha256"] == train.fingerprint()
+    assert facts["parameters"] == Scare.default().parameters(16, 1)
+    assert facts["period"][0] == "2026-01-01T00:00:00Z"
+    assert facts["settings"]["steps"] == 300
+    assert "interrupted" not in facts
+
+
+def test_golden_windows_carry_what_the_plan_gives_and_validation_windows_their_reference(
+    trained_default: Trained, linear: Readings
+) -> None:
+    calibrator = trained_default.calibrator
+    np.testing.assert_array_equal(calibrator.golden.numbers, calibrator.compute(calibrator.golden.windows))
+    assert len(calibrator.golden.numbers) == fit_module.GOLDEN
+    assert np.isin(np.round(calibrator.validation.numbers, 3), np.round(linear.targets, 3)).all()
+
+
+# seeds
+
+
+def test_the_same_seed_gives_the_same_file_and_the_support_set_freezes_once(
+    trained_default: Trained, linear: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = []
+
+    def watched(state: Any, *rest: Any) -> Any:
+        hashes.append(state.network.attention.hashing)
+        return run_round(state, *rest)
+
+    monkeypatch.setattr(fit_module, "run_round", watched)
+    again = fit(linear, recipe=trained_default.recipe)
+    first, second = trained_default.calibrator.save(tmp_path / "first.scare"), again.save(tmp_path / "second.scare")
+    assert first.read_bytes() == second.read_bytes()
+    assert [float(one.frozen.array) for one in hashes] == [0, 0, 0, 1, 1]  # after 60 % of five rounds
+    np.testing.assert_array_equal(hashes[3].supports.array, hashes[4].supports.array)
+    np.testing.assert_array_equal(hashes[3].bandwidth.array, hashes[4].bandwidth.array)
+    assert (np.asarray(hashes[1].supports.array) != np.asarray(hashes[2].supports.array)).any()
+    assert not np.array_equal(hashes[3].projection, hashes[4].projection)
+
+
+def test_another_seed_gives_another_calibrator(tmp_path: Path) -> None:
+    files = [fit(make_readings(), recipe=line_recipe(seed=seed)).save(tmp_path / f"{seed}") for seed in (0, 1)]
+    one, other = (Calibrator.load(path) for path in files)
+    assert files[0].read_bytes() != files[1].read_bytes()
+    assert (one.golden.numbers != other.golden.numbers).any()
+
+
+# examples and rounds
+
+
+def test_every_example_is_used_once_before_any_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def watched(state: Any, gather: Any, targets: Any, batches: Any, *rest: Any) -> Any:
+        taken.append(np.asarray(batches))
+        return run_round(state, gather, targets, batches, *rest)
+
+    monkeypatch.setattr(fit_module, "run_round", watched)
+    count = fit(make_readings(), recipe=line_recipe(steps=40, checkpoints=4)).facts["training_windows"]
+    assert [batches.shape for batches in taken] == [(10, 16)] * 4
+    order = np.concatenate([batches.ravel() for batches in taken])
+    for start in range(0, len(order) - count + 1, count):
+        assert sorted(order[start : start + count]) == list(range(count))
+    assert len(order) > 3 * count
+    assert not np.array_equal(order[:count], order[count : 2 * count])
+
+
+def test_validation_scores_every_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "SCORED", 7)
+    one, recipe, progress = make_readings(), line_recipe(), list[Progress]()
+    calibrator = fit(one, recipe=recipe, report=progress.append)
+    _, held = both_parts(one, calibrator, recipe)
+    assert len(held) % 7
+    assert rmse_of_all_windows(calibrator, held) == pytest.approx(progress[-1].best_rmse, rel=1e-4)
+
+
+def test_the_shipped_plan_has_the_error_that_is_reported(trained_default: Trained, linear: Readings) -> None:
+    _, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    rmse = rmse_of_all_windows(trained_default.calibrator, held)
+    assert rmse == pytest.approx(trained_default.calibrator.facts["validation_rmse"], rel=2e-3)
+
+
+def test_a_round_is_its_steps_one_by_one(linear: Readings, trained_default: Trained) -> None:
+    examples, _ = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    network = Scare.default().build(16, 1, jax.random.key(0))
+    settings = Settings(warm_up=0.0)
+    optimiser = make_optimiser(network, settings, 100)
+    trainable, _ = split_trainable(network)
+    state = fit_module._State(network, optimiser.init(trainable), trainable, jax.random.key(1))
+    gather, targets = make_gather(examples, network), jnp.asarray(examples.targets)
+    batches = np.random.default_rng(0).permutation(len(examples))[: 4 * 64].reshape(4, 64).astype(np.int32)
+    whole, losses = run_round(state, gather, targets, jnp.asarray(batches), optimiser, settings.average)
+    step = eqx.filter_jit(take_step)
+    mean = jax.tree.leaves(trainable)
+    for number, batch in enumerate(batches):
+        read = jnp.asarray(features(examples, batch, network.basis))
+        state, loss = step(state, read, jnp.asarray(examples.targets[batch]), optimiser, settings.average)
+        assert float(loss) == pytest.approx(float(losses[number]), rel=1e-3)
+        moved = jax.tree.leaves(split_trainable(state.network)[0])
+        mean = [settings.average * old + (1 - settings.average) * new for old, new in zip(mean, moved, strict=True)]
+    assert jax.tree.structure(whole) == jax.tree.structure(state)
+    for one, other in zip(jax.tree.leaves(whole.network), jax.tree.leaves(state.network), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    for one, other in zip(jax.tree.leaves(whole.average), mean, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+# the start
+
+
+def test_the_start_is_closed_form_ridge_and_training_never_loses_to_it(
+    trained_default: Trained, linear: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit_module, "run_round", interrupt)
+    start = fit(linear, recipe=trained_default.recipe)
+    assert start.facts["interrupted"]
+    train, held = both_parts(linear, start, trained_default.recipe)
+    basis = Scare.default().build(16, 1, jax.random.key(0)).basis
+    x, y = features(train, np.arange(len(train)), basis)[:, :, 0].astype(float), train.targets.astype(float)
+    held_x = features(held, np.arange(len(held)), basis)[:, :, 0]
+    predictions = []
+    for columns in ([0], list(range(x.shape[1]))):  # the newest hat, or all
+        for penalty in PENALTIES:
+            mean, size = x[:, columns].mean(axis=0), len(columns)
+            left = np.vstack([(x[:, columns] - mean) / np.sqrt(len(y)), np.sqrt(penalty) * np.eye(size)])
+            right = np.concatenate([(y - y.mean()) / np.sqrt(len(y)), np.zeros(size)])
+            weights = np.linalg.lstsq(left, right, rcond=None)[0]
+            predictions.append((held_x[:, columns] - mean) @ weights + y.mean())
+    best = min(predictions, key=lambda outputs: np.square(outputs - held.targets).mean())
+    scaled = start.inputs.scaling.target.apply(start.compute(held.windows(np.arange(len(held))))[:, None])[:, 0]
+    np.testing.assert_allclose(scaled, best, atol=1e-4)
+    assert trained_default.calibrator.facts["validation_rmse"] <= start.facts["validation_rmse"]
+
+
+# the optimiser
+
+
+def rates(settings: Settings, steps: int, gradient: np.ndarray) -> np.ndarray:
+    """How far one parameter moves down at each step of this gradient; Adam makes of a constant one exactly the rate."""
+    network = Line().build(1, 1, jax.random.key(0))
+    optimiser = make_optimiser(network, settings, steps)
+    trainable, _ = split_trainable(network)
+
+    def step(memory: Any, slope: jax.Array) -> tuple[Any, jax.Array]:
+        slopes = jax.tree.map(lambda leaf: jnp.full_like(leaf, slope), trainable)
+        updates, memory = optimiser.update(slopes, memory, trainable)
+        return memory, updates.bias
+
+    return -np.asarray(jax.jit(lambda slopes: jax.lax.scan(step, optimiser.init(trainable), slopes)[1])(gradient))
+
+
+def test_the_rate_rises_in_the_warm_up_and_falls_in_a_half_cosine() -> None:
+    expected = [0.01 * step / 5 if step < 5 else 0.01 * (1 + cos(pi * (step - 5) / 95)) / 2 for step in range(100)]
+    found = rates(Settings(rate=0.01, warm_up=0.05), 100, np.ones(100, np.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-7)
+    assert found[-1] < 1e-5
+
+
+def test_without_warm_up_the_rate_starts_at_its_peak() -> None:
+    found = rates(Settings(rate=0.01, warm_up=0.0), 50, np.ones(50, np.float32))
+    assert found[0] == pytest.approx(0.01, rel=1e-4)
+    assert (np.diff(found) < 0).all()
+
+
+def test_without_cosine_the_rate_stays() -> None:
+    found = rates(Settings(rate=0.01, warm_up=0.1, cosine=False), 50, np.ones(50, np.float32))
+    np.testing.assert_allclose(found, 0.01 * np.minimum(np.arange(50) / 5, 1), rtol=1e-3, atol=1e-7)
+
+
+def test_a_huge_gradient_counts_as_one_of_the_largest_norm() -> None:
+    gradients = [np.array([huge, 1e-3], np.float32) for huge in (1e3, 1e6)]
+    clipped = [rates(Settings(warm_up=0.0, clip=1.0), 10, gradient)[1] for gradient in gradients]
+    free = [rates(Settings(warm_up=0.0, clip=0.0), 10, gradient)[1] for gradient in gradients]
+    bounded = rates(Settings(warm_up=0.0, clip=0.0), 10, np.array([0.5**0.5, 1e-3], np.float32))[1]
+    assert clipped[0] == pytest.approx(clipped[1], rel=1e-5)
+    assert clipped[0] == pytest.approx(bounded, rel=1e-5)
+    assert free[0] != pytest.approx(clipped[0], rel=1e-5)
+
+
+def test_decay_spares_biases_a_and_skip_and_the_skip_moves_a_tenth() -> None:
+    shapes = eqx.filter_eval_shape(Scare.default().build, 16, 2, jax.random.key(0))
+    network = jax.tree.map(lambda leaf: np.full(leaf.shape, 2.0, np.float32), shapes)
+    settings = Settings(rate=0.01, warm_up=0.0, weight_decay=0.1, clip=0.0)
+    trainable, _ = split_trainable(network)
+    optimiser = make_optimiser(network, settings, 100)
+    ones = jax.tree.map(np.ones_like, trainable)
+    updates, _ = jax.jit(lambda slopes: optimiser.update(slopes, optimiser.init(trainable), trainable))(ones)
+    moves = {
+        jax.tree_util.keystr(path): float(np.unique(np.round(leaf, 8))[0] / -settings.rate)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(updates)
+    }
+    decayed = {
+        ".embedding.local",
+        ".embedding.overall",
+        ".projector.weight",
+        ".attention.query",
+        ".attention.key",
+        ".attention.value",
+        ".feed_forward.inner",
+        ".feed_forward.outer",
+        ".head.weight",
+    }
+    assert {name for name, move in moves.items() if move == pytest.approx(1.2, rel=1e-3)} == decayed
+    assert moves.pop(".skip") == pytest.approx(0.1, rel=1e-3)
+    plain = {name for name, move in moves.items() if move == pytest.approx(1.0, rel=1e-3)}
+    assert plain == set(moves) - decayed
+    assert {".projector.bias", ".attention.hashing.projection", ".head.bias"} <= plain
+
+
+# what ends training
+
+
+def test_a_rate_that_is_too_high_is_refused_with_advice() -> None:
+    with pytest.raises(DataError, match=r"diverged in round 1: .* \(--rate\)"):
+        fit(make_readings(), recipe=line_recipe(rate=1e30))
+
+
+def test_a_network_broken_by_its_very_last_step_is_refused_too() -> None:
+    with pytest.raises(DataError, match="--rate"):
+        fit(make_readings(), recipe=line_recipe(steps=1, warm_up=0.0, average=0.0, rate=3e38))
+
+
+def test_an_interrupt_keeps_the_best_so_far() -> None:
+    seen: list[Progress] = []
+
+    def stop_after_two(progress: Progress) -> None:
+        seen.append(progress)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    calibrator = fit(make_readings(), recipe=line_recipe(average=0.0), report=stop_after_two)
+    assert len(seen) == 2
+    assert calibrator.facts["interrupted"] is True
+    assert calibrator.facts["validation_rmse"] == pytest.approx(seen[1].best_rmse, abs=1e-6)
+
+
+def test_an_interrupt_before_anything_is_known_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "run_round", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit(make_readings(), recipe=replace(Recipe.preset("paper", window=16, steps=10)))
+
+
+# devices
+
+
+def test_a_calibrator_validated_on_a_new_device_scales_it_as_the_fleet() -> None:
+    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    calibrator = fit([first, second], [new], line_recipe())
+    assert not calibrator.inputs.scaling.devices
+    flags = calibrator.predict(new)[FLAGS].to_numpy()
+    assert not (flags & Flag.UNSETTLED).any()
+
+
+def test_a_calibrator_of_devices_apart_lets_a_new_one_settle() -> None:
+    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    calibrator = fit([first, second], [new], line_recipe(per_device=True, settle_hours=1.0))
+    assert set(calibrator.inputs.scaling.devices) == {"a", "bb"}
+    unsettled = (calibrator.predict(new)[FLAGS].to_numpy() & Flag.UNSETTLED) > 0
+    assert unsettled[3:59].all()
+    assert not unsettled[59:].any()
+    assert not (calibrator.predict(first)[FLAGS].to_numpy() & Flag.UNSETTLED).any()

@@ -1,0 +1,136 @@
+"""What training decides from its readings, and what it refuses in one sentence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_fits import line_recipe, make_readings
+
+from scare.data.readings import Readings
+from scare.errors import DataError
+from scare.training.fit import fit
+from scare.training.preparation import common_step, hold_out, prepare_inputs
+
+RECIPE = line_recipe()
+
+
+def without_reference(readings: Readings) -> Readings:
+    return replace(readings, frame=readings.frame.drop("reference"), reference=None)
+
+
+def test_a_constant_reference_is_refused() -> None:
+    constant = make_readings(targets=np.full(200, 7.5))
+    with pytest.raises(DataError, match=r"reference no2 is constant \(7.5\)"):
+        fit(constant, recipe=RECIPE)
+
+
+def test_readings_without_a_reference_are_refused() -> None:
+    with pytest.raises(DataError, match="reference"):
+        fit(without_reference(make_readings()), recipe=RECIPE)
+    with pytest.raises(DataError, match="training needs a reference; name its column with --reference"):
+        fit(without_reference(make_readings()), [make_readings()], RECIPE)
+
+
+def test_a_reference_that_never_overlaps_the_sensor_is_refused() -> None:
+    values = make_readings().values.copy()
+    values[:100] = np.nan
+    targets = np.where(np.arange(200) < 100, np.arange(200.0), np.nan)
+    apart = make_readings(values, targets)
+    with pytest.raises(DataError, match="training: sensor and reference never overlap"):
+        fit(apart, [make_readings()], RECIPE)
+    with pytest.raises(DataError, match="reference no2 has no value at the sensor's times"):
+        fit(make_readings(targets=np.full(200, np.nan)), [make_readings()], RECIPE)
+
+
+def test_validation_without_a_reference_is_refused() -> None:
+    with pytest.raises(DataError, match="validation: sensor and reference never overlap"):
+        fit(make_readings(), [without_reference(make_readings())], RECIPE)
+
+
+def test_too_few_rows_are_refused_with_the_longest_run() -> None:
+    values = make_readings().values.copy()
+    values[::3] = np.nan
+    holed = make_readings(values)
+    with pytest.raises(DataError, match=r"too few rows .* 200 rows, .* is 2 readings, .* window of 90 needs 60"):
+        fit(holed, [make_readings()], replace(RECIPE, window=90))
+    with pytest.raises(DataError, match="validation: too few rows"):
+        fit(make_readings(), [holed], replace(RECIPE, window=90))
+
+
+def test_too_little_time_to_hold_any_out_is_refused() -> None:
+    with pytest.raises(DataError, match="too few rows to hold any out for validation"):
+        fit(make_readings(), recipe=line_recipe(window=40))
+
+
+def test_a_channel_without_a_usable_value_is_refused_by_name() -> None:
+    values = np.column_stack([make_readings().values, np.full(200, -999.0)])
+    with pytest.raises(DataError, match="box-1: channel warmth has no usable value"):
+        fit(make_readings(values, channels=("raw", "warmth")), recipe=RECIPE)
+
+
+def test_rows_that_are_never_complete_are_refused() -> None:
+    values = np.repeat(make_readings().values, 2, axis=1)
+    values[::2, 0] = np.nan
+    values[1::2, 1] = np.nan
+    with pytest.raises(DataError, match="no row has a usable value in every channel"):
+        fit(make_readings(values, np.arange(200.0), channels=("raw", "warmth")), recipe=RECIPE)
+
+
+def test_devices_with_different_channels_are_refused() -> None:
+    other = make_readings(device="box-2", channels=("voltage",))
+    with pytest.raises(DataError, match="box-2 does not have the channels and reference of box-1"):
+        fit([make_readings(), other], [make_readings()], RECIPE)
+    with pytest.raises(DataError, match="box-2: no channel raw; there are voltage"):
+        fit(make_readings(), [other], RECIPE)
+
+
+def test_devices_with_different_steps_are_refused() -> None:
+    slow = make_readings(device="box-2", step_seconds=600)
+    with pytest.raises(DataError, match=r"box-1 has a row every 60 s and others every 330 s; .* \(--step\)"):
+        fit([make_readings(), slow], recipe=RECIPE)
+
+
+def test_one_row_has_no_step() -> None:
+    one = make_readings()
+    with pytest.raises(DataError, match="no device has two rows"):
+        common_step([one.rows(np.arange(len(one)) == 0)])
+    assert common_step([one]) == 60.0
+
+
+def test_the_last_rows_are_held_out_a_window_apart() -> None:
+    one = make_readings()
+    before, after = hold_out([one], line_recipe(window=10))
+    known = after[0].times[np.isfinite(after[0].targets)]
+    assert len(before[0]) + len(after[0]) == len(one)
+    assert len(after[0]) == pytest.approx(0.15 * len(one), abs=1)
+    assert known[0] - before[0].times[-1] > 10 * 60
+
+
+def test_devices_validated_on_are_scaled_apart_and_new_ones_as_the_fleet() -> None:
+    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    apart, _ = prepare_inputs([first, second], [second], RECIPE)
+    assert set(apart.scaling.devices) == {"a", "bb"}
+    np.testing.assert_allclose(apart.scaling.known("bb").center, second.values.mean(axis=0))
+    pooled, _ = prepare_inputs([first, second], [new], RECIPE)
+    assert not pooled.scaling.devices
+    everything = np.concatenate([first.values, second.values])
+    np.testing.assert_allclose(pooled.scaling.known("ccc").center, everything.mean(axis=0))
+
+
+def test_a_recipe_can_ask_for_its_own_way_of_scaling() -> None:
+    first, new = make_readings(device="a"), make_readings(device="bb")
+    settling, _ = prepare_inputs([first], [new], line_recipe(per_device=True, settle_hours=2.0))
+    assert settling.scaling.known("bb") is None
+    assert settling.scaling.settle == 120
+    pooled, _ = prepare_inputs([first], [first], line_recipe(per_device=False))
+    assert pooled.scaling.known("a") is pooled.scaling.fleet
+
+
+def test_scaling_is_fitted_to_training_only_and_skips_unusable_values() -> None:
+    one = make_readings()
+    values = one.values.copy()
+    values[3] = -999.0
+    inputs, target = prepare_inputs([make_readings(values)], [], RECIPE)
+    np.testing.assert_allclose(inputs.scaling.known("box-1").center, np.delete(one.values, 3, axis=0).mean(axis=0))
+    assert target.name == "no2"
+    assert inputs.step_seconds == 60.0
