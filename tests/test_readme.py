@@ -1,0 +1,44 @@
+"""The README is true: its Python runs, its command lines run, its rooms exist."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from scare.cli.application import run
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = blocks("python")
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    names = runpy.run_path(str(tmp_path / "example.py"))
+    assert names["value"] == pytest.approx(names["table"]["calibrated"][-1], rel=1e-5)
+
+
+def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line[2:] for line in blocks("console")[0].splitlines() if line.startswith("$ scare")]
+    assert len(lines) == 5
+    for line in lines:
+        assert run(shlex.split(line)[1:]) == 0, line
+    assert (tmp_path / "calibrated.csv").stat().st_size > 0
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {path.parent.name for path in (ROOT / "scare").glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `scare/(\w+)` \|", README, re.MULTILINE)) == rooms
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
