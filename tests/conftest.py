@@ -1,8 +1,12 @@
 """What tests of several rooms share."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+
+# what takes the time here is compiling, not computing
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ import polars as pl
 from scare.calibrator import bundle, manifest
 from scare.calibrator.plan import Plan, run
 from scare.data.quality import Flag, usable_values
-from scare.data.readings import FLAGS, Channel, Readings
+from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 
-CALIBRATED = "calibrated"
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
 
@@ -50,15 +49,23 @@ class Calibrator:
         """Rows in a window."""
         return self.inputs.window
 
-    def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated` (null where there is none) and `flags`."""
+    def predict(self, readings: Readings | pl.DataFrame, device: str = "") -> pl.DataFrame:
+        """The rows of one device with `calibrated` (null where there is none) and `flags`.
+
+        A plain frame needs a `time` column and the calibrator's channels, and may name its device.
+        """
+        if isinstance(readings, pl.DataFrame):
+            readings = Readings(device, readings, self.inputs.channels)
         calibrated, flags = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
         return readings.frame.with_columns(
             pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, readings.flags | flags)
         )
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
-        """The calibrated value at the newest row of one raw window [window, channels]; NaN in, NaN out."""
+        """The calibrated value at the newest row of one raw window [window, channels]; NaN in, NaN out.
+
+        One window says nothing about a device not trained on: it is scaled as the fleet is.
+        """
         shape = (self.window, len(self.inputs.channels))
         if window.shape != shape:
             raise DataError(f"a window of this calibrator has shape {shape}, not {window.shape}")

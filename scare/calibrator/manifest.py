@@ -66,8 +66,18 @@ def card(calibrator: "Calibrator") -> str:
     lines += [f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}"]
     if inputs.scaling.settle:
         lines += [f"- a device not trained on is scaled as the fleet is for its first {inputs.scaling.settle} readings"]
-    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in calibrator.facts.items()]
+    lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in calibrator.facts.items()]
     return "\n".join(lines) + "\n"
+
+
+def _readable(value: Any) -> str:
+    """A fact as a person would write it."""
+    if isinstance(value, dict):
+        mark = "; " if any(isinstance(part, dict) for part in value.values()) else ", "
+        return mark.join(f"{name.replace('_', ' ')} {_readable(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_readable, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _title(channel: Channel) -> str:

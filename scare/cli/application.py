@@ -9,7 +9,7 @@ from typer.exceptions import TyperException
 
 from scare import __version__
 from scare.cli import data, demo, info, inspect, predict, simulate, train
-from scare.cli.console import STDERR, show_warnings
+from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.errors import ExitCode, ScareError
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ app.add_typer(data.app, name="data")
 def root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
     """From a co-location CSV to calibrated sensor readings on a board, with proof."""
     if version:
-        print(__version__)
+        STDOUT.print(__version__)
         raise typer.Exit
 
 
@@ -39,20 +39,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
     except TyperException as error:
-        STDERR.print(f"[red]scare:[/] {_plain(error.format_message())}; 'scare --help' lists what there is")
-        return ExitCode.USAGE
+        return _fail(_usage(error), ExitCode.USAGE)
     except ScareError as error:
-        STDERR.print(f"[red]scare:[/] {_plain(str(error))}")
-        return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        STDERR.print("[red]scare:[/] interrupted; nothing was written")
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+        return _fail(str(error), error.exit_code)
+    except SystemExit:  # how rich leaves when nobody reads stdout any more
         return ExitCode.OK
     except Exception:
-        STDERR.print("[red]scare:[/] this should not have happened; please report it with the lines below")
+        _fail("this should not have happened; please report it with the lines below", ExitCode.UNEXPECTED)
         traceback.print_exc()
         return ExitCode.UNEXPECTED
+    if code == ExitCode.INTERRUPTED:
+        return _fail("interrupted", ExitCode.INTERRUPTED)
     return code if isinstance(code, int) else ExitCode.OK
 
 
@@ -61,6 +58,16 @@ def main() -> None:
     sys.exit(run())
 
 
-def _plain(text: str) -> str:
-    """Text in which no bracket is taken for markup."""
-    return text.strip().rstrip(".").replace("[", r"\[")
+def _fail(sentence: str, code: ExitCode) -> ExitCode:
+    """Say what went wrong, if it has not been said."""
+    if sentence:
+        STDERR.print("scare:", style="red", end=" ")
+        say(sentence)
+    return code
+
+
+def _usage(error: TyperException) -> str:
+    """What was wrong with a line, and where its options are listed; nothing if the help was shown instead."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    return f"{message}; see {context.command_path if context else 'scare'} --help" if message else ""

@@ -3,18 +3,19 @@
 import json
 import logging
 import math
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-STDOUT = Console(highlight=False, soft_wrap=True)
-STDERR = Console(stderr=True, highlight=False, soft_wrap=True)
+STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
+STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def say(text: str) -> None:
@@ -24,28 +25,32 @@ def say(text: str) -> None:
 
 def emit(result: dict[str, Any]) -> None:
     """The result as JSON on stdout; a number that JSON does not have becomes null."""
-    json.dump(_jsonable(result), sys.stdout, indent=2, default=str, allow_nan=False)
-    sys.stdout.write("\n")
+    STDOUT.print(json.dumps(_jsonable(result), indent=2, default=str, allow_nan=False), markup=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on stdout; the first column is text, the others numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index else "left", overflow="fold")
+        table.add_column(Text(column), justify="right" if index else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
+    STDOUT.print(title, style="bold", markup=False)
     STDOUT.print(table)
 
 
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar on stderr with text fields."""
+    """A progress bar on stderr with text fields; it goes away when what it shows fails."""
     texts: dict[str, Any] = dict.fromkeys(fields, "")
-    columns = [TextColumn(f"{{task.fields[{name}]}}") for name in fields]
+    columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]
     bar = Progress(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
     with bar:
-        yield bar, bar.add_task(description, total=None, **texts)
+        try:
+            yield bar, bar.add_task(description, total=None, **texts)
+        except BaseException:
+            bar.live.transient = True
+            raise
 
 
 def show_warnings() -> None:

@@ -34,7 +34,11 @@ def senseurcity(
         def report(done: int, total: int, name: str) -> None:
             bar.update(task, completed=done, total=total, file=f"{name} {done >> 20:,} of {total >> 20:,} MB")
 
-        files = download_record(RECORD, out, server, report)
+        try:
+            files = download_record(RECORD, out, server, report)
+        except KeyboardInterrupt:
+            say(f"what has arrived stays in {out}; the same command resumes")
+            raise
     if as_json:
         emit({"files": [str(file) for file in files]})
     say(f"{len(files)} files in {out}")

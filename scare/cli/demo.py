@@ -8,6 +8,7 @@ import typer
 from scare.cli.console import emit, say
 from scare.cli.options import Json, Seed
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
+from scare.data.files import replacing
 from scare.data.simulate import Simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.split import split_by_device
@@ -33,11 +34,13 @@ def demo(
     from scare.training.settings import Recipe
 
     say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
-    split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
-    calibrator = fit_with_progress(split.train, split.validation, Recipe.preset("default", 60, seed=seed))
-    scores = score_against_yardsticks(calibrator, split, "SCARE")
-    calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
-    saved = calibrator.save(out / "demo.scare")
+    saved = out / "demo.scare"
+    with replacing(saved) as temporary:  # a folder that cannot be written is known before the work, not after
+        split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
+        calibrator = fit_with_progress(split.train, split.validation, Recipe.preset("default", 60, seed=seed))
+        scores = score_against_yardsticks(calibrator, split, "SCARE")
+        calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
+        calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
     page = write_page(out / "demo.html", "A low-cost particle sensor, calibrated", calibrator, scores, figure)
     if as_json:

@@ -1,5 +1,6 @@
 """Options that several commands share, and what they mean for the files given."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,32 @@ def _overridden(mapping: ColumnMapping, given: Mapping[str, str | bool]) -> Colu
         if "channels" not in given:
             changes["channels"] = tuple(channel for channel in mapping.channels if channel.name != name)
     return replace(mapping, **changes)  # type: ignore[arg-type]
+
+
+def as_flags(mapping: ColumnMapping) -> str:
+    """The mapping as options to paste.
+
+    >>> as_flags(ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2")))
+    '--time date --channels NO2,T --reference Ref.NO2'
+    """
+    options = {
+        "--time": ",".join(mapping.time),
+        "--channels": ",".join(channel.name for channel in mapping.channels),
+        "--reference": mapping.reference.name if mapping.reference else "",
+        "--device-column": mapping.device_column,
+        "--site-column": mapping.site_column,
+    }
+    given = [f"{option} {shlex.quote(value)}" for option, value in options.items() if value]
+    return " ".join([*given, *(["--sort"] if mapping.sort else [])])
+
+
+def counts(flags: Mapping[str, int]) -> str:
+    """How many rows carry each flag, in words, without those that none carries.
+
+    >>> counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
+    '1,200 spike, 3 warm-up'
+    """
+    return ", ".join(f"{count:,} {name.lower().replace('_', '-')}" for name, count in flags.items() if count)
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -7,14 +7,16 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.calibrator.calibrator import CALIBRATED, Calibrator, Stream
+from scare.calibrator.calibrator import Calibrator, Stream
 from scare.cli import options
 from scare.cli.console import emit, progress, say
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.quality import LOOKBACK, flag_rows, summary
-from scare.data.readings import DEVICE, FLAGS, TIME
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, TIME
 from scare.data.tables import iterate_tables, writing_table
+
+ROW = " row"  # no name in a header begins with a space
 
 
 def predict(
@@ -38,12 +40,6 @@ def predict(
     times, guessed_device = (options.names(time), "") if time else find_labels(file)
     device_column = device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
-    if not mapping.device_column and model.inputs.scaling.known(device or file.stem) is None:
-        known = ", ".join(model.inputs.scaling.devices)
-        say(
-            f"{device or file.stem} was not in training: scaled as the fleet is, and flagged UNSETTLED, for its first"
-            f" {model.inputs.scaling.settle:,} readings; if it is one of {known}, say so with --device"
-        )
     streams = Streams(model)
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
@@ -60,8 +56,9 @@ def predict(
     result_facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": flags}
     if as_json:
         emit(result_facts)
-    found = ", ".join(f"{count:,} {name.lower()}" for name, count in flags.items() if count)
-    say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}{f'; flags: {found}' if found else ''}")
+    say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
+    if any(flags.values()):
+        say(f"flagged rows: {options.counts(flags)}")
 
 
 class Streams:
@@ -74,15 +71,17 @@ class Streams:
 
     def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
         """The rows of a chunk, in order, with `calibrated` and `flags`."""
-        numbered = chunk.with_row_index("row")
+        numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
-        return pl.concat(parts).sort("row").drop("row")
+        return pl.concat(parts).sort(ROW).drop(ROW)
 
     def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
         device = rows[DEVICE][0]
-        stream = self._streams.setdefault(device, self._calibrator.stream(device))
+        if device not in self._streams:
+            self._streams[device] = self._calibrator.stream(device)
+            self._announce(device)
         times, values = self._arrays(rows)
-        calibrated, flags = stream.push(times, values)
+        calibrated, flags = self._streams[device].push(times, values)
         past = pl.concat([self._past.get(device, rows.head(0)), rows])
         self._past[device] = past.tail(LOOKBACK)
         inputs = self._calibrator.inputs
@@ -90,6 +89,15 @@ class Streams:
         return rows.with_columns(
             pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, flags | quality, pl.UInt32)
         )
+
+    def _announce(self, device: str) -> None:
+        """Say so if a device was not in training and will be scaled as the fleet is."""
+        scaling = self._calibrator.inputs.scaling
+        if scaling.known(device) is None:
+            say(
+                f"{device} was not in training (there were {', '.join(scaling.devices)}): scaled as the fleet is, and"
+                f" flagged UNSETTLED, for its first {scaling.settle:,} readings; --device says which one it is"
+            )
 
     def _arrays(self, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         names = [channel.name for channel in self._calibrator.inputs.channels]

@@ -16,6 +16,7 @@ from scare.data.readings import Channel, Readings
 from scare.errors import UsageError
 
 LOOKBACK = 1800  # rows: half an hour of one-second rows
+LARGEST = 1e30  # a larger number is no reading, and would not survive in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
 SPIKE_FLOOR = 0.001  # of the channel's range: keeps one step of a coarse converter from being a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
@@ -88,7 +89,7 @@ class Rule:
 def _out_of_range(rows: Rows, settings: QualitySettings) -> np.ndarray:
     low = np.array([channel.low for channel in rows.channels])
     high = np.array([channel.high for channel in rows.channels])
-    return (rows.values < low) | (rows.values > high) | np.isinf(rows.values)
+    return (rows.values < low) | (rows.values > high) | (np.abs(rows.values) > LARGEST)
 
 
 def _sentinels(rows: Rows, settings: QualitySettings) -> np.ndarray:

@@ -13,7 +13,8 @@ import polars as pl
 from scare.errors import DataError
 
 TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
-RESERVED = (TIME, REFERENCE, FLAGS)
+CALIBRATED = "calibrated"
+RESERVED = (TIME, REFERENCE, FLAGS, CALIBRATED)
 TIME_TYPE = pl.Datetime("us", "UTC")
 
 

@@ -5,7 +5,7 @@ All boxes of a simulation share the same air, drawn from the seed; box `index` d
 with its known optimum in `kalman`. Goes to `alignment`, `quality` and the experiments.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from polars.io.plugins import register_io_source
 
 from scare.data.air import DAY, Air, Clock, GasAir, ParticleAir
-from scare.data.files import replacing
 from scare.data.kalman import LinearAir, best_linear_rmse
 from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Readings
+from scare.data.tables import writing_table
 from scare.errors import UsageError
 
 
@@ -117,25 +116,14 @@ def write_simulation(
 
     The columns are device, time, the channels and reference; `progress` is told (boxes done, all boxes).
     """
-    path = Path(path)
-    if path.suffix not in (".parquet", ".csv"):
+    if Path(path).suffix not in (".parquet", ".csv"):
         raise UsageError(f"cannot write {path}: name it .parquet or .csv")
-
-    def frames(*_: object) -> Iterator[pl.DataFrame]:
-        air = _air(simulation)
+    air = _air(simulation)
+    with writing_table(path) as write:
         for index in range(simulation.boxes):
-            yield _table(_box(simulation, air, index).readings)
+            write(_table(_box(simulation, air, index).readings))
             if progress:
                 progress(index + 1, simulation.boxes)
-
-    numbers = [channel.name for channel in AIR[simulation.kind].channels] + [REFERENCE]
-    schema = pl.Schema({DEVICE: pl.String(), TIME: TIME_TYPE, **dict.fromkeys(numbers, pl.Float64())})
-    table = register_io_source(frames, schema=schema)
-    with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            table.sink_parquet(temporary)
-        else:
-            table.sink_csv(temporary)
 
 
 def _air(simulation: Simulation) -> Air:

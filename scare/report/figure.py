@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from scare.calibrator.calibrator import CALIBRATED, Calibrator
+from scare.calibrator.calibrator import Calibrator
 from scare.data.files import replacing
-from scare.data.readings import TIME, Readings
+from scare.data.readings import CALIBRATED, TIME, Readings
 
 RAW, REFERENCE, OURS = "#b8b8b8", "#1b1b1b", "#d1495b"
 POINTS = 4000  # drawn at most in a scatter plot
@@ -30,8 +30,8 @@ def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> 
     _draw_time(over_time, table[TIME].to_numpy(), raw, readings.targets, calibrated)
     _draw_scatter(against, raw, readings.targets, calibrated)
     unit = f" [{calibrator.target.unit}]" if calibrator.target.unit else ""
-    over_time.set_ylabel(f"{calibrator.target.name}{unit}")
-    over_time.set_title(f"{readings.device}: never seen in training", loc="left")
+    over_time.set_ylabel(f"{calibrator.target.name}{unit}", parse_math=False)
+    over_time.set_title(f"{readings.device}: never seen in training", loc="left", parse_math=False)
     with replacing(path) as temporary:
         figure.savefig(temporary, metadata={"Software": None})
     plt.close(figure)

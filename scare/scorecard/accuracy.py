@@ -32,14 +32,15 @@ def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
     (0.5774, 1.0, 0.3333)
     """
     error = estimate - reference
-    spread = np.square(reference - reference.mean()).sum()
-    slope = float(((reference - reference.mean()) * estimate).sum() / spread) if spread else float("nan")
+    varies = np.ptp(reference) > 0  # the spread of a constant may be a rounding error, not zero
+    spread = np.square(reference - reference.mean()).sum() if varies else np.nan
+    slope = float(((reference - reference.mean()) * estimate).sum() / spread)
     return Accuracy(
         rows=len(reference),
         rmse=rmse(error),
         mae=float(np.abs(error).mean()),
         bias=float(error.mean()),
-        r2=float(1 - np.square(error).sum() / spread) if spread else float("nan"),
+        r2=float(1 - np.square(error).sum() / spread),
         slope=slope,
         intercept=float(estimate.mean() - slope * reference.mean()),
         top5_rmse=rmse(error[fastest(changes)]),

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
-from scare.calibrator.calibrator import CALIBRATED, Calibrator
-from scare.data.readings import REFERENCE, TIME, Channel, Readings
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import CALIBRATED, REFERENCE, TIME, Channel, Readings
 from scare.errors import UsageError
 from scare.training.fit import fit
 from scare.training.settings import Recipe
@@ -54,6 +53,8 @@ class SensorCalibrator:
         """R² over the rows that have a value and a reference."""
         values, targets = self.predict(X), np.asarray(y, float)
         known = np.isfinite(values) & np.isfinite(targets)
+        if not known.any():
+            return float("nan")
         spread = np.square(targets[known] - targets[known].mean()).sum()
         return float(1 - np.square(values[known] - targets[known]).sum() / spread)
 
@@ -63,9 +64,16 @@ class SensorCalibrator:
         if self.time not in names:
             raise UsageError(f"no column '{self.time}' in the table; name the time column with time=")
         channels = [name for name in names if name != self.time]
-        frame = pl.DataFrame({TIME: np.asarray(table[self.time]), **{c: np.asarray(table[c], float) for c in channels}})
-        frame = frame.with_columns(cs.datetime(time_zone=None).dt.replace_time_zone("UTC"))
+        frame = pl.DataFrame([self._times(table), *(pl.Series(c, np.asarray(table[c], float)) for c in channels)])
         if references is None:
             return Readings("device", frame, tuple(Channel(name) for name in channels))
         frame = frame.with_columns(pl.Series(REFERENCE, np.asarray(references, float)))
         return Readings("device", frame, tuple(Channel(name) for name in channels), Channel("target"))
+
+    def _times(self, table: Any) -> pl.Series:
+        """The time column; times without a zone are UTC."""
+        given = np.asarray(table[self.time])
+        times = pl.Series(TIME, given.tolist() if given.dtype == object else given)
+        if not times.dtype.is_temporal():
+            raise UsageError(f"the column '{self.time}' does not hold times; give it as datetimes")
+        return times.cast(pl.Datetime("us", getattr(times.dtype, "time_zone", None) or "UTC"))

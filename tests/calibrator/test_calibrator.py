@@ -52,6 +52,8 @@ def test_what_went_in_comes_out_unchanged() -> None:
     assert frame.columns == [*readings.frame.columns, "calibrated"]
     assert_frame_equal(frame.drop("calibrated", "flags"), readings.frame.drop("flags"))
     assert frame["calibrated"].dtype == pl.Float64
+    assert not frame["calibrated"].is_nan().any()  # no value is null, as in every other column
+    assert frame["calibrated"].null_count() == np.count_nonzero(frame["flags"].to_numpy() & REASONS)
     assert frame["flags"].dtype == pl.UInt32
 
 

@@ -143,6 +143,7 @@ def test_hat_basis() -> None:
         assert_allclose(call.run("hat_basis"), expected, rtol=1e-12, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(lags=st.integers(1, 400), knots=st.integers(2, 12))
 def test_the_hats_of_every_lag_sum_to_one(lags: int, knots: int) -> None:
     lower, fraction = hat_fractions(lags, np.linspace(0, max(np.log2(lags), 1), knots))
@@ -324,6 +325,7 @@ def test_every_pair_of_four_bit_codes_has_a_positive_weight() -> None:
     assert_allclose(together, expected, rtol=1e-12)
 
 
+@settings(deadline=None)
 @given(q=CODES, k=CODES, bits=st.integers(1, 32))
 def test_weights_are_positive_and_each_row_sums_to_one(q: list[int], k: list[int], bits: int) -> None:
     mask = np.uint32(2**bits - 1)

@@ -23,7 +23,6 @@ def test_a_feed_forward_network_is_two_dense_layers_with_a_relu_between() -> Non
     np.testing.assert_allclose(layer(tokens), expected, rtol=1e-12, atol=1e-12)
 
 
-
 def test_a_normalised_token_has_mean_zero_and_variance_one_before_gain_and_bias() -> None:
     tokens, norm = 5 * random_tokens(BATCH, TOKENS, WIDTH) + 3, random_norm()
     plain = (np.asarray(norm(tokens)) - norm.bias) / norm.gain

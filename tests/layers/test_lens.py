@@ -64,7 +64,6 @@ def test_the_kernel_calls_give_the_same_lens_tokens_of_a_scaled_source(channels:
     np.testing.assert_allclose(lensed, projector.fused(x, embedding), rtol=1e-9, atol=1e-9)
 
 
-
 @pytest.mark.parametrize(
     ("window", "lengths"),
     [

@@ -23,4 +23,4 @@ def trained_default(linear: Readings) -> Trained:
 @pytest.fixture(scope="session")
 def trained_paper(linear: Readings) -> Trained:
     """A short training of the paper's preset."""
-    return train(linear, Recipe.preset("paper", window=16, steps=2000, checkpoints=5, candidates=4))
+    return train(linear, Recipe.preset("paper", window=16, steps=1000, checkpoints=4, candidates=2))

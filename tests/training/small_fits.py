@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
+import pytest
 from jax import Array
 
 from scare.calibrator.calibrator import Calibrator
@@ -14,7 +15,8 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
 from scare.models import Network
-from scare.training.fit import Progress, fit
+from scare.training import fit as fit_module
+from scare.training.fit import Progress, State, fit, run_round
 from scare.training.settings import Recipe, Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,15 +83,34 @@ def make_readings(
 
 
 @dataclass(frozen=True)
+class Round:
+    """What one round of training was given and what it made of it."""
+
+    given: tuple[Any, ...]  # the arguments of `run_round`
+    state: State
+    losses: np.ndarray
+
+
+@dataclass(frozen=True)
 class Trained:
-    """A calibrator and what was said while it was trained."""
+    """A calibrator, what was said while it was trained, and its rounds."""
 
     recipe: Recipe
     calibrator: Calibrator
     progress: list[Progress]
+    rounds: list[Round]
 
 
 def train(readings: Readings, recipe: Recipe) -> Trained:
-    """Fit and listen."""
+    """Fit, listen and watch."""
     progress: list[Progress] = []
-    return Trained(recipe, fit(readings, recipe=recipe, report=progress.append), progress)
+    rounds: list[Round] = []
+
+    def watched(*given: Any) -> tuple[State, Any]:
+        state, losses = run_round(*given)
+        rounds.append(Round(given, state, np.asarray(losses)))
+        return state, losses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_module, "run_round", watched)
+        return Trained(recipe, fit(readings, recipe=recipe, report=progress.append), progress, rounds)

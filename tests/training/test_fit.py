@@ -1,6 +1,5 @@
 """Training learns, keeps the best, says what it did, and does the same again with the same seed."""
 
-from dataclasses import replace
 from math import cos, pi
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import Line, Trained, line_recipe, make_readings
+from small_fits import Line, Trained, line_recipe, make_readings, train
 
-from scare.calibrator.calibrator import CALIBRATED, Calibrator
+from scare.calibrator.calibrator import Calibrator
 from scare.data.quality import Flag
-from scare.data.readings import FLAGS, Readings
+from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
+from scare.layers.hats import HatBasis
 from scare.models import Scare
 from scare.models.ridge import PENALTIES
 from scare.training import fit as fit_module
-from scare.training.examples import Examples, features, make_examples, make_gather
-from scare.training.fit import Progress, fit, make_optimiser, run_round, take_step
+from scare.training.examples import Examples, features, make_examples
+from scare.training.fit import Progress, fit, make_optimiser, take_step
 from scare.training.preparation import hold_out
 from scare.training.settings import Recipe, Settings
 
 
 def both_parts(readings: Readings, trained: Calibrator, recipe: Recipe) -> tuple[Examples, Examples]:
     """The examples of training and of validation."""
-    train, held = (make_examples(part, trained.inputs) for part in hold_out([readings], recipe))
-    return train, held
+    known, held = (make_examples(part, trained.inputs) for part in hold_out([readings], recipe))
+    return known, held
 
 
 def rmse_of_all_windows(calibrator: Calibrator, held: Examples) -> float:
@@ -77,10 +77,10 @@ def test_progress_counts_rounds_and_remembers_the_best(trained_default: Trained)
 
 def test_facts_say_where_a_calibrator_came_from(trained_default: Trained, linear: Readings) -> None:
     facts = trained_default.calibrator.facts
-    train, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    known, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
     assert (facts["model"], facts["preset"], facts["devices"]) == ("scare", "default", ["box-01"])
-    assert (facts["training_windows"], facts["validation_windows"]) == (len(train), len(held))
-    assert facts["training_data_sha256"] == train.fingerprint()
+    assert (facts["training_windows"], facts["validation_windows"]) == (len(known), len(held))
+    assert facts["training_data_sha256"] == known.fingerprint()
     assert facts["parameters"] == Scare.default().parameters(16, 1)
     assert facts["period"][0] == "2026-01-01T00:00:00Z"
     assert facts["settings"]["steps"] == 300
@@ -99,24 +99,10 @@ def test_golden_windows_carry_what_the_plan_gives_and_validation_windows_their_r
 # seeds
 
 
-def test_the_same_seed_gives_the_same_file_and_the_support_set_freezes_once(
-    trained_default: Trained, linear: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hashes = []
-
-    def watched(state: Any, *rest: Any) -> Any:
-        hashes.append(state.network.attention.hashing)
-        return run_round(state, *rest)
-
-    monkeypatch.setattr(fit_module, "run_round", watched)
+def test_the_same_seed_gives_the_same_file(trained_default: Trained, linear: Readings, tmp_path: Path) -> None:
     again = fit(linear, recipe=trained_default.recipe)
     first, second = trained_default.calibrator.save(tmp_path / "first.scare"), again.save(tmp_path / "second.scare")
     assert first.read_bytes() == second.read_bytes()
-    assert [float(one.frozen.array) for one in hashes] == [0, 0, 0, 1, 1]  # after 60 % of five rounds
-    np.testing.assert_array_equal(hashes[3].supports.array, hashes[4].supports.array)
-    np.testing.assert_array_equal(hashes[3].bandwidth.array, hashes[4].bandwidth.array)
-    assert (np.asarray(hashes[1].supports.array) != np.asarray(hashes[2].supports.array)).any()
-    assert not np.array_equal(hashes[3].projection, hashes[4].projection)
 
 
 def test_another_seed_gives_another_calibrator(tmp_path: Path) -> None:
@@ -129,17 +115,11 @@ def test_another_seed_gives_another_calibrator(tmp_path: Path) -> None:
 # examples and rounds
 
 
-def test_every_example_is_used_once_before_any_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-
-    def watched(state: Any, gather: Any, targets: Any, batches: Any, *rest: Any) -> Any:
-        taken.append(np.asarray(batches))
-        return run_round(state, gather, targets, batches, *rest)
-
-    monkeypatch.setattr(fit_module, "run_round", watched)
-    count = fit(make_readings(), recipe=line_recipe(steps=40, checkpoints=4)).facts["training_windows"]
-    assert [batches.shape for batches in taken] == [(10, 16)] * 4
-    order = np.concatenate([batches.ravel() for batches in taken])
+def test_every_example_is_used_once_before_any_again() -> None:
+    done = train(make_readings(), line_recipe(steps=40, checkpoints=4))
+    count, batches = done.calibrator.facts["training_windows"], [one.given[3] for one in done.rounds]
+    assert [batch.shape for batch in batches] == [(10, 16)] * 4
+    order = np.concatenate([np.ravel(batch) for batch in batches])
     for start in range(0, len(order) - count + 1, count):
         assert sorted(order[start : start + count]) == list(range(count))
     assert len(order) > 3 * count
@@ -161,29 +141,29 @@ def test_the_shipped_plan_has_the_error_that_is_reported(trained_default: Traine
     assert rmse == pytest.approx(trained_default.calibrator.facts["validation_rmse"], rel=2e-3)
 
 
-def test_a_round_is_its_steps_one_by_one(linear: Readings, trained_default: Trained) -> None:
-    examples, _ = both_parts(linear, trained_default.calibrator, trained_default.recipe)
-    network = Scare.default().build(16, 1, jax.random.key(0))
-    settings = Settings(warm_up=0.0)
-    optimiser = make_optimiser(network, settings, 100)
-    trainable, _ = split_trainable(network)
-    state = fit_module._State(network, optimiser.init(trainable), trainable, jax.random.key(1))
-    gather, targets = make_gather(examples, network), jnp.asarray(examples.targets)
-    batches = np.random.default_rng(0).permutation(len(examples))[: 4 * 64].reshape(4, 64).astype(np.int32)
-    whole, losses = run_round(state, gather, targets, jnp.asarray(batches), optimiser, settings.average)
-    step = eqx.filter_jit(take_step)
-    mean = jax.tree.leaves(trainable)
-    for number, batch in enumerate(batches):
-        read = jnp.asarray(features(examples, batch, network.basis))
-        state, loss = step(state, read, jnp.asarray(examples.targets[batch]), optimiser, settings.average)
-        assert float(loss) == pytest.approx(float(losses[number]), rel=1e-3)
+def test_a_round_is_its_steps_one_by_one(trained_default: Trained) -> None:
+    done = trained_default.rounds[0]
+    state, gather, targets, batches, optimiser, average = done.given
+    step, mean = eqx.filter_jit(take_step), jax.tree.leaves(state.average)
+    for batch, expected in zip(batches, done.losses, strict=True):
+        state, loss = step(state, gather(batch), targets[batch], optimiser, average)
+        assert float(loss) == pytest.approx(expected, rel=1e-3)
         moved = jax.tree.leaves(split_trainable(state.network)[0])
-        mean = [settings.average * old + (1 - settings.average) * new for old, new in zip(mean, moved, strict=True)]
-    assert jax.tree.structure(whole) == jax.tree.structure(state)
-    for one, other in zip(jax.tree.leaves(whole.network), jax.tree.leaves(state.network), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
-    for one, other in zip(jax.tree.leaves(whole.average), mean, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        mean = [average * old + (1 - average) * np.asarray(new) for old, new in zip(mean, moved, strict=True)]
+    assert jax.tree.structure(done.state) == jax.tree.structure(state)
+    for one, other in zip(jax.tree.leaves(done.state.network), jax.tree.leaves(state.network), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-3)
+    for one, other in zip(jax.tree.leaves(done.state.average), mean, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_the_support_set_changes_with_every_round_until_it_is_frozen(trained_default: Trained) -> None:
+    hashes = [one.given[0].network.attention.hashing for one in trained_default.rounds]
+    assert [float(one.frozen.array) for one in hashes] == [0, 0, 0, 1, 1]  # after 60 % of five rounds
+    assert not np.array_equal(hashes[1].supports.array, hashes[2].supports.array)
+    np.testing.assert_array_equal(hashes[3].supports.array, hashes[4].supports.array)
+    np.testing.assert_array_equal(hashes[3].bandwidth.array, hashes[4].bandwidth.array)
+    assert not np.array_equal(hashes[3].projection, hashes[4].projection)
 
 
 # the start
@@ -195,9 +175,9 @@ def test_the_start_is_closed_form_ridge_and_training_never_loses_to_it(
     monkeypatch.setattr(fit_module, "run_round", interrupt)
     start = fit(linear, recipe=trained_default.recipe)
     assert start.facts["interrupted"]
-    train, held = both_parts(linear, start, trained_default.recipe)
-    basis = Scare.default().build(16, 1, jax.random.key(0)).basis
-    x, y = features(train, np.arange(len(train)), basis)[:, :, 0].astype(float), train.targets.astype(float)
+    known, held = both_parts(linear, start, trained_default.recipe)
+    basis = HatBasis(16).matrix
+    x, y = features(known, np.arange(len(known)), basis)[:, :, 0].astype(float), known.targets.astype(float)
     held_x = features(held, np.arange(len(held)), basis)[:, :, 0]
     predictions = []
     for columns in ([0], list(range(x.shape[1]))):  # the newest hat, or all
@@ -318,7 +298,7 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
 def test_an_interrupt_before_anything_is_known_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "run_round", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        fit(make_readings(), recipe=replace(Recipe.preset("paper", window=16, steps=10)))
+        fit(make_readings(), recipe=Recipe.preset("paper", window=16, steps=10))
 
 
 # devices

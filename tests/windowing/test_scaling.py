@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,6 +14,7 @@ NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 TABLES = arrays(float, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=NUMBERS)
 
 
+@settings(deadline=None)
 @given(method=st.sampled_from(sorted(METHODS)), values=TABLES)
 def test_scaling_goes_there_and_back(method: str, values: np.ndarray) -> None:
     affine = METHODS[method](values)
@@ -23,6 +24,7 @@ def test_scaling_goes_there_and_back(method: str, values: np.ndarray) -> None:
     assert_allclose(back, values, rtol=1e-12, atol=1e-12 * (1 + np.abs(values).max() + affine.scale.max()))
 
 
+@settings(deadline=None)
 @given(value=NUMBERS, rows=st.integers(1, 50))
 def test_a_constant_column_keeps_its_size(value: float, rows: int) -> None:
     column = np.full((rows, 1), value)

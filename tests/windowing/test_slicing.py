@@ -189,6 +189,7 @@ def test_laying_chunk_by_chunk_is_laying_at_once(rows: Rows, window: int, policy
         part = lay(rows.times[start:end], rows.values[start:end], rows.step, window, policy, history)
         usable = part.usable(policy)
         flags.append(row_flags(part, usable))
+        assert not usable[: window - 1].any()  # history ends no window: its rows have had theirs
         used = part.slots >= 0
         here, there = part.slots[used], whole.slots[start:end][used]
         assert_array_equal(part.slots >= 0, whole.slots[start:end] >= 0)

@@ -1,0 +1,115 @@
+"""A co-location as `train` takes it: tables read, a reference joined, rows flagged, parts kept apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scare.cli import options
+from scare.cli.console import say
+from scare.data.alignment import align, average, find_clock_offset, shift
+from scare.data.inspection import guess_unit, inspect_table
+from scare.data.mapping import ColumnMapping
+from scare.data.quality import flag, summary, usable_values
+from scare.data.readings import REFERENCE, Channel, Readings
+from scare.data.split import Split, split_by_device, split_by_site, split_by_time
+from scare.data.tables import check_step, read_readings
+from scare.errors import DataError, UsageError
+
+
+class SplitBy(StrEnum):
+    """What keeps training, validation and test apart."""
+
+    TIME = "time"
+    DEVICE = "device"
+    SITE = "site"
+
+
+def read(
+    files: Sequence[Path], mapping_file: Path | None, columns: Mapping[str, Any], with_reference: bool = True
+) -> list[Readings]:
+    """The readings of all files; several files are several devices."""
+    readings: list[Readings] = []
+    mapping: ColumnMapping | None = None
+    for file in files:
+        if mapping is None:
+            mapping, guessed = options.column_mapping(file, mapping_file, **columns)
+            if not with_reference:
+                mapping = replace(mapping, reference=None)
+            if guessed:
+                say(f"{file}: guessed {options.as_flags(mapping)}")
+        readings += read_readings(file, mapping)
+    return readings
+
+
+def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bool) -> list[Readings]:
+    """The readings beside the reference of another file."""
+    found = inspect_table(file)
+    found.table.require([column] if column else [])
+    guesses = [one.name for one in (*found.references, *found.channels)]
+    if not column and not guesses:
+        raise DataError(f"{file}: no column looks like a reference; name it with --reference")
+    name = column or guesses[0]
+    if not column:
+        say(f"{file}: guessed --reference {name}")
+    in_order = found.duplicates + found.out_of_order == 0
+    mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order)
+    (station,) = read_readings(file, mapping)
+    joined = []
+    for one in readings:
+        offset = find_clock_offset(one, station, one.channels[0].name)
+        say(
+            f"{one.device}: best correlation {offset.correlation:.3f} with the sensor shifted by {offset.seconds:g} s"
+            f" ({offset.correlation_at_zero:.3f} unshifted){'; shifted' if apply_offset else ''}"
+        )
+        joined.append(align(shift(one, offset.seconds) if apply_offset else one, station))
+    return joined
+
+
+def prepare(readings: Readings, step: float | None) -> Readings:
+    """Averaged if asked, of one time step, with quality flags."""
+    if step is not None:
+        readings = average(readings, step)
+    check_step(readings)
+    flagged = flag(_with_usable_reference(readings))
+    if flagged.flags.any():
+        say(f"{readings.device}: flagged rows: {options.counts(summary(flagged.flags))}")
+    return flagged
+
+
+def _with_usable_reference(readings: Readings) -> Readings:
+    """The same rows without the reference's numbers that mean no reading, such as -999."""
+    if readings.reference is None:
+        return readings
+    targets = usable_values(readings.targets[:, None], (readings.reference,))[0][:, 0]
+    lost = int(np.isfinite(readings.targets).sum() - np.isfinite(targets).sum())
+    if lost:
+        say(f"{readings.device}: {lost} values of {readings.reference.name} mean no reading: taken as missing")
+    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets)))
+
+
+def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str) -> Split:
+    """Training, validation and test."""
+    if borders and by is not SplitBy.TIME:
+        raise UsageError(f"--borders goes with --split time, not with --split {by}")
+    if by is SplitBy.DEVICE:
+        return split_by_device(readings)
+    if by is SplitBy.SITE:
+        return split_by_site(readings)
+    step = float(np.median([one.step_seconds for one in readings]))
+    times = [_moment(text) for text in borders.split(",")] if borders else []
+    if len(times) not in (0, 2):
+        raise UsageError(f"--borders takes two times with a comma between them, not '{borders}'")
+    return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--borders: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error

@@ -1,0 +1,331 @@
+"""Bad input: one clear sentence, the right exit code, and nothing left behind."""
+
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import Said, Type
+from small_tables import CHANNELS, colocation, with_cell, write
+
+from scare.errors import ExitCode
+
+USAGE, DATA = ExitCode.USAGE, ExitCode.DATA
+TRAIN = f"scare train box.csv --time date {CHANNELS} --reference Ref.NO2 --window 8 --out m.scare"
+
+
+@pytest.fixture
+def refused(scare: Type, tmp_path: Path):
+    """Types a line that must fail with this code, saying these words in one sentence and changing no file."""
+
+    def check(line: str, code: int, *words: str) -> Said:
+        before = files(tmp_path)
+        said = scare(line)
+        print(said.err)
+        assert said.code == code, said.err
+        assert said.out == ""
+        assert "Traceback" not in said.err
+        *_, last = said.err.splitlines()
+        assert [one for one in said.err.splitlines() if one.startswith("scare: ")] == [last]
+        for word in words:
+            assert word in last
+        assert files(tmp_path) == before
+        return said
+
+    return check
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+
+
+# --- tables ---
+
+
+@pytest.mark.parametrize("command", ["inspect box.csv", "train box.csv --out m.scare", "predict {model} box.csv"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no such file"),
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("date,NO2,Ref.NO2\n", "no row of numbers"),
+        ("date|NO2|Ref.NO2\n2026-01-01|1|2\n", "divide it by comma, semicolon or tab"),
+        ("when,NO2\nyesterday,1\ntoday,2\n", "no column holds times"),
+        ("date,NO2\n2026-01-01 00:00:00,1,5\n", "more fields than the header"),
+        ("PK\x03\x04\x00\x01", "one field"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(refused, model: Path, command: str, content: str | None, words: str) -> None:
+    if content is not None:
+        Path("box.csv").write_text(content)
+    refused(f"scare {command.format(model=model)}", DATA, "box.csv", words)
+
+
+def test_duplicate_times_are_refused_with_their_line(refused) -> None:
+    frame = colocation()
+    write(pl.concat([frame[:100], frame[99:]]), "box.csv")
+    refused(TRAIN, DATA, "box.csv: line 102", "2026-01-01 01:39:00", "--sort")
+
+
+def test_unsorted_times_are_refused_with_their_line(refused) -> None:
+    frame = colocation()
+    write(pl.concat([frame[:10], frame[11:12], frame[10:11], frame[12:]]), "box.csv")
+    refused(TRAIN, DATA, "box.csv: line 13", "not later than the row before", "--sort")
+
+
+def test_times_with_and_without_a_zone_are_refused(refused) -> None:
+    write(with_cell(colocation(), 40, "date", "2026-01-01 00:40:00+01:00"), "box.csv")
+    refused(TRAIN, DATA, "line 42, column 'date'", "mix times with and without a time zone")
+
+
+def test_text_in_a_number_column_is_named_by_line_and_column(refused) -> None:
+    write(with_cell(colocation(), 122, "OX", "warming up"), "box.csv")
+    refused(TRAIN, DATA, "box.csv: line 124, column 'OX': 'warming up' is not a number")
+
+
+def test_text_in_a_file_to_calibrate_is_named_by_line_and_column(refused, sim: Path, model: Path) -> None:
+    rows = pl.read_parquet(sim).head(100).with_columns(pl.col("humidity").cast(pl.String))
+    rows.with_columns(humidity=pl.when(pl.int_range(100) == 50).then(pl.lit("wet")).otherwise("humidity")).write_csv(
+        "raw.csv"
+    )
+    refused(f"scare predict {model} raw.csv", DATA, "raw.csv: line 52, column 'humidity': 'wet' is not a number")
+
+
+def test_a_channel_without_a_number_is_refused(refused) -> None:
+    write(colocation().with_columns(pl.lit(None).alias("OX")), "box.csv")
+    refused(TRAIN, DATA, "box.csv", "'OX' has no number")
+
+
+def test_a_channel_of_nothing_but_sentinels_is_refused(refused) -> None:
+    write(colocation().with_columns(pl.lit(-999.0).alias("OX")), "box.csv")
+    refused(TRAIN, DATA, "box", "OX", "no usable value")
+
+
+def test_a_time_step_that_changes_is_refused_with_the_moment(refused) -> None:
+    frame, rest = colocation(300), colocation(200, seed=1, step_seconds=600)
+    write(pl.concat([frame, rest.with_columns(pl.col("date") + timedelta(hours=6))]), "box.csv")
+    refused(TRAIN, DATA, "from 60 s to 600 s at 2026-01-01 ", "--step")
+
+
+def test_a_reference_shorter_than_a_window_is_refused(refused) -> None:
+    known = pl.when(pl.int_range(pl.len()) < 5).then(pl.col("Ref.NO2")).alias("Ref.NO2")
+    write(colocation().with_columns(known), "box.csv")
+    refused(TRAIN, DATA, "has no rows with a reference")
+
+
+def test_a_window_longer_than_the_data_is_refused(refused) -> None:
+    write(colocation(), "box.csv")
+    refused(f"{TRAIN} --window 1000", DATA, "no rows with a reference")
+
+
+def test_a_constant_reference_is_refused(refused) -> None:
+    write(colocation().with_columns(pl.lit(7.5).alias("Ref.NO2")), "box.csv")
+    refused(TRAIN, DATA, "Ref.NO2 is constant (7.5)")
+
+
+def test_a_reference_without_a_value_is_refused(refused) -> None:
+    write(colocation().with_columns(pl.lit(None).alias("Ref.NO2")), "box.csv")
+    refused(TRAIN, DATA, "'Ref.NO2' has no number")
+
+
+def test_no_reference_at_all_is_refused_with_the_option_that_names_it(refused) -> None:
+    write(colocation().drop("Ref.NO2"), "box.csv")
+    refused(f"scare train box.csv --time date {CHANNELS} --out m.scare", DATA, "--reference")
+
+
+def test_a_reference_file_of_another_time_is_refused_with_both_periods(refused) -> None:
+    frame = colocation()
+    write(frame.drop("Ref.NO2"), "box.csv")
+    write(frame.select(pl.col("date") + timedelta(days=90), "Ref.NO2"), "station.csv")
+    line = f"scare train box.csv --time date {CHANNELS} --reference-file station.csv --out m.scare"
+    refused(line, DATA, "2026-01-01 00:00 to 2026-01-01 04:59", "2026-04-01 00:00 to 2026-04-01 04:59")
+
+
+def test_devices_of_different_steps_are_refused(refused) -> None:
+    write(colocation(), "box.csv")
+    write(colocation(step_seconds=300), "other.csv")
+    refused(TRAIN.replace("box.csv", "box.csv other.csv"), DATA, "average them to one step (--step)")
+
+
+def test_two_files_of_one_name_are_refused(refused) -> None:
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+        write(colocation(), f"{folder}/box.csv")
+    refused(TRAIN.replace("box.csv", "a/box.csv b/box.csv"), DATA, "box twice")
+
+
+# --- columns and options ---
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--time dat", "no column 'dat'; did you mean 'date'?"),
+        ("--channels NO,OX", "no column 'NO'; did you mean 'NO2'?"),
+        ("--reference ref.no2", "no column 'ref.no2'; did you mean 'Ref.NO2'?"),
+        ("--device-column box", "no column 'box'"),
+        ("--site-column site", "no column 'site'"),
+    ],
+)
+def test_an_unknown_column_is_refused_with_the_nearest(refused, given: str, words: str) -> None:
+    write(colocation(), "box.csv")
+    refused(f"{TRAIN} {given}", DATA, "box.csv", words)
+
+
+def test_an_unknown_column_of_the_reference_file_is_refused_with_the_nearest(refused) -> None:
+    write(colocation(), "box.csv")
+    line = f"scare train box.csv --time date {CHANNELS} --reference-file box.csv --reference RefNO2 --out m.scare"
+    refused(line, DATA, "no column 'RefNO2'; did you mean 'Ref.NO2'?")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--model scar", "no model called 'scar'; did you mean 'scare'?"),
+        ("--preset papper", "no preset called 'papper'; did you mean 'paper'?"),
+        ("--gap-policy strikt", "no gap policy called 'strikt'; did you mean 'strict'?"),
+        ("--window 3", "at least 4 readings"),
+        ("--steps 0", "--steps"),
+        ("--step 0", "--step"),
+        ("--batch -1", "--batch"),
+        ("--channels ,", "names no column"),
+        ("--channels NO2,NO2", "mapped twice"),
+        ("--channels Ref.NO2", "mapped twice"),
+        ("--borders 2026-01-01", "two times with a comma"),
+        ("--borders 2026-01-01,soon", "'soon' is not an ISO 8601 time"),
+        ("--borders 2026-01-01,2026-01-02 --split device", "--borders goes with --split time"),
+        ("--split tiem", "time"),
+        ("--widnow 8", "--window"),
+        ("--mapping none.toml", "none.toml"),
+    ],
+)
+def test_a_wrong_option_is_refused(refused, given: str, words: str) -> None:
+    write(colocation(), "box.csv")
+    refused(f"{TRAIN} {given}", USAGE, words)
+
+
+@pytest.mark.parametrize(
+    "borders",
+    [
+        "2026-01-01T03:00,2026-01-01T02:00",
+        "2027-01-01,2027-02-01",
+        "2026-01-01T02:00,2026-01-01T02:01",
+    ],
+)
+def test_borders_that_leave_a_part_empty_are_refused(refused, borders: str) -> None:
+    write(colocation(), "box.csv")
+    refused(f"{TRAIN} --borders {borders}", DATA, "has no rows with a reference", "borders")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('time = "date', "TOML"),
+        ('time = "date"\n', "'channels' is missing"),
+        ('tiem = "date"\n[[channels]]\nname = "NO2"\n', "unknown setting 'tiem'; did you mean 'time'?"),
+        ('time = "date"\n[[channels]]\nnam = "NO2"\n', "unknown setting 'nam'; did you mean 'name'?"),
+        ('time = 5\n[[channels]]\nname = "NO2"\n', "'time' cannot be 5"),
+    ],
+)
+def test_a_bad_mapping_is_refused(refused, text: str, words: str) -> None:
+    write(colocation(), "box.csv")
+    Path("mapping.toml").write_text(text)
+    refused("scare train box.csv --mapping mapping.toml --out m.scare", USAGE, "mapping.toml", words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("scare trian box.csv", "No such command 'trian'"),
+        ("scare train", "Missing argument"),
+        ("scare simulate", "--out"),
+        ("scare simulate --out sim.csv --boxes none", "--boxes"),
+        ("scare simulate --out sim.csv --boxes 0", "0 boxes"),
+        ("scare simulate --out sim.csv --days 0", "do not fit"),
+        ("scare simulate --out sim.csv --kind gaz", "'gaz'"),
+        ("scare simulate --out sim.xlsx", ".parquet or .csv"),
+        ("scare data", ""),
+        ("scare data senseurcty --out x", "No such command"),
+        ("scare inspect a.csv b.csv", "b.csv"),
+    ],
+)
+def test_a_line_that_is_no_command_is_refused(refused, line: str, words: str) -> None:
+    if line == "scare data":
+        pytest.skip("shows the help")
+    refused(line, USAGE, words, "--help" if "--out sim" not in line else "")
+
+
+# --- outputs ---
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scare inspect box.csv --out {out}.toml",
+        "scare simulate --days 1 --out {out}.csv",
+        f"{TRAIN} --out {{out}}.scare",
+        "scare predict {model} {sim} --out {out}.csv",
+        "scare predict {model} {sim} --out {out}.parquet",
+        "scare info {model} --out {out}.md",
+        "scare demo --out {out}",
+    ],
+)
+@pytest.mark.parametrize("obstacle", ["a folder in its place", "a file in place of its folder"])
+def test_an_output_that_cannot_be_written_is_refused(refused, sim: Path, model: Path, line: str, obstacle: str) -> None:
+    write(colocation(), "box.csv")
+    folder = Path("out")
+    if obstacle == "a folder in its place":
+        for suffix in ("", "/demo.scare", ".toml", ".csv", ".parquet", ".scare", ".md"):
+            Path(f"out{suffix}").mkdir()
+        out = "out"
+    else:
+        folder.write_text("a file")
+        out = "out/here"
+    refused(line.format(model=model, sim=sim, out=out), USAGE, "cannot write out")
+
+
+def test_an_output_of_unknown_kind_is_refused(refused, sim: Path, model: Path) -> None:
+    refused(f"scare predict {model} {sim} --out calibrated.xlsx", USAGE, ".csv, .csv.gz or .parquet")
+
+
+# --- calibrators ---
+
+
+@pytest.mark.parametrize("command", ["info bad.scare", "predict bad.scare {sim}"])
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda content: None, "no such file"),
+        (lambda content: b"", "not a .scare file"),
+        (lambda content: b"hello", "not a .scare file"),
+        (lambda content: content[: len(content) // 2], "not a .scare file, or cut short"),
+        (lambda content: content[:-1], "not a .scare file, or cut short"),
+    ],
+)
+def test_a_calibrator_that_is_none_is_refused(refused, model: Path, sim: Path, command: str, spoil, words: str) -> None:
+    content = spoil(model.read_bytes())
+    if content is not None:
+        Path("bad.scare").write_bytes(content)
+    refused(f"scare {command.format(sim=sim)}", DATA, "bad.scare", words)
+
+
+def test_a_calibrator_changed_by_hand_is_refused(refused, model: Path, sim: Path) -> None:
+    with zipfile.ZipFile(model) as archive, zipfile.ZipFile("bad.scare", "w") as changed:
+        for name in archive.namelist():
+            content = bytearray(archive.read(name))
+            if name == "weights.safetensors":
+                content[-1] ^= 1
+            changed.writestr(name, bytes(content))
+    refused("scare info bad.scare", DATA, "bad.scare", "weights.safetensors was changed")
+    refused(f"scare predict bad.scare {sim}", DATA, "bad.scare", "weights.safetensors was changed")
+
+
+def test_a_table_in_place_of_a_calibrator_is_refused(refused, sim: Path) -> None:
+    refused(f"scare info {sim}", DATA, "sim.parquet", "not a .scare file")
+
+
+def test_a_table_without_the_channels_of_the_calibrator_is_refused(refused, model: Path) -> None:
+    write(colocation(), "box.csv")
+    refused(f"scare predict {model} box.csv", DATA, "box.csv: no column 'pm_raw'")

@@ -1,0 +1,166 @@
+"""How SCARE starts, where its support set comes from, and what its two presets are."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scare.errors import UsageError
+from scare.layers.hats import HatBasis
+from scare.layers.lens import bin_averages
+from scare.models import ABLATION, Scare
+from scare.models.ridge import fit_ridge
+from scare.models.scare import Front, Mix, Sampling, ScareNetwork, lenses
+
+WINDOW, LENSES = 16, 4
+
+
+@pytest.fixture(scope="module")
+def default() -> ScareNetwork:
+    """A new network of the default preset."""
+    return Scare.default().build(WINDOW, 1, jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def paper() -> ScareNetwork:
+    """A new network of the paper's preset."""
+    return Scare.paper().build(WINDOW, 1, jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def windows() -> jax.Array:
+    """Windows a network of the paper's preset reads."""
+    return jnp.asarray(np.random.default_rng(0).normal(size=(20, WINDOW, 1)), jnp.float32)
+
+
+def glorot_limit(weights: jax.Array) -> float:
+    return float(np.sqrt(6 / sum(weights.shape)))
+
+
+def test_a_new_default_network_starts_as_the_recipe_says(default: ScareNetwork) -> None:
+    hats = HatBasis(WINDOW)
+    membership = hats.matrix.T @ (bin_averages(WINDOW, LENSES) > 0)
+    noise = np.asarray(default.projector.weight) - membership / membership.sum(axis=0)
+    assert np.std(noise) == pytest.approx(0.02 / np.sqrt(hats.size), rel=0.5)
+    assert np.std(default.projector.bias) == pytest.approx(0.1, rel=0.5)
+    assert np.std(default.attention.hashing.projection) == pytest.approx(1.0, rel=0.2)
+    assert np.std(default.feed_forward.inner) == pytest.approx(np.sqrt(2 / 8), rel=0.2)
+    assert np.std(default.feed_forward.outer) == pytest.approx(np.sqrt(2 / 32), rel=0.2)
+    attention = default.attention
+    for weights in (default.embedding.overall, attention.query, attention.key, attention.value):
+        assert 0.8 * glorot_limit(weights) < np.abs(weights).max() <= glorot_limit(weights)
+    for zeros in (default.head.weight, default.head.bias, default.skip, default.embedding.local_bias):
+        assert not np.any(zeros)
+
+
+def test_the_default_preset_has_no_norm_a_flat_head_and_a_skip(default: ScareNetwork) -> None:
+    assert default.norms is None
+    assert default.head.weight.shape == (LENSES * 8,)
+    assert default.skip.shape == (HatBasis(WINDOW).size,)
+    assert Scare.default().attention.sampling is Sampling.STRATIFIED
+    assert Scare.default().block.hidden == 32
+
+
+def test_the_papers_preset_has_norms_two_steps_and_glorot_lenses(paper: ScareNetwork) -> None:
+    assert len(paper.norms) == 2
+    assert paper.head.over_tokens.shape == (LENSES,)
+    assert paper.skip is None
+    assert paper.basis is None
+    assert np.abs(paper.projector.weight).max() <= glorot_limit(paper.projector.weight)
+    assert Scare.paper().attention.sampling is Sampling.UNIFORM
+    assert Scare.paper().block.hidden == 64
+
+
+def test_the_papers_preset_has_the_size_the_paper_allows() -> None:
+    assert Scare.paper().parameters(360, 1) == 7811
+
+
+def test_the_ablation_adds_one_part_at_a_time() -> None:
+    assert [ABLATION[number].front.patching for number in range(1, 7)] == [False] + [True] * 5
+    assert [ABLATION[number].front.overall for number in range(1, 7)] == [False] * 2 + [True] * 4
+    mixes = [ABLATION[number].attention.mix for number in range(1, 7)]
+    assert mixes == [Mix.MULTI_HEAD] * 3 + [Mix.HASH] + [Mix.BITWISE] * 2
+    assert ABLATION[5].attention.sampling is Sampling.OFF
+    for model in ABLATION.values():
+        assert (model.block, model.head) == (Scare.paper().block, Scare.paper().head)
+
+
+def test_hats_without_lenses_are_refused() -> None:
+    with pytest.raises(UsageError, match="no lenses"):
+        Front(patching=False)
+    assert not Front(patching=False, hats=False).hats
+
+
+@pytest.mark.parametrize("window", [4, 5, 7, 8, 16, 17])
+def test_any_window_from_four_readings_on_can_be_built_and_planned(window: int) -> None:
+    for model in (Scare.default(), Scare.paper()):
+        shapes = jax.eval_shape(lambda model=model: model.build(window, 2, jax.random.key(0)))
+        network = jax.tree.map(lambda leaf: np.ones(leaf.shape), shapes)
+        assert network.plan().window == window
+        assert model.tokens(window) == lenses(window)
+
+
+def test_the_start_puts_ridge_into_the_skip_and_the_bias(default: ScareNetwork) -> None:
+    rng = np.random.default_rng(0)
+    read = rng.normal(size=(100, HatBasis(WINDOW).size, 1)).astype(np.float32)
+    targets = (2 * read[:, 0, 0] + 1).astype(np.float32)
+    weights, bias = fit_ridge((read, targets), (read, targets), newest=0)
+    started = default.start(lambda: (read, targets), lambda: (read, targets))
+    np.testing.assert_allclose(started.skip, weights, rtol=1e-6)
+    assert float(started.head.bias) == pytest.approx(bias)
+    np.testing.assert_array_equal(started.head.weight, default.head.weight)
+
+
+def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetwork) -> None:
+    def never() -> tuple[np.ndarray, np.ndarray]:
+        raise AssertionError("asked")
+
+    assert paper.start(never, never) is paper
+
+
+def supports_of(network: ScareNetwork) -> np.ndarray:
+    return np.asarray(network.attention.hashing.supports.array)
+
+
+def units(tokens: jax.Array) -> np.ndarray:
+    return np.asarray(tokens / jnp.linalg.norm(tokens, axis=-1, keepdims=True))
+
+
+def test_learning_draws_the_support_set_from_the_batch(paper: ScareNetwork, windows: jax.Array) -> None:
+    _, learned = paper.learn(windows, jax.random.key(1))
+    tokens = units(paper.tokens(windows)).reshape(-1, 8)
+    nearest = np.square(supports_of(learned)[:, None] - tokens).sum(axis=-1).min(axis=1)
+    np.testing.assert_allclose(nearest, 0.0, atol=1e-9)
+    _, other = paper.learn(windows, jax.random.key(2))
+    assert not np.array_equal(supports_of(learned), supports_of(other))
+
+
+def test_candidates_differ_in_their_support_set_only(paper: ScareNetwork, windows: jax.Array) -> None:
+    first, second, third = paper.candidates(windows, jax.random.key(1), 3)
+    assert not np.array_equal(supports_of(first), supports_of(second))
+    assert not np.array_equal(supports_of(second), supports_of(third))
+    np.testing.assert_array_equal(first.attention.hashing.projection, paper.attention.hashing.projection)
+
+
+def test_a_frozen_network_keeps_the_chosen_support_set(paper: ScareNetwork, windows: jax.Array) -> None:
+    (chosen,) = paper.candidates(windows, jax.random.key(1), 1)
+    frozen = paper.freeze(chosen)
+    outputs, learned = frozen.learn(windows, jax.random.key(2))
+    np.testing.assert_array_equal(supports_of(learned), supports_of(chosen))
+    np.testing.assert_array_equal(learned.attention.hashing.bandwidth.array, chosen.attention.hashing.bandwidth.array)
+    np.testing.assert_allclose(outputs, chosen(windows), rtol=1e-5, atol=1e-6)
+    assert frozen.candidates(windows, jax.random.key(3), 5) == [frozen]
+
+
+def test_without_sampling_the_support_set_is_drawn_once(paper: ScareNetwork, windows: jax.Array) -> None:
+    network = replace(paper, architecture=ABLATION[5])
+    once = network.refresh(windows, jax.random.key(1))
+    assert not np.array_equal(supports_of(once), supports_of(network))
+    np.testing.assert_array_equal(supports_of(once.refresh(windows, jax.random.key(2))), supports_of(once))
+    np.testing.assert_array_equal(supports_of(once.learn(windows, jax.random.key(3))[1]), supports_of(once))
+
+
+def test_with_sampling_a_refresh_changes_nothing(paper: ScareNetwork, windows: jax.Array) -> None:
+    assert paper.refresh(windows, jax.random.key(1)) is paper
