@@ -1,6 +1,6 @@
 """Windows a second of processor time of the folded plan on one core, in chunks and one by one, in the same run.
 
-    python benchmarks/prediction.py [--window 360] [--channels 1] [--json]
+python benchmarks/prediction.py [--window 360] [--channels 1] [--json]
 """
 
 import os
@@ -71,8 +71,8 @@ def main() -> None:
         plan = make_plan(architecture, options.window, options.channels)
         rates = [(in_chunks(plan, grid, ends), one_by_one(plan, grid, ends)) for _ in range(ROUNDS)]
         chunked, alone = (float(np.median(column)) for column in zip(*rates, strict=True))
-        cost = count(plan).operations.multiply_adds
-        rows.append({"preset": name, "multiply_adds": cost, "chunked": chunked, "alone": alone, "ratio": chunked / alone})
+        rates_found = {"chunked": chunked, "alone": alone, "ratio": chunked / alone}
+        rows.append({"preset": name, "multiply_adds": count(plan).operations.multiply_adds, **rates_found})
     table = Table("preset", "multiply-adds", "windows/s, chunks", "windows/s, one by one", "ratio")
     for row in rows:
         table.add_row(row["preset"], *(f"{row[key]:,.0f}" for key in ("multiply_adds", "chunked", "alone", "ratio")))

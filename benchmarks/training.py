@@ -30,7 +30,8 @@ from scare.layers.buffers import split_trainable
 from scare.models import Scare
 from scare.models.scare import ScareNetwork
 from scare.training.examples import Examples, make_gather
-from scare.training.fit import State, fit, make_optimiser, run_round, take_step
+from scare.training.fit import fit
+from scare.training.loop import State, make_optimiser, run_round, take_step
 from scare.training.settings import Recipe
 
 START = datetime(2020, 1, 1, tzinfo=UTC)

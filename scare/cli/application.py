@@ -37,7 +37,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (docs/exit-codes.md)."""
     show_warnings()
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="scare", standalone_mode=False)
     except TyperException as error:
         return _fail(_usage(error), ExitCode.USAGE)
     except ScareError as error:
@@ -69,5 +69,7 @@ def _fail(sentence: str, code: ExitCode) -> ExitCode:
 def _usage(error: TyperException) -> str:
     """What was wrong with a line, and where its options are listed; nothing if the help was shown instead."""
     message = " ".join(error.format_message().split()).rstrip(".")
+    if not message:
+        return ""
     context = getattr(error, "ctx", None)
-    return f"{message}; see {context.command_path if context else 'scare'} --help" if message else ""
+    return f"{message}{'' if message[-1] == '?' else ';'} see {context.command_path if context else 'scare'} --help"

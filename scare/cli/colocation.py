@@ -41,9 +41,17 @@ def read(
             mapping, guessed = options.column_mapping(file, mapping_file, **columns)
             if not with_reference:
                 mapping = replace(mapping, reference=None)
+            elif mapping.reference is None:
+                raise DataError(
+                    f"{file}: no reference; name its column with --reference or its table with --reference-file"
+                )
             if guessed:
                 say(f"{file}: guessed {options.as_flags(mapping)}")
         readings += read_readings(file, mapping)
+    devices = [one.device for one in readings]
+    for device in devices:
+        if devices.count(device) > 1:
+            raise DataError(f"two files hold a device called '{device}'; rename one or join them")
     return readings
 
 
@@ -105,7 +113,10 @@ def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str)
     times = [_moment(text) for text in borders.split(",")] if borders else []
     if len(times) not in (0, 2):
         raise UsageError(f"--borders takes two times with a comma between them, not '{borders}'")
-    return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
+    try:
+        return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
+    except DataError as error:
+        raise DataError(f"{error}; a shorter --window, other --borders or more data may help") from error
 
 
 def _moment(text: str) -> datetime:

@@ -22,9 +22,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     try:
+        if path.is_dir() or path.parent.is_file():
+            raise OSError(0, "it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix="".join(path.suffixes))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

@@ -27,9 +27,10 @@ from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.hash_attention import HashAttention
 from scare.layers.hashing import draw_stratified, draw_uniform
 from scare.layers.hats import HatBasis
+from scare.layers.heads import FlatHead, TwoStepHead
 from scare.layers.lens import SequenceLensProjector, bin_averages
 from scare.layers.softmax_attention import SoftmaxAttention
-from scare.layers.steps import add, dense, numbers
+from scare.layers.steps import add, numbers
 from scare.models.model import Known, Network
 from scare.models.ridge import fit_ridge
 
@@ -74,6 +75,10 @@ class Attention:
     sampling: Sampling = Sampling.STRATIFIED
     heads: int = 4  # of multi-head attention, each of width 8
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= 32:
+            raise UsageError(f"a hash code has 1 to 32 bits, one word, not {self.bits}")
+
 
 @dataclass(frozen=True)
 class Block:
@@ -89,6 +94,10 @@ class Head:
 
     flat: bool = True  # one dense layer over all tokens; otherwise over lenses, then over features
     skip: bool = True  # plus a linear map of the features, started at ridge
+
+    def __post_init__(self) -> None:
+        if self.skip and not self.flat:
+            raise UsageError("the skip starts at ridge, so the head beside it must start at zero: make it flat")
 
 
 @dataclass(frozen=True)
@@ -231,58 +240,6 @@ AttentionLayer = SoftmaxAttention | HashAttention | EfficientBitwiseAttention
 def lenses(window: int) -> int:
     """L = ⌈log2 N⌉."""
     return ceil(log2(window))
-
-
-class FlatHead(eqx.Module):
-    """One dense layer over all tokens; starts at zero so that the skip speaks first."""
-
-    weight: Array  # [tokens·width]
-    bias: Array  # []
-
-    @staticmethod
-    def create(tokens: int, width: int) -> "FlatHead":
-        """All zero."""
-        return FlatHead(jnp.zeros(tokens * width), jnp.zeros(()))
-
-    def __call__(self, tokens: Array) -> Array:
-        """Outputs [batch]."""
-        return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
-
-    def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
-        return [Step("flatten", (source,), "read"), dense("read", output, self.weight[:, None], self.bias[None])]
-
-
-class TwoStepHead(eqx.Module):
-    """Over lenses for each feature, then over features."""
-
-    over_tokens: Array  # [tokens]
-    token_bias: Array  # []
-    over_width: Array  # [width]
-    bias: Array  # []
-
-    @staticmethod
-    def create(tokens: int, width: int, key: Array) -> "TwoStepHead":
-        """Glorot weights, zero biases."""
-        first, second = jax.random.split(key)
-        glorot = jax.nn.initializers.glorot_uniform()
-        return TwoStepHead(
-            glorot(first, (tokens, 1))[:, 0], jnp.zeros(()), glorot(second, (width, 1))[:, 0], jnp.zeros(())
-        )
-
-    def __call__(self, tokens: Array) -> Array:
-        """Outputs [batch]."""
-        features = jnp.einsum("bld,l->bd", tokens, self.over_tokens) + self.token_bias
-        return features @ self.over_width + self.bias
-
-    def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
-        weights = {"weight": numbers(self.over_tokens[:, None]), "bias": numbers(self.token_bias[None])}
-        return [
-            Step("lens", (source,), "pooled", weights),
-            Step("flatten", ("pooled",), "read"),
-            dense("read", output, self.over_width[:, None], self.bias[None]),
-        ]
 
 
 class ScareNetwork(Network):

@@ -36,6 +36,10 @@ class Settings:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.epochs < 0 or (self.epochs == 0 and self.steps < 1):
             raise UsageError("give at least one step or one epoch of training")
+        if not self.rate > 0:
+            raise UsageError(f"the learning rate must be above 0, not {self.rate:g}")
+        if self.seed < 0:
+            raise UsageError(f"a seed cannot be negative, as {self.seed} is")
 
     def rounds(self, examples: int) -> list[int]:
         """Steps from each checkpoint to the next; with `epochs`, a round is an epoch.
@@ -83,8 +87,8 @@ class Recipe:
             raise UsageError(f"a window needs at least 4 readings, not {self.window}")
 
     @staticmethod
-    def preset(name: str, window: int = 60, **settings: Any) -> "Recipe":
-        """A preset with this window and these training settings.
+    def preset(name: str, window: int = 0, **settings: Any) -> "Recipe":
+        """A preset with this window (0: its own) and these training settings.
 
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
         32
@@ -94,7 +98,7 @@ class Recipe:
         chosen = PRESETS[name]
         if settings.get("steps"):
             settings.setdefault("epochs", 0)
-        return replace(chosen, window=window, settings=replace(chosen.settings, **settings))
+        return replace(chosen, window=window or chosen.window, settings=replace(chosen.settings, **settings))
 
 
 PRESETS = {

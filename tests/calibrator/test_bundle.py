@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import CURRENT, DUST, TARGET, attention_plan, make_calibrator, newest_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -25,6 +24,7 @@ from scare.calibrator.bundle import CARD, LIMITS, MANIFEST, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.manifest import VERSION
 from scare.errors import DataError, UsageError
+from tests.calibrator.building import CURRENT, DUST, TARGET, attention_plan, make_calibrator, newest_plan
 
 Members = dict[str, bytes]
 Change = Callable[[Any], None]

@@ -9,7 +9,6 @@ from time import perf_counter
 import numpy as np
 import polars as pl
 import pytest
-from building import CURRENT, DUST, LENIENT, attention_plan, bad_readings, make_calibrator, make_readings, newest_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,6 +19,16 @@ from scare.data.quality import Flag
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.slicing import RECENT, STRICT
+from tests.calibrator.building import (
+    CURRENT,
+    DUST,
+    LENIENT,
+    attention_plan,
+    bad_readings,
+    make_calibrator,
+    make_readings,
+    newest_plan,
+)
 
 REASONS = int(Flag.MISSING | Flag.EARLY | Flag.HISTORY)
 # Of a value: BLAS adds in another order when a window comes alone or in another batch. 7e-7 is the most seen in

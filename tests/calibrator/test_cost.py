@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from building import attention_plan, newest_plan
 
 from scare.calibrator.cost import count
 from scare.calibrator.kernels import KERNELS, Operations
 from scare.calibrator.plan import Plan, Step
+from tests.calibrator.building import attention_plan, newest_plan
 
 
 def dense(source: str, output: str, *shape: int) -> Step:

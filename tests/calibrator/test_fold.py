@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from building import attention_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -12,6 +11,7 @@ from numpy.testing import assert_allclose
 from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan, Step, run
+from tests.calibrator.building import attention_plan
 
 
 class Writer:

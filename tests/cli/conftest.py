@@ -1,9 +1,9 @@
 """Commands as their users see them: a line typed in a folder, an exit code, what is printed where."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,29 +11,16 @@ import pytest
 from scare.cli.application import run
 from scare.data.simulate import Simulation, write_simulation
 from scare.training.settings import PRESETS, Settings
+from tests.cli.said import Said, Type
+from tests.training.small_fits import Line
 
 SHORT = Settings(steps=40, checkpoints=4, batch=16, rate=0.05)
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command returned and printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Type = Callable[[str], Said]
 
 
 @contextmanager
 def lines_for_networks() -> Iterator[None]:
     """Both presets train a line, which compiles in no time, instead of a network."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parents[1] / "training")
-        from small_fits import Line
-
         for name, preset in PRESETS.items():
             patch.setitem(PRESETS, name, replace(preset, model=Line(), settings=SHORT))
         yield

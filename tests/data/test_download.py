@@ -136,9 +136,7 @@ def test_a_damaged_file_is_replaced(serve, tmp_path, damaged):
 
 def test_a_cut_connection_is_resumed_by_the_next_run(serve, tmp_path):
     server = serve(CutsTheFirstAnswer)
-    with pytest.raises(
-        UnreachableError, match=f"stopped after {HALF} of {len(CONTENT)} bytes.*resumes"
-    ) as failure:
+    with pytest.raises(UnreachableError, match=f"stopped after {HALF} of {len(CONTENT)} bytes.*resumes") as failure:
         fetch(server, tmp_path)
     assert failure.value.exit_code == ExitCode.UNREACHABLE == 7
     assert names(tmp_path) == [f"{NAME}.part"]

@@ -71,9 +71,7 @@ def test_disorder_repeats_and_gaps_are_counted_and_sorted_away(inspected: Inspec
 
 
 def test_the_column_that_tells_equal_times_apart_is_the_device(inspected: Inspect) -> None:
-    rows = "".join(
-        f"{site},{box},2026-01-0{day},{day}.5\n" for site, box in ("xa", "xb", "yc") for day in range(1, 5)
-    )
+    rows = "".join(f"{site},{box},2026-01-0{day},{day}.5\n" for site, box in ("xa", "xb", "yc") for day in range(1, 5))
     found = inspected("Location.ID,box,time,pm25\n" + rows)
     assert (found.device_column, found.site_column, found.duplicates) == ("box", "Location.ID", 0)
     assert [r.device for r in read_readings(found.table.path, found.mapping)] == ["a", "b", "c"]

@@ -29,9 +29,7 @@ DUST = Channel("pm25", "ug/m3", 0.0, 1000.0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def flags_of(
-    values: list[float] | np.ndarray, channel: Channel = TEMPERATURE, times: object = None
-) -> np.ndarray:
+def flags_of(values: list[float] | np.ndarray, channel: Channel = TEMPERATURE, times: object = None) -> np.ndarray:
     column = np.asarray(values, float)
     seconds = 60.0 * np.arange(len(column)) if times is None else np.asarray(times, float)
     return flag_rows(seconds, column[:, None], (channel,), 60.0)
@@ -44,9 +42,7 @@ def rows_with(flags: np.ndarray, bit: Flag) -> list[int]:
 def random_rows(seed: int, rows: int, step: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Rows with every fault in them: long gaps, sentinels, missing values, stuck stretches, spikes."""
     rng = np.random.default_rng(seed)
-    waits = rng.choice(
-        [step, 1.4 * step, 2 * step, 3500.0, 4000.0], rows, p=[0.9, 0.09, 0.0094, 0.0003, 0.0003]
-    )
+    waits = rng.choice([step, 1.4 * step, 2 * step, 3500.0, 4000.0], rows, p=[0.9, 0.09, 0.0094, 0.0003, 0.0003])
     values = rng.normal(20, 1, (rows, 2)).round(int(rng.integers(0, 3)))
     values[rng.random((rows, 2)) < 0.01] = rng.choice([np.nan, -999.0, 60.0, 90.0])
     for start in rng.integers(0, rows, 5):
@@ -134,9 +130,7 @@ def test_gap_marks_the_first_row_after_missing_time() -> None:
     st.sampled_from([0.5, 1.0, 60.0]),
     st.lists(st.integers(1, 3999), min_size=1, max_size=4, unique=True),
 )
-def test_chunks_that_carry_the_lookback_get_the_flags_of_the_whole(
-    seed: int, step: float, cuts: list[int]
-) -> None:
+def test_chunks_that_carry_the_lookback_get_the_flags_of_the_whole(seed: int, step: float, cuts: list[int]) -> None:
     times, values = random_rows(seed, 4000, step)
     channels = (TEMPERATURE, CURRENT)
     whole = flag_rows(times, values, channels, step)

@@ -272,11 +272,7 @@ def test_windows_follow_the_rule_read_row_by_row(steps, window):
         for i in range(window, len(times))
         if window <= (times[i] - times[i - window]) / 60 <= int(1.2 * window) * 15000
     ]
-    strict = [
-        i - 1
-        for i in range(window, len(times) + 1)
-        if (times[i - 1] - times[i - window]) * 5 <= 6 * window * 60
-    ]
+    strict = [i - 1 for i in range(window, len(times) + 1) if (times[i - 1] - times[i - window]) * 5 <= 6 * window * 60]
     assert tesla_windows(times, window).tolist() == tesla
     assert strict_windows(times, window).tolist() == strict
 
@@ -327,7 +323,5 @@ def test_nothing_is_noted_when_all_sensors_are_there(tmp_path, caplog):
 @pytest.mark.parametrize(("sensor", "role"), [("408175", "validation"), ("408178", "test")])
 def test_a_missing_held_out_sensor_is_refused(antwerp, sensor, role):
     rest = [readings for readings in antwerp if readings.device != sensor]
-    with pytest.raises(
-        DataError, match=f"no readings of Antwerp {sensor}, the {role} sensor of the published"
-    ):
+    with pytest.raises(DataError, match=f"no readings of Antwerp {sensor}, the {role} sensor of the published"):
         split_readings(rest, City.ANTWERP)

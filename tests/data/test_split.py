@@ -162,9 +162,7 @@ def test_an_empty_part_is_named_with_the_reason() -> None:
         "validation has no rows with a reference; by time: borders 2026-01-01 00:12:00 and"
         " 2026-01-01 00:15:00, the 600 s after each only history"
     )
-    with pytest.raises(
-        DataError, match="test has no rows with a reference; by device: train a; validation b"
-    ):
+    with pytest.raises(DataError, match="test has no rows with a reference; by device: train a; validation b"):
         split_by_device([box("a"), box("b"), box("c", level=None)])
     with pytest.raises(DataError, match="no row has a reference; align the readings"):
         split_by_time([], 60.0)

@@ -4,11 +4,11 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.calibrator.kernels import bitwise_attention
 from scare.layers.bitwise_attention import EfficientBitwiseAttention
 from scare.layers.buffers import split_trainable
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, SUPPORTS, BITS = 3, 5, 4, 6, 16
 pytestmark = pytest.mark.usefixtures("double")

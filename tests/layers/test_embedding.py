@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.layers.embedding import DualEmbedding
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 ROWS, WIDTH = 7, 5
 pytestmark = pytest.mark.usefixtures("double")

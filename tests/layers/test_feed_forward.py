@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.layers.feed_forward import FeedForward, LayerNorm
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, HIDDEN = 3, 5, 4, 6
 pytestmark = pytest.mark.usefixtures("double")

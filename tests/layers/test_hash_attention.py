@@ -4,10 +4,10 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.layers.buffers import Buffer, split_trainable
 from scare.layers.hash_attention import HashAttention
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, SUPPORTS, BITS = 6, 9, 4, 8, 16
 pytestmark = pytest.mark.usefixtures("double")

@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numbers_for_layers import random_tokens
 
 from scare.layers.buffers import Buffer, split_trainable
 from scare.layers.hashing import KernelHash, draw_stratified, draw_uniform, sign
+from tests.layers.numbers_for_layers import random_tokens
 
 WIDTH, SUPPORTS, BITS = 5, 6, 16
 BANDWIDTH = 0.9

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.layers.embedding import DualEmbedding
 from scare.layers.lens import SequenceLensProjector, bin_averages, logarithmic_bins
 from scare.models.scare import lenses
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 ROWS, LENSES, WIDTH = 7, 3, 5
 SIZES = [(channels, overall) for channels in (1, 4) for overall in (False, True)]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numbers_for_layers import compute, random_layer, random_tokens
 
 from scare.layers.softmax_attention import SoftmaxAttention
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, HEADS, KEY_WIDTH = 3, 5, 4, 2, 3
 pytestmark = pytest.mark.usefixtures("double")

@@ -1,11 +1,11 @@
 """Trained once, looked at by many tests."""
 
 import pytest
-from small_fits import Trained, train
 
 from scare.data.readings import Readings
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.training.settings import Recipe
+from tests.training.small_fits import Trained, train
 
 
 @pytest.fixture(scope="session")

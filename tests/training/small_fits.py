@@ -15,8 +15,9 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
 from scare.models import Network
-from scare.training import fit as fit_module
-from scare.training.fit import Progress, State, fit, run_round
+from scare.training import loop
+from scare.training.fit import fit
+from scare.training.loop import Progress, State, run_round
 from scare.training.settings import Recipe, Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -112,5 +113,5 @@ def train(readings: Readings, recipe: Recipe) -> Trained:
         return state, losses
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit_module, "run_round", watched)
+        patch.setattr(loop, "run_round", watched)
         return Trained(recipe, fit(readings, recipe=recipe, report=progress.append), progress, rounds)

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import line_recipe, make_readings
 
 from scare.layers.hats import HatBasis
 from scare.training import examples as examples_module
 from scare.training.examples import Examples, features, known, make_examples, make_gather
 from scare.training.preparation import prepare_inputs
 from scare.windowing.feeding import Inputs
+from tests.training.small_fits import line_recipe, make_readings
 
 WINDOW = 8
 

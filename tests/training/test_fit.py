@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import Line, Trained, line_recipe, make_readings, train
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quality import Flag
@@ -20,10 +19,13 @@ from scare.layers.hats import HatBasis
 from scare.models import Scare
 from scare.models.ridge import PENALTIES
 from scare.training import fit as fit_module
+from scare.training import loop
 from scare.training.examples import Examples, features, make_examples
-from scare.training.fit import Progress, fit, make_optimiser, take_step
+from scare.training.fit import fit
+from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.preparation import hold_out
 from scare.training.settings import Recipe, Settings
+from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
 
 def both_parts(readings: Readings, trained: Calibrator, recipe: Recipe) -> tuple[Examples, Examples]:
@@ -127,7 +129,7 @@ def test_every_example_is_used_once_before_any_again() -> None:
 
 
 def test_validation_scores_every_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_module, "SCORED", 7)
+    monkeypatch.setattr(loop, "SCORED", 7)
     one, recipe, progress = make_readings(), line_recipe(), list[Progress]()
     calibrator = fit(one, recipe=recipe, report=progress.append)
     _, held = both_parts(one, calibrator, recipe)
@@ -172,7 +174,7 @@ def test_the_support_set_changes_with_every_round_until_it_is_frozen(trained_def
 def test_the_start_is_closed_form_ridge_and_training_never_loses_to_it(
     trained_default: Trained, linear: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit_module, "run_round", interrupt)
+    monkeypatch.setattr(loop, "run_round", interrupt)
     start = fit(linear, recipe=trained_default.recipe)
     assert start.facts["interrupted"]
     known, held = both_parts(linear, start, trained_default.recipe)
@@ -296,7 +298,7 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
 
 
 def test_an_interrupt_before_anything_is_known_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_module, "run_round", interrupt)
+    monkeypatch.setattr(loop, "run_round", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fit(make_readings(), recipe=Recipe.preset("paper", window=16, steps=10))
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_fits import line_recipe, make_readings
 
 from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.training.fit import fit
 from scare.training.preparation import common_step, hold_out, prepare_inputs
+from tests.training.small_fits import line_recipe, make_readings
 
 RECIPE = line_recipe()
 

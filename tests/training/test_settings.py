@@ -37,6 +37,17 @@ def test_lengths_must_be_at_least_one(name: str, number: int) -> None:
         Settings(**{name: number})
 
 
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_cannot_learn_is_refused(rate: float) -> None:
+    with pytest.raises(UsageError, match="the learning rate must be above 0"):
+        Settings(rate=rate)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(UsageError, match="a seed cannot be negative, as -1 is"):
+        Settings(seed=-1)
+
+
 @pytest.mark.parametrize("window", [3, 0, -5])
 def test_a_window_needs_four_readings(window: int) -> None:
     with pytest.raises(UsageError, match=f"at least 4 readings, not {window}"):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from rows import POLICY, ROWS, Rows
 
 from scare.data.quality import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
@@ -18,6 +17,7 @@ from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 from scare.windowing.scaling import Affine, Scaling, standard
 from scare.windowing.slicing import STRICT, GapPolicy
+from tests.windowing.rows import POLICY, ROWS, Rows
 
 CHANNELS = (Channel("pm25", "ug/m3", 0.0, 1000.0), Channel("current", "nA"))
 FLEET = Affine(np.array([10.0, 100.0]), np.array([3.0, 7.0]))

@@ -3,11 +3,11 @@
 import numpy as np
 from hypothesis import given, settings
 from numpy.testing import assert_array_equal
-from rows import POLICY, ROWS, WINDOW, Rows
 
 from scare.data.quality import Flag
 from scare.windowing.ring import Ring
 from scare.windowing.slicing import RECENT, STRICT, GapPolicy, lay, row_flags
+from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 
 
 def check_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> None:

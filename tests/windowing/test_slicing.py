@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from rows import POLICY, ROWS, WINDOW, Rows
 
 from scare.data.quality import Flag
 from scare.errors import UsageError
@@ -24,6 +23,7 @@ from scare.windowing.slicing import (
     rows_in,
     steps_between,
 )
+from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 
 TEN_YEARS = 10 * 365.25 * 24 * 3600
 

@@ -1,0 +1,160 @@
+"""Every command: help with examples, JSON alone on stdout, the file that was asked for, the same bytes again."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from scare import Calibrator, ColumnMapping, __version__
+from tests.cli.said import Type
+from tests.cli.small_tables import colocation, write
+
+COMMANDS = ["inspect", "simulate", "train", "predict", "info", "demo", "data senseurcity"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_shows_examples(scare: Type, command: str) -> None:
+    said = scare(f"scare {command} --help")
+    assert said.code == 0
+    assert f"scare {command}" in said.out.split("Examples:")[1]
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_fits_a_terminal(scare: Type, command: str) -> None:
+    said = scare(f"scare {command} --help")
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_the_help_lists_the_commands(scare: Type) -> None:
+    said = scare("scare --help")
+    for command in COMMANDS:
+        assert command.split()[0] in said.out
+
+
+@pytest.mark.parametrize("line", ["scare", "scare data"])
+def test_without_a_command_the_help_is_shown(scare: Type, line: str) -> None:
+    said = scare(line)
+    assert "Commands" in said.out
+    assert (said.code, said.err) == (2, "")
+
+
+def test_the_version_is_printed(scare: Type) -> None:
+    assert scare("scare --version").out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "out"),
+    [
+        ("scare inspect {sim} --json", "mapping", ""),
+        ("scare inspect {sim} --json --out mapping.toml", "mapping", "mapping.toml"),
+        ("scare simulate --days 0.1 --out sim.csv --json", "seed", "sim.csv"),
+        ("scare simulate --days 0.1 --kind linear --out sim.csv --json", "best_achievable_rmse", "sim.csv"),
+        ("scare train {sim} --window 8 --out m.scare --json", "scores", "m.scare"),
+        ("scare predict {model} {sim} --out c.csv --json", "flags", "c.csv"),
+        ("scare info {model} --json", "cost", ""),
+        ("scare info {model} --json --out card.md", "cost", "card.md"),
+        ("scare demo --boxes 3 --days 0.3 --out demo --json", "page", "demo/demo.html"),
+    ],
+)
+def test_json_is_all_there_is_on_stdout(
+    scare: Type, sim: Path, model: Path, tmp_path: Path, line: str, key: str, out: str
+) -> None:
+    said = scare(line.format(sim=sim, model=model))
+    assert said.code == 0, said.err
+    assert key in json.loads(said.out)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {out} - {""} if "demo" not in line else files > {out}
+
+
+def test_what_is_not_a_result_goes_to_stderr(scare: Type, sim: Path) -> None:
+    said = scare(f"scare train {sim} --window 8 --out m.scare")
+    assert "RMSE" in said.out
+    assert "guessed --time time --channels pm_raw,temperature,humidity --reference reference" in said.err
+    assert "flagged rows" in said.err
+    assert "split by time" in said.err
+    assert "calibrator written to m.scare" in said.err
+    assert "written" not in said.out
+
+
+def test_a_number_json_does_not_have_is_null(scare: Type) -> None:
+    write(colocation(rows=1), "box.csv")
+    assert json.loads(scare("scare inspect box.csv --json").out)["step_seconds"] is None
+
+
+# --- one by one ---
+
+
+def test_inspect_writes_the_mapping_it_prints(scare: Type) -> None:
+    write(colocation(), "box.csv")
+    said = scare("scare inspect box.csv --out mapping.toml")
+    text = Path("mapping.toml").read_text()
+    assert text in said.out
+    mapping = ColumnMapping.from_toml("mapping.toml")
+    assert [channel.name for channel in mapping.channels] == ["NO2", "OX", "T", "RH"]
+    assert mapping.reference is not None
+    assert mapping.reference.name == "Ref.NO2"
+
+
+def test_inspect_says_what_is_wrong_with_the_rows(scare: Type) -> None:
+    frame = colocation().with_columns(pl.when(pl.int_range(300) % 50 == 0).then(-999.0).otherwise("OX").alias("OX"))
+    write(pl.concat([frame[:100], frame[99:150], frame[200:]]), "box.csv")
+    facts = json.loads(scare("scare inspect box.csv --json").out)
+    assert (facts["rows"], facts["duplicates"], facts["gaps"], facts["longest_gap"]) == (251, 1, 1, "0:51:00")
+    assert [column["sentinels"] for column in facts["columns"] if column["name"] == "OX"] == [[-999.0]]
+
+
+def test_a_table_of_columns_fits_a_terminal(scare: Type, sim: Path) -> None:
+    said = scare(f"scare inspect {sim}")
+    assert "temperature" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["PM [ug/m3]", "PM [/b]", "PM :smile:", "[red]PM"])
+def test_a_name_is_printed_as_it_is(scare: Type, name: str) -> None:
+    write(colocation(rows=50).rename({"NO2": name, "OX": f"{name} 2"}), "box.csv")
+    said = scare("scare inspect box.csv")
+    assert said.code == 0, said.err
+    assert said.out.count(f"{name} ") >= 2
+    assert f"guessed --time date --channels '{name},{name} 2,T,RH'" in scare("scare train box.csv").err
+    assert f"no column '{name}x'; did you mean '{name}'?" in scare(f"scare train box.csv --reference '{name}x'").err
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_same_seed_simulates_the_same_bytes(scare: Type, suffix: str) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert scare(f"scare simulate --boxes 2 --days 0.2 --seed {seed} --out {name}.{suffix}").code == 0
+    first, again, other = (Path(f"{name}.{suffix}").read_bytes() for name in "abc")
+    assert first == again
+    assert first != other
+
+
+def test_the_same_seed_trains_the_same_bytes(scare: Type, sim: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert scare(f"scare train {sim} --window 8 --seed {seed} --out {name}.scare").code == 0
+    first, again, other = (Path(f"{name}.scare").read_bytes() for name in "abc")
+    assert first == again
+    assert first != other
+
+
+def test_info_tells_inputs_origin_scores_and_cost(scare: Type, model: Path) -> None:
+    said = scare(f"scare info {model} --out card.md")
+    card = Path("card.md").read_text()
+    assert card in said.out
+    for word in ("pm_raw [ug/m3]", "window: 8 readings", "box-04", "split: by time", "test scores", "preset: default"):
+        assert word in card
+    assert "multiply adds" in said.out
+    facts = json.loads(scare(f"scare info {model} --json").out)
+    assert facts["window"] == 8
+    assert facts["devices"] == ["box-01", "box-02", "box-03", "box-04"]
+    assert facts["facts"]["test_scores"].keys() == {"raw", "linear", "linear, all", "line (default)"}
+
+
+def test_the_demo_leaves_a_calibrator_a_figure_and_a_page(scare: Type) -> None:
+    said = scare("scare demo --boxes 3 --days 0.3")
+    assert "box-03, never seen in training, in ug/m3" in said.out
+    assert "SCARE" in said.out
+    assert Calibrator.load("out/demo/demo.scare").facts["split"].startswith("by device")
+    assert Path("out/demo/demo.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("out/demo/demo.html").read_text().startswith("<!doctype html>")

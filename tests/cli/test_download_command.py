@@ -1,0 +1,89 @@
+"""`scare data senseurcity` against a server on this machine, and against none."""
+
+import hashlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from scare.cli import data
+from scare.data.senseurcity import RECORD
+from tests.cli.said import Type
+
+CONTENT = b"date,NO2\n" * 1000
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a folder with a record of one file."""
+    folder = tmp_path_factory.mktemp("served")
+    handler = type(
+        "Handler", (Quiet,), {"__init__": lambda self, *given: Quiet.__init__(self, *given, directory=folder)}
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        entry = {
+            "key": "city.zip",
+            "size": len(CONTENT),
+            "checksum": f"md5:{hashlib.md5(CONTENT).hexdigest()}",
+            "links": {"self": f"{address}/city.zip"},
+        }
+        (folder / "city.zip").write_bytes(CONTENT)
+        (folder / RECORD).write_text(json.dumps({"files": [entry]}))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield address
+        server.shutdown()
+
+
+def test_the_files_of_the_record_arrive(scare: Type, server: str) -> None:
+    said = scare(f"scare data senseurcity --out cities --server {server}")
+    assert said.code == 0, said.err
+    assert "1 files in cities" in said.err
+    assert said.out == ""
+    assert [path.name for path in Path("cities").iterdir()] == ["city.zip"]
+    assert Path("cities/city.zip").read_bytes() == CONTENT
+
+
+def test_the_files_are_listed_as_json(scare: Type, server: str) -> None:
+    said = scare(f"scare data senseurcity --out cities --server {server} --json")
+    assert json.loads(said.out) == {"files": ["cities/city.zip"]}
+
+
+def test_without_a_network_one_sentence_is_said(scare: Type, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    said = scare(f"scare data senseurcity --out cities --server http://127.0.0.1:{port}")
+    assert said.code == 7
+    (sentence,) = said.err.splitlines()
+    assert sentence.startswith(f"scare: could not reach http://127.0.0.1:{port}/")
+    assert "running the same command again resumes" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_that_is_not_there_is_unreachable(scare: Type, server: str) -> None:
+    said = scare(f"scare data senseurcity --out cities --server {server}/elsewhere")
+    assert said.code == 7
+    assert "HTTP 404" in said.err
+
+
+def test_an_interrupted_download_says_that_it_can_be_resumed(scare: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, "download_record", interrupt)
+    said = scare("scare data senseurcity --out cities")
+    assert said.code == 130
+    assert said.err.splitlines() == [
+        "what has arrived stays in cities; the same command resumes",
+        "scare: interrupted",
+    ]

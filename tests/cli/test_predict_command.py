@@ -1,0 +1,137 @@
+"""`scare predict`: raw, calibrated and flags side by side, whole or in pieces, for devices known and unknown."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from scare import Calibrator, Flag, Readings
+from scare.cli import predict as predict_command
+from scare.data.tables import iterate_tables
+from tests.cli.said import Type
+
+COLUMNS = ["device", "time", "pm_raw", "temperature", "humidity", "reference", "calibrated", "flags"]
+
+
+@pytest.fixture
+def rows(sim: Path) -> pl.DataFrame:
+    """Rows of all four boxes, interleaved as a gateway would log them."""
+    return pl.read_parquet(sim).sort("time", "device")
+
+
+def calibrated_apart(model: Path, rows: pl.DataFrame) -> pl.DataFrame:
+    """Each device's rows calibrated in one go, in the order of the rows given."""
+    calibrator = Calibrator.load(model)
+    parts = []
+    for part in rows.with_row_index().partition_by("device", maintain_order=True):
+        readings = Readings(part["device"][0], part, calibrator.inputs.channels)
+        parts.append(calibrator.predict(readings).with_columns(part["index"], part["device"]))
+    return pl.concat(parts).sort("index")
+
+
+def test_raw_calibrated_and_flags_stand_side_by_side_in_the_order_given(
+    scare: Type, model: Path, rows: pl.DataFrame
+) -> None:
+    rows.write_csv("raw.csv")
+    said = scare(f"scare predict {model} raw.csv --out calibrated.csv")
+    assert said.code == 0, said.err
+    table = pl.read_csv("calibrated.csv", try_parse_dates=True)
+    assert table.columns == COLUMNS
+    assert_frame_equal(table.select(rows.columns), rows, check_dtypes=False)
+    apart = calibrated_apart(model, rows)
+    assert_frame_equal(table.select("calibrated"), apart.select("calibrated"))
+    reasons = Flag.MISSING | Flag.HISTORY | Flag.EARLY
+    assert (table["flags"] & int(reasons)).to_list() == (apart["flags"] & int(reasons)).to_list()
+
+
+def test_the_sentence_and_the_json_count_what_the_table_holds(scare: Type, model: Path, sim: Path) -> None:
+    said = scare(f"scare predict {model} {sim} --out c.parquet --json")
+    table, facts = pl.read_parquet("c.parquet"), json.loads(said.out)
+    assert (facts["rows"], facts["calibrated"]) == (table.height, table["calibrated"].count())
+    assert facts["flags"]["WARM_UP"] == (table["flags"] & int(Flag.WARM_UP) > 0).sum()
+    assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, written to c.parquet" in said.err
+    assert "warm-up" in said.err
+
+
+@pytest.mark.parametrize("size", [7, 100, 1441])
+def test_pieces_of_a_file_give_what_the_whole_gives(
+    scare: Type, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rows[: 400 if size == 7 else None].write_csv("raw.csv")
+    assert scare(f"scare predict {model} raw.csv --out whole.csv").code == 0
+    monkeypatch.setattr(predict_command, "iterate_tables", lambda *given: iterate_tables(*given, rows=size))
+    assert scare(f"scare predict {model} raw.csv --out pieces.csv").code == 0
+    whole, pieces = pl.read_csv("whole.csv"), pl.read_csv("pieces.csv")
+    assert_frame_equal(whole, pieces, rel_tol=1e-6)
+
+
+def test_every_kind_of_file_holds_the_same_table(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+    rows.write_parquet("raw.parquet")
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        assert scare(f"scare predict {model} raw.parquet --out {name}").code == 0
+    plain = pl.read_csv("a.csv", try_parse_dates=True)
+    assert Path("a.csv.gz").read_bytes().startswith(b"\x1f\x8b")
+    assert_frame_equal(pl.read_csv("a.csv.gz", try_parse_dates=True), plain)
+    assert_frame_equal(pl.read_parquet("a.parquet"), plain, check_dtypes=False)
+
+
+def test_a_missing_reading_gives_an_empty_cell_and_a_flag(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+    box = rows.filter(device="box-02")
+    box.with_columns(pl.when(~pl.int_range(pl.len()).is_in([50, 51])).then("humidity").alias("humidity")).write_csv(
+        "box-02.csv"
+    )
+    assert scare(f"scare predict {model} box-02.csv").code == 0
+    table = pl.read_csv("calibrated.csv")
+    assert table["calibrated"].is_null()[48:54].to_list() == [False, False, True, True, False, False]
+    assert [Flag(flags) & Flag.MISSING for flags in table["flags"][48:54]] == [0, 0, Flag.MISSING, Flag.MISSING, 0, 0]
+    assert ",," in Path("calibrated.csv").read_text().splitlines()[51]
+
+
+def test_a_file_is_the_device_of_its_name(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+    box = rows.filter(device="box-02").drop("device")
+    for name in ("box-02.csv", "box-02.csv.gz", "other.csv"):
+        box.write_csv(name, compression="gzip" if name.endswith("gz") else "uncompressed")
+    lines = ["box-02.csv", "box-02.csv.gz", "other.csv --device box-02"]
+    said = [scare(f"scare predict {model} {line} --out {number}.csv") for number, line in enumerate(lines)]
+    assert ["not in training" in one.err for one in said] == [False, False, False]
+    tables = [pl.read_csv(f"{number}.csv") for number in range(3)]
+    for table in tables[1:]:
+        assert_frame_equal(table, tables[0])
+    assert tables[0]["device"].unique().to_list() == ["box-02"]
+
+
+@pytest.mark.parametrize("column", [True, False])
+def test_a_device_never_seen_is_announced_once_and_flagged(
+    scare: Type, model: Path, rows: pl.DataFrame, column: bool
+) -> None:
+    new = rows.with_columns(pl.col("device").replace("box-02", "newcomer"))
+    (new if column else new.filter(device="newcomer").drop("device")).write_csv("newcomer.csv")
+    said = scare(f"scare predict {model} newcomer.csv")
+    assert said.err.count("newcomer was not in training (there were box-01, box-02, box-03, box-04)") == 1
+    table = pl.read_csv("calibrated.csv").filter(device="newcomer")
+    unsettled = (table["flags"] & int(Flag.UNSETTLED) > 0).to_numpy()
+    assert (unsettled == table["calibrated"].is_not_null().to_numpy()).all()
+    assert unsettled.any()
+
+
+def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: Type, rows: pl.DataFrame) -> None:
+    rows.filter(device="box-01").drop("device").rename({"pm_raw": "row"}).write_csv("box.csv")
+    columns = "--time time --channels row,humidity --reference reference"
+    assert scare(f"scare train box.csv {columns} --window 8 --out m.scare").code == 0
+    assert scare("scare predict m.scare box.csv").code == 0
+    assert np.isfinite(pl.read_csv("calibrated.csv")["calibrated"].drop_nulls()).all()
+
+
+def test_readings_without_a_reference_are_calibrated_all_the_same(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+    rows.drop("reference").write_csv("raw.csv")
+    assert scare(f"scare predict {model} raw.csv").code == 0
+    assert pl.read_csv("calibrated.csv").columns == [name for name in COLUMNS if name != "reference"]
+
+
+def test_a_device_column_can_be_named(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+    rows.rename({"device": "who", "time": "when"}).write_parquet("fleet.parquet")
+    assert scare(f"scare predict {model} fleet.parquet --time when --device-column who").code == 0
+    assert pl.read_csv("calibrated.csv")["device"].to_list() == rows["device"].to_list()

@@ -1,0 +1,233 @@
+"""`scare train`: the lines people type, and what becomes of their tables."""
+
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scare import Calibrator
+from tests.cli.said import Said, Type
+from tests.cli.small_tables import CHANNELS, colocation, write
+
+COLUMNS = f"--time date {CHANNELS} --reference Ref.NO2"
+
+
+def trained(said: Said, path: str = "no2.scare") -> Calibrator:
+    assert said.code == 0, said.err
+    return Calibrator.load(path)
+
+
+@pytest.fixture
+def boxes() -> list[str]:
+    """Three boxes side by side, a file each."""
+    names = [f"box{number}.csv" for number in (1, 2, 3)]
+    for seed, name in enumerate(names):
+        write(colocation(600, seed), name)
+    return names
+
+
+@pytest.fixture
+def fleet() -> str:
+    """The three boxes in one long file, interleaved, with their sites."""
+    parts = [
+        colocation(600, seed).with_columns(box=pl.lit(f"b{seed}"), site=pl.lit(f"site {seed // 2}"))
+        for seed in range(5)
+    ]
+    write(pl.concat(parts).sort("date", maintain_order=True), "fleet.csv")
+    return "fleet.csv"
+
+
+# --- tables ---
+
+
+def test_several_files_are_several_devices(scare: Type, boxes: list[str]) -> None:
+    line = "scare train box1.csv box2.csv box3.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --split time"
+    model = trained(scare(f"{line} --window 60 --out no2.scare"))
+    assert model.facts["devices"] == ["box1", "box2", "box3"]
+    assert [channel.name for channel in model.inputs.channels] == ["NO2", "OX", "T", "RH"]
+    assert (model.target.name, model.window) == ("Ref.NO2", 60)
+    assert model.facts["split"].startswith("by time")
+
+
+def test_a_column_tells_the_devices_of_a_long_file_apart(scare: Type, fleet: str) -> None:
+    model = trained(scare(f"scare train {fleet} {COLUMNS} --device-column box --window 8 --out no2.scare"))
+    assert model.facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
+
+
+def test_what_is_not_said_is_guessed_and_announced(scare: Type, fleet: str) -> None:
+    said = scare(f"scare train {fleet} --window 8 --out no2.scare")
+    assert trained(said).facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
+    assert f"fleet.csv: guessed {COLUMNS} --device-column box --site-column site\n" in said.err
+
+
+def test_the_mapping_of_inspect_trains_as_the_guess_does(scare: Type, boxes: list[str]) -> None:
+    assert scare("scare inspect box1.csv --out mapping.toml").code == 0
+    trained(scare("scare train box1.csv --mapping mapping.toml --window 8 --out a.scare"), "a.scare")
+    trained(scare("scare train box1.csv --window 8 --out b.scare"), "b.scare")
+    assert Path("a.scare").read_bytes() == Path("b.scare").read_bytes()
+
+
+def test_a_flag_wins_over_the_mapping(scare: Type, boxes: list[str]) -> None:
+    assert scare("scare inspect box1.csv --out mapping.toml").code == 0
+    said = scare("scare train box1.csv --mapping mapping.toml --channels NO2,T --window 8 --out no2.scare")
+    assert [channel.name for channel in trained(said).inputs.channels] == ["NO2", "T"]
+
+
+def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: Type, boxes: list[str]) -> None:
+    frame = colocation(600, seed=0)
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
+    write(pl.concat([shuffled, shuffled[:20]]), "shuffled.csv")
+    write(frame, "in_order.csv")
+    for name in ("shuffled", "in_order"):
+        trained(scare(f"scare train {name}.csv {COLUMNS} --sort --window 8 --out {name}.scare"), f"{name}.scare")
+    shuffled_facts, facts = (Calibrator.load(f"{name}.scare").facts for name in ("shuffled", "in_order"))
+    assert shuffled_facts["training_data_sha256"] == facts["training_data_sha256"]
+
+
+def test_a_step_averages_first(scare: Type, boxes: list[str]) -> None:
+    model = trained(scare(f"scare train {' '.join(boxes)} {COLUMNS} --step 300 --window 4 --out no2.scare"))
+    assert model.inputs.step_seconds == 300
+
+
+def test_a_changing_step_can_be_averaged(scare: Type) -> None:
+    fine, coarse = colocation(1200), colocation(300, seed=1, step_seconds=600)
+    write(pl.concat([fine, coarse.with_columns(pl.col("date") + timedelta(hours=21))]), "box.csv")
+    assert scare(f"scare train box.csv {COLUMNS} --window 4 --out no2.scare").code == 3
+    model = trained(scare(f"scare train box.csv {COLUMNS} --step 600 --window 4 --out no2.scare"))
+    assert model.inputs.step_seconds == 600
+
+
+def test_a_reference_that_means_no_reading_is_missing(scare: Type) -> None:
+    frame = colocation(600)
+    write(
+        frame.with_columns(pl.when(pl.int_range(600) % 10 == 3).then(-999.0).otherwise("Ref.NO2").alias("Ref.NO2")),
+        "a.csv",
+    )
+    write(frame.with_columns(pl.when(pl.int_range(600) % 10 != 3).then("Ref.NO2").alias("Ref.NO2")), "b.csv")
+    said = scare(f"scare train a.csv {COLUMNS} --window 8 --out a.scare --json")
+    assert "a: 60 values of Ref.NO2 mean no reading: taken as missing" in said.err
+    gaps = scare(f"scare train b.csv {COLUMNS} --window 8 --out b.scare --json")
+    scores = [json.loads(one.out)["scores"] for one in (said, gaps)]
+    assert scores[0] == scores[1]
+    assert scores[0]["linear"]["rmse"] < 1
+
+
+# --- a reference in a table of its own ---
+
+
+@pytest.fixture
+def apart() -> float:
+    """A sensor whose clock is 20 minutes ahead of the station's; the shift that puts it right."""
+    frame = colocation(900)
+    write(frame.drop("Ref.NO2").with_columns(pl.col("date") + timedelta(minutes=20)), "sensor.csv")
+    write(frame.select("date", "Ref.NO2"), "station.csv")
+    return -1200.0
+
+
+APART = f"scare train sensor.csv --time date {CHANNELS} --reference-file station.csv --window 8 --out no2.scare"
+
+
+def test_a_reference_file_is_joined_and_the_clock_offset_reported(scare: Type, apart: float) -> None:
+    said = scare(f"{APART} --reference Ref.NO2")
+    assert trained(said).target.name == "Ref.NO2"
+    assert f"sensor: best correlation 1.000 with the sensor shifted by {apart:g} s" in said.err
+    assert "; shifted" not in said.err
+
+
+def test_the_clock_offset_is_applied_when_asked(scare: Type, apart: float) -> None:
+    as_is = json.loads(scare(f"{APART} --reference Ref.NO2 --json").out)["scores"]["linear"]["rmse"]
+    said = scare(f"{APART} --reference Ref.NO2 --apply-offset --json")
+    assert "; shifted" in said.err
+    assert json.loads(said.out)["scores"]["linear"]["rmse"] < as_is / 3
+
+
+def test_the_only_column_of_a_reference_file_needs_no_name(scare: Type, apart: float) -> None:
+    said = scare(APART)
+    assert "station.csv: guessed --reference Ref.NO2" in said.err
+    assert trained(said).target.name == "Ref.NO2"
+
+
+def test_a_reference_file_wins_over_a_reference_in_the_table(scare: Type) -> None:
+    frame = colocation(600)
+    write(frame, "sensor.csv")
+    write(frame.select("date", pl.col("Ref.NO2").alias("NO2_station")), "station.csv")
+    said = scare("scare train sensor.csv --reference-file station.csv --window 8 --out no2.scare")
+    assert trained(said).target.name == "NO2_station"
+    assert [channel.name for channel in Calibrator.load("no2.scare").inputs.channels] == ["NO2", "OX", "T", "RH"]
+
+
+# --- splits ---
+
+
+def test_a_split_by_device_tests_on_a_device_never_seen(scare: Type, boxes: list[str]) -> None:
+    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --split device --window 8 --out no2.scare")
+    assert trained(said).facts["split"] == "by device: train box1; validation box2; test box3"
+    assert Calibrator.load("no2.scare").facts["devices"] == ["box1"]
+
+
+def test_devices_that_share_a_reference_are_noted(scare: Type, sim: Path) -> None:
+    said = scare(f"scare train {sim} --split device --window 8 --out no2.scare")
+    assert said.code == 0
+    assert "this measures a new unit, not a new time" in said.err
+
+
+def test_a_split_by_site_keeps_sites_apart(scare: Type, fleet: str) -> None:
+    line = f"scare train {fleet} {COLUMNS} --device-column box --site-column site --split site --window 8"
+    assert trained(scare(f"{line} --out no2.scare")).facts["split"] == (
+        "by site: train site 0; validation site 1; test site 2"
+    )
+
+
+def test_borders_are_where_validation_and_test_begin(scare: Type, boxes: list[str]) -> None:
+    line = f"scare train box1.csv {COLUMNS} --borders 2026-01-01T04:00,2026-01-01T06:00 --window 8 --out no2.scare"
+    split = trained(scare(line)).facts["split"]
+    assert "borders 2026-01-01 04:00:00 and 2026-01-01 06:00:00" in split
+
+
+# --- settings ---
+
+
+def test_settings_travel_into_the_calibrator(scare: Type, boxes: list[str]) -> None:
+    said = scare(
+        f"scare train box1.csv {COLUMNS} --window 8 --epochs 2 --batch 32 --rate 0.01 --seed 7"
+        " --gap-policy strict --scaling robust --out no2.scare"
+    )
+    model = trained(said)
+    settings = {name: model.facts["settings"][name] for name in ("epochs", "batch", "rate", "seed")}
+    assert settings == {"epochs": 2, "batch": 32, "rate": 0.01, "seed": 7}
+    assert (model.inputs.policy.name, model.inputs.scaling.method) == ("strict", "robust")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "devices"), [("device", "standard", 3), ("pooled", "standard", 0), ("constant", "constant", 0)]
+)
+def test_scaling_is_per_device_pooled_or_constant(
+    scare: Type, boxes: list[str], kind: str, method: str, devices: int
+) -> None:
+    line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --scaling {kind} --out no2.scare"
+    scaling = trained(scare(line)).inputs.scaling
+    assert (scaling.method, len(scaling.devices)) == (method, devices)
+
+
+def test_the_scores_are_those_of_the_file(scare: Type, boxes: list[str]) -> None:
+    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare --json")
+    result = json.loads(said.out)
+    assert result["file"] == "no2.scare"
+    assert result["scores"] == trained(said).facts["test_scores"]
+    assert len({score["rows"] for score in result["scores"].values()}) == 1
+    assert np.isfinite([score["rmse"] for score in result["scores"].values()]).all()
+
+
+def test_training_without_its_packages_says_what_to_install(
+    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scare.training.fit", None)
+    monkeypatch.delattr("scare.training.fit", raising=False)
+    said = scare(f"scare train box1.csv {COLUMNS} --out no2.scare")
+    assert said.code == 2
+    assert "pip install 'scare[train]'" in said.err
+    assert not Path("no2.scare").exists()
