@@ -41,13 +41,17 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar on stderr with text fields; it goes away when what it shows fails."""
+    """A progress bar with text fields, on a terminal only; it goes away when what it shows fails."""
     texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]
     bar = Progress(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
+    task = bar.add_task(description, total=None, **texts)
+    if not STDERR.is_terminal:
+        yield bar, task
+        return
     with bar:
         try:
-            yield bar, bar.add_task(description, total=None, **texts)
+            yield bar, task
         except BaseException:
             bar.live.transient = True
             raise

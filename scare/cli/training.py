@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from scare.calibrator.calibrator import Calibrator
-from scare.cli.console import progress, show_table
+from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.errors import UsageError
@@ -27,14 +27,14 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
     with progress("training", "round", "speed", "errors") as (bar, task):
 
         def report(state: Any) -> None:
-            bar.update(
-                task,
-                completed=state.round,
-                total=state.rounds,
-                round=f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
-                speed=f"{state.windows_per_second:,.0f} windows/s",
-                errors=f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",
-            )
+            texts = {
+                "round": f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
+                "speed": f"{state.windows_per_second:,.0f} windows/s",
+                "errors": f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",
+            }
+            bar.update(task, completed=state.round, total=state.rounds, **texts)
+            if not STDERR.is_terminal:  # a log shows no bar
+                say(", ".join(texts.values()))
 
         return fit_room.fit(train, validation, recipe, report)
 

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -80,14 +79,12 @@ def test_every_kind_of_file_holds_the_same_table(scare: Type, model: Path, rows:
 
 def test_a_missing_reading_gives_an_empty_cell_and_a_flag(scare: Type, model: Path, rows: pl.DataFrame) -> None:
     box = rows.filter(device="box-02")
-    box.with_columns(pl.when(~pl.int_range(pl.len()).is_in([50, 51])).then("humidity").alias("humidity")).write_csv(
-        "box-02.csv"
-    )
+    box.with_columns(pl.when(pl.int_range(pl.len()) != 50).then("humidity").alias("humidity")).write_csv("box-02.csv")
     assert scare(f"scare predict {model} box-02.csv").code == 0
     table = pl.read_csv("calibrated.csv")
-    assert table["calibrated"].is_null()[48:54].to_list() == [False, False, True, True, False, False]
-    assert [Flag(flags) & Flag.MISSING for flags in table["flags"][48:54]] == [0, 0, Flag.MISSING, Flag.MISSING, 0, 0]
-    assert ",," in Path("calibrated.csv").read_text().splitlines()[51]
+    assert table["calibrated"].is_null()[49:52].to_list() == [False, True, False]
+    assert (table["flags"] & int(Flag.MISSING))[49:52].to_list() == [0, Flag.MISSING, 0]
+    assert Path("calibrated.csv").read_text().splitlines()[51].endswith(f",,{int(Flag.MISSING)}")
 
 
 def test_a_file_is_the_device_of_its_name(scare: Type, model: Path, rows: pl.DataFrame) -> None:
@@ -122,7 +119,7 @@ def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: Type, rows:
     columns = "--time time --channels row,humidity --reference reference"
     assert scare(f"scare train box.csv {columns} --window 8 --out m.scare").code == 0
     assert scare("scare predict m.scare box.csv").code == 0
-    assert np.isfinite(pl.read_csv("calibrated.csv")["calibrated"].drop_nulls()).all()
+    assert pl.read_csv("calibrated.csv")["calibrated"].count() > 600
 
 
 def test_readings_without_a_reference_are_calibrated_all_the_same(scare: Type, model: Path, rows: pl.DataFrame) -> None:

@@ -1,0 +1,27 @@
+"""Kernels are what a plan may call: for each operation its NumPy body, its output's shape and its cost.
+
+Bodies work on a batch in front of the shapes given here (x [T, C] is an array [batch, T, C]) in the number type
+of their weights. A kernel is named in three places by one word: here, in C as `scare_<operation>_<type>`, and
+in its test `test_<operation>`. Counted are multiply-adds, additions, bit operations (XOR or popcount of one
+word), exponentials, and divisions (square roots among them); moving data, comparing and starting an
+accumulator at a bias are free.
+"""
+
+from scare.calibrator.kernels.attention import ATTENTION, bitwise_attention, hash_activations
+from scare.calibrator.kernels.kernel import Kernel, Operations, Shape, expect
+from scare.calibrator.kernels.linear import LINEAR, hat_fractions, hat_matrix
+from scare.calibrator.kernels.pointwise import POINTWISE
+
+KERNELS: dict[str, Kernel] = {**LINEAR, **POINTWISE, **ATTENTION}
+
+__all__ = [
+    "KERNELS",
+    "Kernel",
+    "Operations",
+    "Shape",
+    "bitwise_attention",
+    "expect",
+    "hash_activations",
+    "hat_fractions",
+    "hat_matrix",
+]

@@ -1,0 +1,62 @@
+"""A kernel: what it computes, the shape of its output, what it costs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Weights = Mapping[str, np.ndarray]
+Shapes = Mapping[str, Shape]
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How many of each operation one inference takes."""
+
+    multiply_adds: int = 0
+    additions: int = 0
+    bit_operations: int = 0
+    exponentials: int = 0
+    divisions: int = 0
+
+    def __add__(self, other: "Operations") -> "Operations":
+        return Operations(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One operation: `run(*inputs, weights, settings)`, `shape(...)` and `cost(...)` from input shapes."""
+
+    run: Callable[..., np.ndarray]
+    shape: Callable[..., Shape]
+    cost: Callable[..., Operations]
+    copies: bool = True  # whether the output needs memory of its own
+
+
+def expect(true: bool, what: str) -> None:
+    """Refuse a step whose shapes do not fit."""
+    if not true:
+        raise ValueError(f"the shapes of {what} do not fit")
+
+
+def free(*_: Any) -> Operations:
+    """The cost of moving data."""
+    return Operations()
+
+
+def same_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
+    """The shape of the input."""
+    return x
+
+
+def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """x @ matrix as one large product instead of one a window."""
+    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of each row of a with the row of b, keeping the axis."""
+    return np.einsum("...d,...d->...", a, b)[..., None]
