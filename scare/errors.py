@@ -38,6 +38,10 @@ class DataError(ScareError):
     exit_code = ExitCode.DATA
 
 
+class NotApplicableError(DataError):
+    """A method cannot be used on these data, for a reason a comparison shows instead of a score."""
+
+
 class UnreachableError(ScareError):
     """A server or device did not answer; trying again later may work."""
 

@@ -12,7 +12,9 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator import bundle, manifest
-from scare.calibrator.plan import Plan, run
+from scare.calibrator.cost import Cost, count
+from scare.calibrator.kernels import Choice
+from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.quality import Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
@@ -64,7 +66,8 @@ class Calibrator:
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
         """The calibrated value at the newest row of one raw window [window, channels]; NaN in, NaN out.
 
-        One window says nothing about a device not trained on: it is scaled as the fleet is.
+        One window says nothing about a device not trained on: it is scaled as the fleet is. Where the plan chooses a
+        branch, this window chooses for itself; in a stream (`predict`, `stream`, `live`) a choice holds for a while.
         """
         shape = (self.window, len(self.inputs.channels))
         if window.shape != shape:
@@ -75,10 +78,17 @@ class Calibrator:
         affine = self.inputs.scaling.known(device) or self.inputs.scaling.fleet
         return float(self.compute(affine.apply(usable)[None].astype(np.float32))[0])
 
-    def compute(self, scaled: np.ndarray) -> np.ndarray:
-        """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n]."""
-        outputs = run(self.plan, scaled).astype(np.float64)
+    def compute(self, scaled: np.ndarray, choice: Choice | None = None) -> np.ndarray:
+        """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
+
+        Windows of a stream come oldest first with the `choice` that the stream carries.
+        """
+        outputs = run(self.plan, scaled, choice).astype(np.float64)
         return self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
+
+    def cost(self) -> Cost:
+        """What one reading takes; where the plan chooses a branch, as often as on the validation windows."""
+        return count(self.plan, deep_share(self.plan, self.validation.windows))
 
     def stream(self, device: str = "") -> "Stream":
         """A calibration of one device fed chunk by chunk."""
@@ -109,7 +119,7 @@ class Stream:
     """One device's calibration, chunk by chunk."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._feed = calibrator, Feed(calibrator.inputs, device)
+        self._calibrator, self._feed, self._choice = calibrator, Feed(calibrator.inputs, device), Choice()
 
     def push(self, times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Calibrated values (NaN where there is none) and flags, [rows] each, of `times` in seconds."""
@@ -119,7 +129,7 @@ class Stream:
             for start in range(0, len(segment.ends), CHUNK):
                 part = slice(start, start + CHUNK)
                 windows = segment.grid.windows(segment.ends[part])
-                calibrated[segment.rows[part]] = self._calibrator.compute(windows)
+                calibrated[segment.rows[part]] = self._calibrator.compute(windows, self._choice)
         return calibrated, flags
 
 
@@ -127,9 +137,11 @@ class Live:
     """One device's calibration, reading by reading."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._feed = calibrator, LiveFeed(calibrator.inputs, device)
+        self._calibrator, self._feed, self._choice = calibrator, LiveFeed(calibrator.inputs, device), Choice()
 
     def push(self, time: float, row: np.ndarray) -> tuple[float, Flag]:
         """The calibrated value of the reading at `time` (seconds), NaN where there is none, and its flags."""
         window, flag = self._feed.take(time, row)
-        return (float("nan") if window is None else float(self._calibrator.compute(window[None])[0])), flag
+        if window is None:
+            return float("nan"), flag
+        return float(self._calibrator.compute(window[None], self._choice)[0]), flag

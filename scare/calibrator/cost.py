@@ -1,31 +1,38 @@
 """Cost counts what one inference of a plan takes: operations, live and retained bytes, weights.
 
 Counted from the plan that runs, so what we report is what we ship. Models declare their operations as a formula
-in the window length; a test compares the two exactly.
+in the window length; a test compares the two exactly. A plan that chooses between two branches costs one reading
+more than another: counted are the dearest reading and the mean of many.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from math import prod
 
-from scare.calibrator.kernels import KERNELS, Operations
-from scare.calibrator.plan import INPUT, Plan
+from scare.calibrator.kernels import KERNELS, PERIODS, Operations
+from scare.calibrator.plan import INPUT, Plan, Step
 
 BYTES = 4  # a float32 or a word of hash bits
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One inference: operations, most bytes alive at once, bytes of all values, bytes of weights, their number."""
+    """One inference: operations, most bytes alive at once, bytes of all values, bytes of weights, their number.
+
+    `operations` are those of the dearest reading, `mean_operations` the mean over a stream, to the nearest whole
+    number; they differ only where the plan chooses a branch.
+    """
 
     operations: Operations
+    mean_operations: Operations
     peak_bytes: int
     retained_bytes: int
     weight_bytes: int
     weights: int
 
 
-def count(plan: Plan) -> Cost:
-    """Count one inference of a plan.
+def count(plan: Plan, deep_share: float = 1.0) -> Cost:
+    """Count one inference of a plan; of its decisions, `deep_share` are for the deep branch (all, unless measured).
 
     >>> import numpy as np
     >>> from scare.calibrator.plan import Step
@@ -34,18 +41,44 @@ def count(plan: Plan) -> Cost:
     >>> cost.operations.multiply_adds, cost.peak_bytes, cost.weight_bytes
     (360, 1444, 1440)
     """
-    operations = Operations()
-    for step in plan.steps:
-        inputs = [plan.shapes[name] for name in step.inputs]
-        operations += KERNELS[step.kernel].cost(*inputs, step.weight_shapes, step.settings)
+    worst, mean = _worst_and_mean(plan, deep_share)
     arrays = [weight for step in plan.steps for weight in step.weights.values()]
     return Cost(
-        operations,
+        worst,
+        mean,
         peak_bytes=_peak(plan),
         retained_bytes=sum(_bytes(plan, name) for name in plan.shapes if not _is_view(plan, name)),
         weight_bytes=sum(array.nbytes for array in arrays),
         weights=sum(array.size for array in arrays),
     )
+
+
+def all_operations(plan: Plan, steps: Sequence[Step] | None = None) -> Operations:
+    """What these steps of a plan take together, or all of them, whether or not one reading runs them all."""
+    total = Operations()
+    for step in plan.steps if steps is None else steps:
+        inputs = [plan.shapes[name] for name in step.inputs]
+        total += KERNELS[step.kernel].cost(*inputs, step.weight_shapes, step.settings)
+    return total
+
+
+def _worst_and_mean(plan: Plan, deep_share: float) -> tuple[Operations, Operations]:
+    """The dearest reading and the mean: a decision costs its steps once and holds for its branch's period."""
+    if plan.branches is None:
+        return all_operations(plan), all_operations(plan)
+    decision, *branches = plan.steps[-1].inputs
+    asked = [all_operations(plan, plan.leading_to(decision, branch)) for branch in branches]
+    carried = [all_operations(plan, plan.leading_to(branch)) for branch in branches]
+    shares = (1 - deep_share, deep_share)
+    later = [share * (plan.steps[-1].settings[name] - 1) for share, name in zip(shares, PERIODS, strict=True)]
+    return max(asked, key=lambda path: path.multiply_adds), _mean([*asked, *carried], [*shares, *later])
+
+
+def _mean(paths: list[Operations], weights: list[float]) -> Operations:
+    """The weighted mean, in whole numbers."""
+    total = sum(weights)
+    sums = (sum(w * getattr(p, f.name) for p, w in zip(paths, weights, strict=True)) for f in fields(Operations))
+    return Operations(*(round(one / total) for one in sums))
 
 
 def _peak(plan: Plan) -> int:

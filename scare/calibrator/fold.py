@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scare.calibrator.cost import count
+from scare.calibrator.cost import all_operations
 from scare.calibrator.plan import Plan, Step
 
 Rule = Callable[[Plan, Step], list[Step] | None]
@@ -45,7 +45,7 @@ def _fold_once(plan: Plan) -> Plan | None:
 
 
 def _price(plan: Plan) -> tuple[int, int]:
-    return count(plan).operations.multiply_adds, len(plan.steps)
+    return all_operations(plan).multiply_adds, len(plan.steps)
 
 
 def _without_unread(plan: Plan) -> Plan:

@@ -2,6 +2,9 @@
 
 `models` write it, `fold` shortens it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
 scaled window `x` [window, channels] and its last step gives the scaled target [1].
+
+A plan may end in one `select` of two branches. `run` then computes the branch that is chosen and not the other; in a
+stream the choice is carried from window to window.
 """
 
 from collections.abc import Mapping
@@ -11,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.kernels import KERNELS, Shape, expect
+from scare.calibrator.kernels import KERNELS, Choice, Shape, choose, expect
 
 INPUT = "x"
+SELECT = "select"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Plan:
     def __post_init__(self) -> None:
         expect(self.window >= 1 and self.channels >= 1, "the window")
         expect(bool(self.steps) and self.shapes[self.steps[-1].output] == (1,), "the last step")
+        if any(step.kernel == SELECT for step in self.steps[:-1]):
+            raise ValueError("select is not the last step")
 
     @cached_property
     def shapes(self) -> dict[str, Shape]:
@@ -68,14 +74,50 @@ class Plan:
         """The steps that read a value."""
         return [step for step in self.steps if name in step.inputs]
 
+    def leading_to(self, *names: str) -> tuple[Step, ...]:
+        """The steps that these values need."""
+        needed, kept = set(names), []
+        for step in reversed(self.steps):
+            if step.output in needed:
+                needed |= set(step.inputs)
+                kept.append(step)
+        return tuple(reversed(kept))
+
+    @cached_property
+    def branches(self) -> "tuple[Plan, Plan, Plan] | None":
+        """Decision, simple branch and deep branch of a plan that ends in `select`, each a plan; else None."""
+        last = self.steps[-1]
+        if last.kernel != SELECT:
+            return None
+        decision, simple, deep = (replace(self, steps=self.leading_to(name)) for name in last.inputs)
+        return decision, simple, deep
+
     def astype(self, number: type[np.floating]) -> "Plan":
         """The same plan with its real weights in another number type."""
         return replace(self, steps=tuple(_astype(step, number) for step in self.steps))
 
 
-def run(plan: Plan, windows: np.ndarray) -> np.ndarray:
-    """The plan's output for scaled windows [batch, window, channels]: [batch]."""
-    return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
+def run(plan: Plan, windows: np.ndarray, choice: Choice | None = None) -> np.ndarray:
+    """The plan's output for scaled windows [batch, window, channels]: [batch].
+
+    Where the plan chooses a branch, each window chooses for itself, unless the windows are those of a stream, oldest
+    first: then `choice` is what the stream carries.
+    """
+    if plan.branches is None:
+        return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
+    decision, simple, deep = plan.branches
+    chosen = choose(run(decision, windows), plan.steps[-1].settings, choice)
+    outputs = run(simple, windows[~chosen])
+    everything = np.empty(len(windows), outputs.dtype)
+    everything[~chosen], everything[chosen] = outputs, run(deep, windows[chosen])
+    return everything
+
+
+def deep_share(plan: Plan, windows: np.ndarray) -> float:
+    """The share of windows, each asked for itself, that choose the deep branch; 1 where there is nothing to choose."""
+    if plan.branches is None or not len(windows):
+        return 1.0
+    return float(choose(run(plan.branches[0], windows), plan.steps[-1].settings).mean())
 
 
 def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:

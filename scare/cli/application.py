@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import TyperException
 
 from scare import __version__
-from scare.cli import data, demo, info, inspect, predict, simulate, train
+from scare.cli import compare, data, demo, info, inspect, predict, simulate, train
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.errors import ExitCode, ScareError
 
@@ -20,7 +20,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (inspect.inspect, simulate.simulate, train.train, predict.predict, info.info, demo.demo):
+for command in (
+    inspect.inspect,
+    simulate.simulate,
+    train.train,
+    compare.compare,
+    predict.predict,
+    info.info,
+    demo.demo,
+):
     app.command()(command)
 app.add_typer(data.app, name="data")
 
@@ -55,7 +63,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run())
+    try:
+        code = run()
+    except KeyboardInterrupt:  # Ctrl-C again while the first one was being dealt with
+        code = ExitCode.INTERRUPTED
+    sys.exit(code)
 
 
 def _fail(sentence: str, code: ExitCode) -> ExitCode:

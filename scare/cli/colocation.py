@@ -15,10 +15,10 @@ from scare.cli.console import say
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.inspection import guess_unit, inspect_table
 from scare.data.mapping import ColumnMapping
-from scare.data.quality import flag, summary, usable_values
-from scare.data.readings import REFERENCE, Channel, Readings
-from scare.data.split import Split, split_by_device, split_by_site, split_by_time
-from scare.data.tables import check_step, read_readings
+from scare.data.quality import flag, summary, without_unusable_references
+from scare.data.readings import Channel, Readings
+from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
+from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
 
 
@@ -84,21 +84,13 @@ def prepare(readings: Readings, step: float | None) -> Readings:
     if step is not None:
         readings = average(readings, step)
     check_step(readings)
-    flagged = flag(_with_usable_reference(readings))
+    flagged = flag(without_unusable_references(readings))
+    lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
+    if lost and readings.reference is not None:
+        say(f"{readings.device}: {lost} values of {readings.reference.name} mean no reading: taken as missing")
     if flagged.flags.any():
         say(f"{readings.device}: flagged rows: {options.counts(summary(flagged.flags))}")
     return flagged
-
-
-def _with_usable_reference(readings: Readings) -> Readings:
-    """The same rows without the reference's numbers that mean no reading, such as -999."""
-    if readings.reference is None:
-        return readings
-    targets = usable_values(readings.targets[:, None], (readings.reference,))[0][:, 0]
-    lost = int(np.isfinite(readings.targets).sum() - np.isfinite(targets).sum())
-    if lost:
-        say(f"{readings.device}: {lost} values of {readings.reference.name} mean no reading: taken as missing")
-    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets)))
 
 
 def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str) -> Split:
@@ -117,6 +109,21 @@ def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str)
         return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
     except DataError as error:
         raise DataError(f"{error}; a shorter --window, other --borders or more data may help") from error
+
+
+def divide_by_column(
+    readings: Sequence[Readings],
+    files: Sequence[Path],
+    mapping_file: Path | None,
+    columns: Mapping[str, Any],
+    name: str,
+) -> Split:
+    """Training, validation and test as a column of the files says."""
+    mapping, _ = options.column_mapping(files[0], mapping_file, **columns)
+    labels: dict[str, pl.DataFrame] = {}
+    for file in files:
+        labels |= read_labels(file, mapping, name)
+    return split_by_label(readings, labels)
 
 
 def _moment(text: str) -> datetime:

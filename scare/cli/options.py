@@ -26,6 +26,10 @@ Reference = Annotated[str, typer.Option("--reference", help="Column of the refer
 DeviceColumn = Annotated[str, typer.Option("--device-column", help="Column that names the device, for one long file.")]
 SiteColumn = Annotated[str, typer.Option("--site-column", help="Column that names the site.")]
 Sort = Annotated[bool, typer.Option("--sort", help="Sort rows by time and keep the first of equal times.")]
+Step = Annotated[float | None, typer.Option("--step", min=1e-3, help="Average to this many seconds first.")]
+Borders = Annotated[str, typer.Option("--borders", help="Two times for --split time: where validation and test begin.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Length in epochs, not the preset's.")]
+Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Length in steps, not the preset's.")]
 
 
 def column_mapping(path: Path, mapping: Path | None, **columns: str | bool) -> tuple[ColumnMapping, bool]:

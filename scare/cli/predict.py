@@ -37,7 +37,7 @@ def predict(
       scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
     """
     model = Calibrator.load(calibrator)
-    times, guessed_device = (options.names(time), "") if time else find_labels(file)
+    times, guessed_device = find_labels(file, options.names(time) if time else ())
     device_column = device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
     streams = Streams(model)

@@ -38,7 +38,7 @@ def train(
     site_column: options.SiteColumn = "",
     mapping: options.MappingFile = None,
     sort: options.Sort = False,
-    step: Annotated[float | None, typer.Option("--step", min=1e-3, help="Average to this many seconds first.")] = None,
+    step: options.Step = None,
     reference_file: Annotated[
         Path | None, typer.Option("--reference-file", help="Table of the reference, if apart.")
     ] = None,
@@ -47,18 +47,18 @@ def train(
     ] = False,
     model: Annotated[str, typer.Option("--model", help="Which model to train.")] = "scare",
     preset: Annotated[str, typer.Option("--preset", help="default, or paper.")] = "default",
-    window: Annotated[int, typer.Option("--window", help="Readings a calibrated value is made from.")] = 60,
+    window: Annotated[
+        int | None, typer.Option("--window", min=1, help="Readings a calibrated value is made from, not the preset's.")
+    ] = None,
     split: Annotated[SplitBy, typer.Option("--split", help="What keeps the test apart.")] = SplitBy.TIME,
-    borders: Annotated[
-        str, typer.Option("--borders", help="Two times for --split time: where validation and test begin.")
-    ] = "",
+    borders: options.Borders = "",
     scaling: Annotated[
         ScalingKind,
         typer.Option("--scaling", metavar="<kind>", help="auto, device, pooled, robust, or constant (/300)."),
     ] = ScalingKind.AUTO,
     gap_policy: Annotated[str, typer.Option("--gap-policy", help="recent, or strict.")] = "recent",
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Length in epochs, not the preset's.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Length in steps, not the preset's.")] = None,
+    epochs: options.Epochs = None,
+    steps: options.Steps = None,
     rate: Annotated[float | None, typer.Option("--rate", min=0, help="Peak learning rate, not the preset's.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=1, help="Windows a step, not the preset's.")] = None,
     seed: options.Seed = 0,
@@ -72,8 +72,8 @@ def train(
       scare train box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2
       scare train sensor.csv --reference-file station.csv --reference PM2.5
     """
-    settings = {"epochs": epochs, "steps": steps, "rate": rate, "batch": batch, "seed": seed}
-    recipe = _recipe(model, preset, window, gap_policy, scaling, settings)
+    settings = {"window": window, "epochs": epochs, "steps": steps, "rate": rate, "batch": batch, "seed": seed}
+    recipe = _recipe(model, preset, gap_policy, scaling, settings)
     labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         if reference_file is None:
@@ -81,7 +81,7 @@ def train(
         else:
             sensors = read(files, mapping, {**labels, "sort": sort}, with_reference=False)
             readings = join(sensors, reference_file, reference, apply_offset)
-        parts = divide([prepare(one, step) for one in readings], split, window, borders)
+        parts = divide([prepare(one, step) for one in readings], split, recipe.window, borders)
         for line in (f"split {parts.how}", *parts.notes):
             say(line)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
@@ -105,16 +105,15 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
     say(f"calibrator written to {out}")
 
 
-def _recipe(model: str, preset: str, window: int, policy: str, scaling: ScalingKind, settings: dict[str, Any]) -> Any:
+def _recipe(model: str, preset: str, policy: str, scaling: ScalingKind, settings: dict[str, Any]) -> Any:
     """The recipe that the options describe."""
     training_room()
-    from scare.training.settings import MODELS, POLICIES, PRESETS, Recipe
+    from scare.training.settings import POLICIES, Recipe
 
-    for kind, name, known in (("model", model, MODELS), ("preset", preset, PRESETS), ("gap policy", policy, POLICIES)):
-        if name not in known:
-            raise UsageError(f"no {kind} called '{name}'{suggestion(name, known)}")
+    if policy not in POLICIES:
+        raise UsageError(f"no gap policy called '{policy}'{suggestion(policy, POLICIES)}")
     given = {name: value for name, value in settings.items() if value is not None}
-    recipe = replace(Recipe.preset(preset, window, **given), policy=POLICIES[policy])
+    recipe = replace(Recipe.preset(preset, model=model, **given), policy=POLICIES[policy])
     choices: dict[ScalingKind, dict[str, Any]] = {
         ScalingKind.AUTO: {},
         ScalingKind.DEVICE: {"scaling": "standard", "per_device": True},

@@ -27,7 +27,7 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
     with progress("training", "round", "speed", "errors") as (bar, task):
 
         def report(state: Any) -> None:
-            texts = {
+            texts: dict[str, Any] = {
                 "round": f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
                 "speed": f"{state.windows_per_second:,.0f} windows/s",
                 "errors": f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",

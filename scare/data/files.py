@@ -1,10 +1,9 @@
 """Files appear whole or not at all: write beside the destination, then rename."""
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from scare.errors import UsageError
 
@@ -21,18 +20,24 @@ def replacing(path: Path | str) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    try:
+    temporary = path.parent / f".{path.stem}.{token_hex(4)}{''.join(path.suffixes)}"
+    with _refusing(path):
         if path.is_dir() or path.parent.is_file():
             raise OSError(0, "it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix="".join(path.suffixes))
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
-    os.close(handle)
-    temporary = Path(name)
     try:
+        with _refusing(path):  # in here, so that no Ctrl-C comes between making the file and minding it
+            temporary.touch(exist_ok=False)
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

@@ -236,13 +236,14 @@ def _find_site(frame: pl.DataFrame) -> str:
     return next((name for name in texts if words(name) & SITE_WORDS), "")
 
 
-def find_labels(path: Path | str) -> tuple[tuple[str, ...], str]:
-    """The time columns of a table and its device column (or nothing), from its first rows only."""
+def find_labels(path: Path | str, time: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str]:
+    """The time columns of a table (unless given) and its device column (or nothing), from its first rows only."""
     table = open_table(path)
     raw = next(table.batches(table.columns), None)
     if raw is None:
         raise DataError(f"{table.path}: there is a header but no row of numbers")
     frame = with_numbers(raw.drop(LINE), table.decimal)
-    time = _find_time(table, frame)
+    table.require(time)
+    time = time or _find_time(table, frame)
     times = parse_times(raw, find_time_format(table, time), table)
     return time, _find_device(frame.drop(time), times)

@@ -5,14 +5,14 @@ same bits as rows flagged at once. Comes from `readings`; goes to `alignment`, `
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from math import inf, isfinite
 
 import numpy as np
 import polars as pl
 
-from scare.data.readings import Channel, Readings
+from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import UsageError
 
 LOOKBACK = 1800  # rows: half an hour of one-second rows
@@ -200,6 +200,14 @@ def usable_values(
             values[marks] = np.nan
             flags[marks.any(axis=1)] |= np.uint32(rule.flag)
     return values, flags
+
+
+def without_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
+    """The same rows without the reference's numbers that mean no reading, such as -999."""
+    if readings.reference is None:
+        return readings
+    targets, _ = usable_values(readings.targets[:, None], (readings.reference,), settings)
+    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets[:, 0])))
 
 
 def flag_rows(

@@ -3,7 +3,7 @@
 Comes from `quality`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations, pairwise, product
@@ -14,6 +14,11 @@ import polars as pl
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
 
+LABELS = {
+    "train": ["train", "training"],
+    "validation": ["validate", "validation", "valid", "val"],
+    "test": ["test", "testing"],
+}
 SAME_REFERENCE = 0.5  # more than this share of equal values at equal times is one instrument
 
 
@@ -80,6 +85,25 @@ def split_by_time(
         f"by time: borders {_date(first)} and {_date(second)}, the {gap_seconds:g} s after each only history",
     )
     return _checked(split, gap_seconds)
+
+
+def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFrame]) -> Split:
+    """As a column says: `labels` gives each device's `label` (train, validate or test) at each `time`.
+
+    Windows are made of one part's rows only, so no row is in two parts; how far apart they are is the file's affair.
+    """
+    parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
+    for one in readings:
+        named = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")["label"]
+        words = named.str.to_lowercase()
+        for part, known in LABELS.items():
+            rows = one.rows(words.is_in(known).fill_null(False).to_numpy())
+            parts[part] += [rows] if len(rows) else []
+        strange = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
+        for word in strange.head(1):
+            raise DataError(f"{one.device}: the split column says '{word}'; it may say train, validate or test")
+    train, validation, test = (tuple(found) for found in parts.values())
+    return _checked(Split(train, validation, test, "as a column says"), gap_seconds=0.0)
 
 
 def cut_by_time(

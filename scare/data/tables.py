@@ -93,6 +93,14 @@ def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFi
     return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
 
 
+def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
+    """The text of one more column at each `time`, as `label`, of each device in a file."""
+    table = open_table(path)
+    frames = list(_canonical_frames(table, replace(mapping, site_column=column), _stem(table.path), ROWS))
+    labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
+    return {str(group[DEVICE][0]): group.drop(DEVICE) for group in labelled.partition_by(DEVICE)}
+
+
 def check_step(readings: Readings) -> None:
     """Raises a DataError if over a tenth of the rows, in one block, follow another step than the rest.
 

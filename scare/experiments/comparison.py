@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.calibrator.calibrator import Calibrator
 from scare.data.quality import usable_values
 from scare.data.readings import CALIBRATED, Readings
 from scare.errors import DataError
+from scare.experiments.yardsticks import Predictor
 from scare.scorecard.accuracy import Accuracy, measure, raw_changes
 
 
-def compare(calibrators: Mapping[str, Calibrator], readings: Sequence[Readings]) -> dict[str, Accuracy]:
+def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) -> dict[str, Accuracy]:
     """Accuracy of each calibrator over the rows where all of them, and the reference, have a value."""
     reference = np.concatenate([one.targets for one in readings])
     changes = np.concatenate([_changes(one) for one in readings])
@@ -28,6 +28,6 @@ def _changes(readings: Readings) -> np.ndarray:
     return raw_changes(readings.times, usable[:, 0], readings.step_seconds)
 
 
-def _estimates(calibrator: Calibrator, readings: Sequence[Readings]) -> np.ndarray:
+def _estimates(calibrator: Predictor, readings: Sequence[Readings]) -> np.ndarray:
     columns = [calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in readings]
     return np.concatenate(columns)

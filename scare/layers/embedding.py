@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.steps import numbers
+from scare.layers.steps import dense, numbers
 
 
 class DualEmbedding(eqx.Module):
@@ -44,6 +44,8 @@ class DualEmbedding(eqx.Module):
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
         """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
+        if self.overall is None:
+            return [dense(source, output, self.local, self.local_bias)]
         rows = np.ones(len(scale), numbers(self.local).dtype)
         return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
 

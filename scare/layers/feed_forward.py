@@ -1,5 +1,7 @@
 """The feed-forward network and layer normalisation of a transformer block."""
 
+from enum import StrEnum
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,30 +11,43 @@ from scare.calibrator.plan import Step
 from scare.layers.steps import dense, numbers
 
 
+class Activation(StrEnum):
+    """What a feed-forward network bends with; the name of its kernel too."""
+
+    RELU = "relu"
+    GELU = "gelu"  # in its tanh form
+
+    def __call__(self, x: Array) -> Array:
+        """Bend each number."""
+        return jax.nn.relu(x) if self is Activation.RELU else jax.nn.gelu(x, approximate=True)
+
+
 class FeedForward(eqx.Module):
-    """relu(x W1 + b1) W2 + b2 on each token."""
+    """activation(x W1 + b1) W2 + b2 on each token."""
 
     inner: Array  # [width, hidden]
     inner_bias: Array
     outer: Array  # [hidden, width]
     outer_bias: Array
+    activation: Activation = eqx.field(static=True, default=Activation.RELU)
 
     @staticmethod
-    def create(width: int, hidden: int, key: Array) -> "FeedForward":
+    def create(width: int, hidden: int, key: Array, activation: Activation = Activation.RELU) -> "FeedForward":
         """He weights, zero biases."""
         first, second = jax.random.split(key)
         he = jax.nn.initializers.he_normal()
-        return FeedForward(he(first, (width, hidden)), jnp.zeros(hidden), he(second, (hidden, width)), jnp.zeros(width))
+        inner, outer = he(first, (width, hidden)), he(second, (hidden, width))
+        return FeedForward(inner, jnp.zeros(hidden), outer, jnp.zeros(width), activation)
 
     def __call__(self, tokens: Array) -> Array:
         """Apply to each token [batch, tokens, width]."""
-        return jax.nn.relu(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
+        return self.activation(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
         """The same as kernel calls."""
         return [
             dense(source, "hidden", self.inner, self.inner_bias),
-            Step("relu", ("hidden",), "active"),
+            Step(self.activation.value, ("hidden",), "active"),
             dense("active", output, self.outer, self.outer_bias),
         ]
 

@@ -2,11 +2,14 @@
 
 Queries and keys share one projection and one code. The kernel values are centred by a stored mean of each
 support; A is found bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
-gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one.
+gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
+code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
 
 Differs from the published code: the bandwidth is held at inference (a board needs it before the window is
 complete), supports are pooled over the batch, and fewer neighbours are asked for when tokens are few.
 """
+
+from enum import StrEnum
 
 import equinox as eqx
 import jax
@@ -22,6 +25,13 @@ NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
 ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
 
 
+class Bias(StrEnum):
+    """What β is multiplied with in the numerator."""
+
+    SUM = "sum"  # the sum of all values, as in the paper: β on every pair
+    TOKEN = "token"  # the token's own value, as in the published code
+
+
 class HashAttention(eqx.Module):
     """Tokens [batch, tokens, width] to mixed values of the same shape."""
 
@@ -35,9 +45,10 @@ class HashAttention(eqx.Module):
     supports: Buffer  # [supports, width], unit vectors
     centre: Buffer  # μ [supports]
     bandwidth: Buffer  # σ []
+    form: Bias = eqx.field(static=True, default=Bias.SUM)
 
     @staticmethod
-    def create(width: int, supports: int, bits: int, key: Array) -> "HashAttention":
+    def create(width: int, supports: int, bits: int, key: Array, form: Bias = Bias.SUM) -> "HashAttention":
         """Glorot projections, zero biases, a random hash until `fitted`."""
         keys = jax.random.split(key, 5)
         glorot = jax.nn.initializers.glorot_uniform()
@@ -47,7 +58,7 @@ class HashAttention(eqx.Module):
         drawn = unit(jax.random.normal(keys[3], (supports, width)))
         projection = jax.random.normal(keys[4], (supports, bits))
         return HashAttention(
-            *linear, Buffer(projection), Buffer(drawn), Buffer(jnp.zeros(supports)), Buffer(jnp.ones(()))
+            *linear, Buffer(projection), Buffer(drawn), Buffer(jnp.zeros(supports)), Buffer(jnp.ones(())), form
         )
 
     @property
@@ -62,13 +73,53 @@ class HashAttention(eqx.Module):
 
     def __call__(self, tokens: Array) -> Array:
         """Attention with the hash held."""
+        return self._attend(tokens, slice(None))
+
+    def newest(self, tokens: Array) -> Array:
+        """The newest token's output alone, [batch, width]: no pair of tokens without it is looked at."""
+        return self._attend(tokens, slice(-1, None))[:, 0]
+
+    def _attend(self, tokens: Array, queries: slice) -> Array:
+        """What the tokens in `queries` attend to among all."""
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
-        weights = self.bias + codes @ codes.swapaxes(1, 2)
-        mixed = weights @ (tokens @ self.value + self.value_bias) / weights.sum(axis=-1, keepdims=True)
-        return mixed @ self.out + self.out_bias
+        values = tokens @ self.value + self.value_bias
+        similar = codes[:, queries] @ codes.swapaxes(1, 2)
+        favoured = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
+        total = similar.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
+        return (similar @ values + self.bias * favoured) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls; the stored centre becomes a bias."""
+        """The same as kernel calls: pair by pair where the form allows it, for few tokens."""
+        pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
+        return [
+            *self._code_steps(source),
+            dense(source, "value", self.value, self.value_bias),
+            pairs if self.form == Bias.SUM else self._memory_step("codes", "value", "mixed"),
+            dense("mixed", output, self.out, self.out_bias),
+        ]
+
+    def newest_steps(self, source: str, output: str) -> list[Step]:
+        """`newest` as kernel calls: through a memory, for many tokens.
+
+        Weights that sum to one may mix the tokens themselves: one mixture is projected then, not every token.
+        """
+        code = [*self._code_steps(source), Step("newest", ("codes",), "code")]
+        if self.form == Bias.SUM:
+            mix = [self._memory_step("code", source, "seen"), dense("seen", "mixed", self.value, self.value_bias)]
+        else:
+            mix = [dense(source, "value", self.value, self.value_bias), self._memory_step("code", "value", "mixed")]
+        return [*code, *mix, dense("mixed", output, self.out, self.out_bias)]
+
+    def _memory_step(self, queries: str, values: str, output: str) -> Step:
+        settings = self._settings | {"own": self.form == Bias.TOKEN}
+        return Step("memory_attention", (queries, "codes", values), output, settings=settings)
+
+    @property
+    def _settings(self) -> dict[str, int]:
+        return {"bits": self.bias - 1, "bias": self.bias}
+
+    def _code_steps(self, source: str) -> list[Step]:
+        """The codes of all tokens; the stored centre becomes a bias."""
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -78,15 +129,7 @@ class HashAttention(eqx.Module):
         }
         return [
             dense(source, "query_key", self.query_key, self.query_key_bias),
-            dense(source, "value", self.value, self.value_bias),
             hash_codes("query_key", "codes", hashing),
-            Step(
-                "bitwise_attention",
-                ("codes", "codes", "value"),
-                "mixed",
-                settings={"bits": self.bias - 1, "bias": self.bias},
-            ),
-            dense("mixed", output, self.out, self.out_bias),
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from scare.calibrator.plan import Step
+from scare.layers.embedding import DualEmbedding
 from scare.layers.steps import dense
 
 
@@ -39,6 +40,22 @@ class SoftmaxAttention(eqx.Module):
         weights = jax.nn.softmax(query @ key.swapaxes(2, 3) / jnp.sqrt(query.shape[-1]), axis=-1)
         mixed = (weights @ value).swapaxes(1, 2).reshape(*tokens.shape[:2], -1)
         return mixed @ self.out + self.out_bias
+
+    def fused(self, x: Array, embedding: DualEmbedding) -> Array:
+        """The same as `self(embedding(x))` for a local embedding, with nothing wider than x [batch, rows, C] mixed.
+
+        A token is x E + b: its score as a key is linear in x, up to what all keys share and softmax does not see, and
+        a mean of values is the value of a mean row. Exact, gradients included.
+        """
+        local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
+        query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
+        slopes = jnp.einsum("bthk,chk->bhtc", query, (local @ self.key).reshape(shape)) / jnp.sqrt(query.shape[-1])
+        scores = jnp.einsum("bhtc,bsc->bhts", slopes, x)
+        weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True)))
+        sums = jnp.einsum("bhts,bsc->bhtc", weights, jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1))
+        means = sums[..., :-1] / sums[..., -1:]
+        mixed = jnp.einsum("bhtc,chk->bthk", means, (local @ self.value).reshape(shape)).reshape(*x.shape[:2], -1)
+        return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def _heads(self, x: Array) -> Array:
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)

@@ -1,8 +1,37 @@
 """One file per model, one contract."""
 
+from scare.models.dlinear import DLinear
+from scare.models.ecoformer import EcoFormer
+from scare.models.mamba import Mamba
 from scare.models.model import Model, Network
+from scare.models.nlinear import NLinear
+from scare.models.patchtst import PatchTST
 from scare.models.scare import ABLATION, Scare
+from scare.models.sendal import Sendal
+from scare.models.tesla import Tesla
 
-MODELS: dict[str, type[Model]] = {"scare": Scare}
+MODELS: dict[str, type[Model]] = {
+    "scare": Scare,
+    "dlinear": DLinear,
+    "nlinear": NLinear,
+    "tesla": Tesla,
+    "ecoformer": EcoFormer,
+    "mamba": Mamba,
+    "patchtst": PatchTST,
+    "sendal": Sendal,
+}
 
-__all__ = ["ABLATION", "MODELS", "Model", "Network", "Scare"]
+__all__ = [
+    "ABLATION",
+    "MODELS",
+    "DLinear",
+    "EcoFormer",
+    "Mamba",
+    "Model",
+    "NLinear",
+    "Network",
+    "PatchTST",
+    "Scare",
+    "Sendal",
+    "Tesla",
+]

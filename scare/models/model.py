@@ -4,12 +4,16 @@ A `Model` is a frozen record of architecture (at most eight fields); `build` mak
 for one window length and number of channels. A network reads features [batch, rows, channels]: the scaled
 windows themselves, or what its fixed `basis` makes of them. Everything but `__call__` and `plan` has a default
 for networks that need nothing special.
+
+Training has one phase unless the network names more. A phase has its own loss, its own targets, the parameters it
+moves, and an optimiser that starts anew; it goes on from the weights that the phase before would have shipped.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -17,6 +21,7 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan
 
 Known = Callable[[], tuple[np.ndarray, np.ndarray]]  # features [n, rows, channels] and scaled targets [n]
+Everywhere = Callable[[Callable[[Array], Array]], np.ndarray]  # a function's values at all training examples, in order
 
 
 class Network(eqx.Module):
@@ -28,6 +33,8 @@ class Network(eqx.Module):
     # parameters by field name: no weight decay; a tenth of the learning rate
     undecayed: ClassVar[frozenset[str]] = frozenset()
     slow: ClassVar[frozenset[str]] = frozenset()
+    # share of the steps that each phase of training takes
+    phases: ClassVar[tuple[float, ...]] = (1.0,)
 
     @property
     def basis(self) -> np.ndarray | None:
@@ -42,9 +49,26 @@ class Network(eqx.Module):
         """The same in training: outputs, and the network with its buffers updated."""
         return self(features), self
 
+    def loss(self, features: Array, targets: Array, key: Array) -> "tuple[Array, Network]":
+        """What a step makes smaller, and the network with its buffers updated: the mean squared error."""
+        outputs, network = self.learn(features, key)
+        return jnp.square(outputs - targets).mean(), network
+
     def start(self, train: Known, validation: Known) -> "Network":
         """The network before the first step; it may ask for (features, targets) of training and validation."""
         return self
+
+    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> "tuple[Network, np.ndarray | None]":
+        """The network in a phase, and the phase's targets [n] if they are not the reference's scaled `targets` [n].
+
+        `everywhere(function)` is what a function of features gives for every training example; examples of one
+        device are in time order.
+        """
+        return self, None
+
+    def moving(self) -> Any:
+        """Which parameters this phase moves: a tree of True and False that begins as the network does; None: all."""
+        return None
 
     def refresh(self, features: Array, key: Array) -> "Network":
         """The network at the beginning of a round, given features of some training windows."""
@@ -68,6 +92,11 @@ class Model(Protocol):
 
     citation: ClassVar[str]
     complexity: ClassVar[str]  # the leading term of `operations` in the window length N
+
+    @staticmethod
+    def default() -> "Model":
+        """The architecture of the model's own paper or, where ours differs, what users get."""
+        ...
 
     def build(self, window: int, channels: int, key: Array) -> Network:
         """Random parameters for this window length and number of channels."""

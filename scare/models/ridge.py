@@ -1,5 +1,7 @@
 """Ridge regression in closed form, its penalty and its inputs chosen on validation."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # per example
@@ -32,21 +34,33 @@ def fit_ridge(train: Examples, validation: Examples, newest: int) -> tuple[np.nd
 def solve_ridge(examples: Examples, inputs: np.ndarray, penalties: tuple[float, ...]) -> list[tuple[np.ndarray, float]]:
     """Weights (zero outside `inputs`) and bias for each penalty; the bias is not penalised."""
     features, targets = examples
-    count, size = len(targets), features[0].size
-    gram, moment, total = np.zeros((len(inputs),) * 2), np.zeros(len(inputs)), np.zeros(len(inputs))
-    for start in range(0, count, ROWS):
-        part = features[start : start + ROWS].reshape(-1, size)[:, inputs].astype(np.float64)
-        gram += part.T @ part
-        moment += part.T @ targets[start : start + ROWS]
-        total += part.sum(axis=0)
-    mean, target_mean = total / count, float(targets.mean(dtype=np.float64))
+    flat = features.reshape(len(targets), -1)
+    cuts = [slice(start, start + ROWS) for start in range(0, len(targets), ROWS)]
+    solutions = []
+    for found, bias in solve_parts(((flat[cut, inputs], targets[cut]) for cut in cuts), len(inputs), penalties):
+        weights = np.zeros(flat.shape[1])
+        weights[inputs] = found
+        solutions.append((weights, bias))
+    return solutions
+
+
+def solve_parts(parts: Iterable[Examples], size: int, penalties: tuple[float, ...]) -> list[tuple[np.ndarray, float]]:
+    """Weights [size] and bias for each penalty, from features [n, size] and targets [n] that come in parts."""
+    count, target_total = 0, 0.0
+    gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+    for features, targets in parts:
+        wide = features.astype(np.float64)
+        gram += wide.T @ wide
+        moment += wide.T @ targets
+        total += wide.sum(axis=0)
+        count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
+    mean, target_mean = total / count, target_total / count
     gram = gram / count - np.outer(mean, mean)
     moment = moment / count - mean * target_mean
     solutions = []
     for penalty in penalties:
-        weights = np.zeros(size)
-        weights[inputs] = np.linalg.solve(gram + penalty * np.eye(len(inputs)), moment)
-        solutions.append((weights, target_mean - float(mean @ weights[inputs])))
+        weights = np.linalg.solve(gram + penalty * np.eye(size), moment)
+        solutions.append((weights, target_mean - float(mean @ weights)))
     return solutions
 
 

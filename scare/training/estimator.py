@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, TIME, Channel, Readings
@@ -12,8 +13,8 @@ from scare.training.fit import fit
 from scare.training.settings import Recipe
 
 
-class SensorCalibrator:
-    """Calibrates one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`, `get_params`, `set_params`.
+class SensorCalibrator(RegressorMixin, BaseEstimator):
+    """Calibrates one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`.
 
     X is a table (polars, pandas or a dict of columns) with a `time` column and one column a channel, rows in
     time order; y the reference at each row, NaN where unknown. `predict` gives NaN where there is no value.
@@ -24,21 +25,9 @@ class SensorCalibrator:
     ) -> None:
         self.window, self.preset, self.steps, self.seed, self.time = window, preset, steps, seed, time
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
-        return {name: getattr(self, name) for name in ("window", "preset", "steps", "seed", "time")}
-
-    def set_params(self, **params: Any) -> "SensorCalibrator":
-        """Change settings by name."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                raise ValueError(f"no parameter '{name}'; there are {', '.join(self.get_params())}")
-            setattr(self, name, value)
-        return self
-
     def fit(self, X: Any, y: Any) -> "SensorCalibrator":
         """Train on a table and its references."""
-        length = {} if self.steps is None else {"steps": self.steps}
+        length: dict[str, Any] = {} if self.steps is None else {"steps": self.steps}
         recipe = Recipe.preset(self.preset, self.window, seed=self.seed, **length)
         self.calibrator_: Calibrator = fit(self._readings(X, y), recipe=recipe)
         return self

@@ -12,6 +12,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.kernels import hash_activations
 from scare.calibrator.plan import Plan, values
+from scare.data.quality import without_unusable_references
 from scare.data.readings import Readings
 from scare.layers.buffers import split_trainable
 from scare.models import Network
@@ -36,7 +37,8 @@ def fit(
     and keeps the best so far (`facts["interrupted"]`).
     """
     recipe = recipe or Recipe()
-    train = (readings,) if isinstance(readings, Readings) else tuple(readings)
+    train = _usable([readings] if isinstance(readings, Readings) else readings)
+    validation = _usable(validation)
     if not validation:
         train, validation = hold_out(train, recipe)
     inputs, target = prepare_inputs(train, validation, recipe)
@@ -52,6 +54,10 @@ def fit(
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     calibrator = Calibrator(plan, inputs, target, none, none, facts)
     return _with_samples(calibrator, held)
+
+
+def _usable(readings: Sequence[Readings]) -> tuple[Readings, ...]:
+    return tuple(without_unusable_references(one) for one in readings)
 
 
 def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:

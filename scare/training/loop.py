@@ -1,7 +1,8 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
-it, and no window is cut out that a step does not need.
+it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
+would ship, but only a checkpoint of its last phase can be kept: before, some of its parts have not been trained.
 """
 
 import time
@@ -17,18 +18,22 @@ import optax
 from jax import Array
 
 from scare.errors import DataError
-from scare.layers.buffers import split_trainable
 from scare.models import Network
 from scare.training.examples import Examples, Gather, known, make_gather
+from scare.training.phases import phase_rounds, split_moving
 from scare.training.settings import Recipe, Settings
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
-SCORED = 4096  # validation windows scored at once
+SCORED = 4096  # windows scored at once
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What training says after each round; errors are in the target's unit."""
+    """What training says after each round; errors are in the target's unit.
+
+    `train_rmse` is the root of the mean loss, or NaN in a phase whose targets are not the reference; `best_rmse` is
+    infinite until a checkpoint is kept.
+    """
 
     round: int
     rounds: int
@@ -47,7 +52,7 @@ class State(eqx.Module):
 
     network: Network
     optimiser: Any
-    average: Any  # running mean of the trainable part
+    average: Any  # running mean of what moves
     key: Array
 
 
@@ -56,16 +61,16 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, examples: Examples, held: Examples, unit: float) -> None:
         self.settings, self.unit = recipe.settings, unit
-        self.rounds = self.settings.rounds(len(examples))
         self.order = np.random.default_rng(self.settings.seed)
         build_key, self.key = jax.random.split(jax.random.key(self.settings.seed))
         network = recipe.model.build(recipe.window, examples.series.shape[1], build_key)
-        self.gather, self.targets = make_gather(examples, network), jnp.asarray(examples.targets)
+        self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
+        self.steps = sum(map(sum, self.phases))
+        self.gather, self.references = make_gather(examples, network), examples.targets
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
         self.pool = self.gather(jnp.asarray(examples.spread(SUPPORT_POOL)))
         self.network = network.start(lambda: known(examples, network.basis), lambda: known(held, network.basis))
         self.started = self.network is not network  # then the start is itself worth a checkpoint
-        self.optimiser = make_optimiser(network, self.settings, sum(self.rounds))
         self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best: Network | None = None
         self.best_rmse, self.frozen = float("inf"), False
@@ -82,40 +87,67 @@ class Trainer:
         return self.best, False
 
     def _run(self, report: Report | None) -> None:
-        trainable, _ = split_trainable(self.network)
-        state = State(self.network, self.optimiser.init(trainable), trainable, self.key)
-        done, started = 0, time.perf_counter()
+        state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
         if self.started:
-            self._checkpoint(state, done=0)
-        for index, steps in enumerate(self.rounds):
-            key, refresh_key = jax.random.split(state.key)
-            state = State(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
-            batches = jnp.asarray(self._next_batches(steps))
-            begun = time.perf_counter()
-            state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
-            train_rmse = float(np.sqrt(losses.mean())) * self.unit
-            seconds = time.perf_counter() - begun
-            done += steps
-            state, rmse = self._checkpoint(state, done=done)
-            if not np.isfinite(train_rmse + rmse):
-                raise DataError(
-                    f"training diverged in round {index + 1}: the loss is not a number; lower the learning rate"
-                    " (--rate), and look for extreme values in the channels with 'scare inspect'"
-                )
-            left = (time.perf_counter() - started) / done * (sum(self.rounds) - done)
-            speed = steps * self.settings.batch / seconds
-            if report is not None:
-                report(Progress(index + 1, len(self.rounds), speed, train_rmse, rmse, self.best_rmse, left))
+            self._checkpoint(state, done=0, last=len(self.phases) == 1)
+        for phase, rounds in enumerate(self.phases):
+            if phase:
+                state = self._enter(phase, self._shipped(state), state.key)
+            for steps in rounds:
+                done, number = done + steps, number + 1
+                state, loss, speed = self._round(state, steps)
+                state, rmse = self._checkpoint(state, done, last=phase == len(self.phases) - 1)
+                if not np.isfinite(loss + rmse):
+                    raise DataError(
+                        f"training diverged in round {number}: the loss is not a number; lower the learning rate"
+                        " (--rate), and look for extreme values in the channels with 'scare inspect'"
+                    )
+                left = (time.perf_counter() - started) / done * (self.steps - done)
+                if report is not None:
+                    train_rmse = float(np.sqrt(loss)) * self.unit if self.scored else float("nan")
+                    total = sum(map(len, self.phases))
+                    report(Progress(number, total, speed, train_rmse, rmse, self.best_rmse, left))
 
-    def _checkpoint(self, state: State, done: int) -> tuple[State, float]:
-        """Score the running mean with candidate support sets, keep it if best; freeze the set when it is time."""
-        shipped = averaged(state) if self.settings.average else state.network
+    def _enter(self, phase: int, network: Network, key: Array) -> State:
+        """What a phase begins with; its targets are the reference's or its own, its optimiser is new."""
+        network, targets = network.enter(phase, self.references, self._everywhere)
+        self.scored = targets is None
+        self.targets = jnp.asarray(self.references if targets is None else targets, jnp.float32)
+        self.optimiser = make_optimiser(network, self.settings, sum(self.phases[phase]))
+        moving, _ = split_moving(network)
+        return State(network, self.optimiser.init(moving), moving, key)
+
+    def _round(self, state: State, steps: int) -> tuple[State, float, float]:
+        """The state after a round of steps, its mean loss, and windows a second."""
+        key, refresh_key = jax.random.split(state.key)
+        state = State(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
+        batches = jnp.asarray(self._next_batches(steps))
+        begun = time.perf_counter()
+        state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
+        loss = float(losses.mean())
+        return state, loss, steps * self.settings.batch / (time.perf_counter() - begun)
+
+    def _everywhere(self, function: Callable[[Array], Array]) -> np.ndarray:
+        """What a function of features gives for every training example, in order."""
+        count = len(self.references)
+        size = min(SCORED, count)
+        starts = range(0, count, size)
+        parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
+        return np.concatenate([np.asarray(part) for part in parts])[:count]
+
+    def _shipped(self, state: State) -> Network:
+        """The network that would ship now."""
+        return averaged(state) if self.settings.average else state.network
+
+    def _checkpoint(self, state: State, done: int, last: bool) -> tuple[State, float]:
+        """Score what would ship with candidate support sets, in the last phase keep the best; freeze in time."""
+        shipped = self._shipped(state)
         candidates = shipped.candidates(self.pool, jax.random.fold_in(state.key, 1), self.settings.candidates)
         errors = [self._validate(candidate) for candidate in candidates]
         chosen, rmse = candidates[int(np.argmin(errors))], min(errors)
-        if rmse < self.best_rmse:
+        if last and rmse < self.best_rmse:
             self.best, self.best_rmse = chosen, rmse
-        if not self.frozen and done >= max(1, self.settings.freeze_at * sum(self.rounds)):
+        if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))
         return state, rmse
@@ -161,39 +193,38 @@ def run_round(
 def take_step(
     state: State, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
 ) -> tuple[State, Array]:
-    """One step of gradient descent on the mean squared error."""
-    trainable, rest = split_trainable(state.network)
+    """One step of gradient descent on the network's loss."""
+    moving, rest = split_moving(state.network)
     key, learn_key = jax.random.split(state.key)
 
     def loss(part: Network) -> tuple[Array, Network]:
-        outputs, network = eqx.combine(part, rest).learn(inputs, learn_key)
-        return jnp.square(outputs - targets).mean(), network
+        return eqx.combine(part, rest).loss(inputs, targets, learn_key)
 
-    (error, network), gradient = jax.value_and_grad(loss, has_aux=True)(trainable)
-    updates, memory = optimiser.update(gradient, state.optimiser, trainable)
-    trainable = optax.apply_updates(trainable, updates)
-    mean = jax.tree.map(lambda old, new: average * old + (1 - average) * new, state.average, trainable)
-    _, buffers = split_trainable(network)
-    return State(eqx.combine(trainable, buffers), memory, mean, key), error
+    (error, network), gradient = jax.value_and_grad(loss, has_aux=True)(moving)
+    updates, memory = optimiser.update(gradient, state.optimiser, moving)
+    moving = optax.apply_updates(moving, updates)
+    mean = jax.tree.map(lambda old, new: average * old + (1 - average) * new, state.average, moving)
+    _, rest = split_moving(network)
+    return State(eqx.combine(moving, rest), memory, mean, key), error
 
 
 @eqx.filter_jit
-def predict(network: Network, gather: Gather, which: Array) -> Array:
-    """Scaled outputs of examples by number."""
+def predict(network: Callable[[Array], Array], gather: Gather, which: Array) -> Array:
+    """Scaled outputs of examples by number; any function of features will do."""
     return network(gather(which))
 
 
 def averaged(state: State) -> Network:
     """The network with the running mean of its weights."""
-    _, rest = split_trainable(state.network)
+    _, rest = split_moving(state.network)
     return eqx.combine(state.average, rest)
 
 
 def make_optimiser(network: Network, settings: Settings, steps: int) -> optax.GradientTransformation:
     """Adam with decoupled weight decay; the network says which parameters are not decayed, which move slowly."""
-    trainable, _ = split_trainable(network)
-    decayed = _named(trainable, lambda name: name not in network.undecayed)
-    slow = _named(trainable, lambda name: name in network.slow)
+    moving, _ = split_moving(network)
+    decayed = _named(moving, lambda name: name not in network.undecayed)
+    slow = _named(moving, lambda name: name in network.slow)
     return optax.chain(
         optax.clip_by_global_norm(settings.clip) if settings.clip else optax.identity(),
         optax.scale_by_adam(),

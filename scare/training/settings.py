@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from scare.data.mapping import suggestion
 from scare.errors import UsageError
 from scare.models import MODELS, Model, Scare
 from scare.windowing.slicing import POLICIES, RECENT, GapPolicy
@@ -69,6 +70,10 @@ PAPER = Settings(
 )
 
 
+# A rival sees as many windows as ours, by the common recipe: Adam without decay, the best checkpoint kept.
+RIVAL = Settings(rate=1e-3, weight_decay=0.0, average=0.0)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides a fit besides the data."""
@@ -87,15 +92,19 @@ class Recipe:
             raise UsageError(f"a window needs at least 4 readings, not {self.window}")
 
     @staticmethod
-    def preset(name: str, window: int = 0, **settings: Any) -> "Recipe":
-        """A preset with this window (0: its own) and these training settings.
+    def preset(name: str, window: int = 0, model: str = "scare", **settings: Any) -> "Recipe":
+        """A preset for a model with this window (0: its own) and these training settings.
 
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
         32
         """
-        if name not in PRESETS:
-            raise UsageError(f"no preset called '{name}'; there are {', '.join(PRESETS)}")
+        for kind, given, known in (("preset", name, PRESETS), ("model", model, MODELS)):
+            if given not in known:
+                raise UsageError(f"no {kind} called '{given}'{suggestion(given, known)}")
         chosen = PRESETS[name]
+        if model != "scare":
+            rival = chosen.settings if name == "paper" else RIVAL
+            chosen = replace(chosen, model=MODELS[model].default(), settings=rival)
         if settings.get("steps"):
             settings.setdefault("epochs", 0)
         return replace(chosen, window=window or chosen.window, settings=replace(chosen.settings, **settings))

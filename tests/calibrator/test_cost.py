@@ -87,6 +87,17 @@ def test_weights_are_counted_in_their_own_number_type() -> None:
             {"heads": 2},
             Operations(120, 48, exponentials=24, divisions=6),
         ),
+        ("leaky_relu", [(16,)], {}, {}, Operations(16)),
+        ("sigmoid_mean", [(10, 2)], {}, {}, Operations(0, 40, exponentials=20, divisions=22)),
+        ("select", [(1,), (1,), (1,)], {}, {}, Operations()),
+        # 10 rows of 3 units: 4·(2 + 3) products of gates and 3 more; 3 sigmoids (+ 1) and 2 tanh (± 1)
+        (
+            "lstm",
+            [(10, 2)],
+            {"input": (2, 12), "hidden": (3, 12)},
+            {},
+            Operations(30 * 23, 30 * 7, exponentials=150, divisions=150),
+        ),
     ],
 )
 def test_each_kernel_counted_by_hand(

@@ -1,5 +1,6 @@
 """Each kernel against its plain sentence in loops, and what every kernel promises."""
 
+import math
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.calibrator.kernels import KERNELS, hash_activations, hat_fractions, hat_matrix
+from scare.calibrator.kernels import KERNELS, attention, hash_activations, hat_fractions, hat_matrix
 
 BATCH = 3
 CODES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=6)
@@ -50,6 +51,10 @@ def make_calls() -> dict[str, list[Call]]:
             Call([numbers(0, BATCH, 7, 1)], {"weight": numbers(1, 7, 4)}),
             Call([numbers(0, BATCH, 7, 3)], {"weight": numbers(1, 7, 4), "bias": numbers(2, 4)}),
         ],
+        "bins": [
+            Call([numbers(0, BATCH, 7, c)], {"weight": numbers(1, 7), "start": np.array([0, 1, 5, 6], np.int32)})
+            for c in (1, 3)
+        ],
         "dense": [
             Call([numbers(0, BATCH, 6)], {"weight": numbers(1, 6, 2)}),
             Call([tokens], {"weight": numbers(1, 4, 3), "bias": numbers(2, 3)}),
@@ -58,6 +63,7 @@ def make_calls() -> dict[str, list[Call]]:
         "add_outer": [Call([tokens, numbers(1, BATCH, 4)], {"share": numbers(2, 5)})],
         "add": [Call([tokens, numbers(1, BATCH, 5, 4)]), Call([tokens[:, 0], tokens[:, 1]])],
         "relu": [Call([tokens]), Call([tokens[:, 0]])],
+        "gelu": [Call([tokens]), Call([3 * tokens[:, 0]])],
         "flatten": [Call([tokens])],
         "newest": [Call([tokens])],
         "layer_norm": [Call([tokens], {"gain": numbers(1, 4), "bias": numbers(2, 4)}, {"epsilon": 1e-3})],
@@ -66,6 +72,15 @@ def make_calls() -> dict[str, list[Call]]:
             Call([codes(0, BATCH, 5, bits=16), codes(1, BATCH, 5, bits=16), tokens], {}, {"bias": 17, "bits": 16}),
             Call([codes(0, BATCH, 2, bits=9), codes(1, BATCH, 5, bits=9), tokens], {}, {"bias": 16, "bits": 9}),
         ],
+        "memory_attention": [
+            Call([*words, tokens], {}, {"bias": 17, "bits": 16, "own": own})
+            for own in (False, True)
+            for words in (
+                [codes(0, BATCH, 5, bits=16), codes(1, BATCH, 5, bits=16)],
+                [codes(0, BATCH, 2, bits=16), codes(1, BATCH, 5, bits=16)],
+                [codes(0, BATCH, bits=16), codes(1, BATCH, 5, bits=16)],
+            )
+        ],
         "softmax_attention": [
             Call([numbers(0, BATCH, 5, 8), numbers(1, BATCH, 5, 8), numbers(2, BATCH, 5, 8)], {}, {"heads": 4}),
             Call([numbers(0, BATCH, 3, 6), numbers(1, BATCH, 5, 6), numbers(2, BATCH, 5, 4)], {}, {"heads": 2}),
@@ -73,7 +88,73 @@ def make_calls() -> dict[str, list[Call]]:
     }
 
 
-CALLS = make_calls()
+def state_space_calls() -> dict[str, list[Call]]:
+    tokens = numbers(0, BATCH, 5, 4)
+    inputs = [numbers(0, BATCH, 7, 6), numbers(1, BATCH, 7, 3), numbers(2, BATCH, 3), numbers(3, BATCH, 7, 2)]
+    heads = {"decay": np.array([-1.5, -0.2]), "direct": numbers(4, 2)}
+    one = {"decay": np.array([-0.7]), "direct": numbers(4, 1)}
+    return {
+        "rms_norm": [Call([tokens], {}, {"epsilon": 1e-3}), Call([tokens[:, 0]], {}, {"epsilon": 1e-3})],
+        "silu": [Call([20 * tokens])],
+        "multiply": [Call([tokens, numbers(1, BATCH, 5, 4)])],
+        "newest_rows": [Call([tokens], {}, {"rows": rows}) for rows in (1, 3, 5)],
+        "causal_convolution": [
+            Call([tokens], {"taps": numbers(1, taps, 4), "bias": numbers(2, 4)}) for taps in (1, 3, 8)
+        ],
+        "state_space": [
+            Call(inputs, heads),
+            Call([x[:, -1:] for x in inputs[:2]] + [inputs[2], inputs[3][:, :1, :1]], one),
+        ],
+    }
+
+
+def formula_calls() -> dict[str, list[Call]]:
+    powers = {"powers": [[1, 0], [0, 1], [2, 1], [0, 3]]}
+    passages = {"low": [-0.5, 1.0], "high": [0.5, 1.5], "slope": [1.0, 1.8], "offset": [0.5, -1.7]}
+    bands = {name: np.array(values) for name, values in passages.items()}
+    return {
+        "polynomial": [
+            Call([numbers(0, BATCH, 2)], {"weight": numbers(1, 4, 3), "bias": numbers(2, 3)}, powers),
+            Call([numbers(0, BATCH, 1)], {"weight": numbers(1, 1, 1)}, {"powers": [[2]]}),
+        ],
+        "blend": [
+            Call([numbers(0, BATCH, 3), np.array([[decides, 9.0]] * BATCH) + 0.01 * numbers(1, BATCH, 2)], bands)
+            for decides in (-0.7, 0.2, 0.8, 1.2, 2.0)
+        ],
+        "divide": [Call([numbers(0, BATCH, 3), 2 + numbers(1, BATCH, 3) ** 2])],
+    }
+
+
+def choice_calls() -> dict[str, list[Call]]:
+    periods = {"deep_period": 12, "simple_period": 60}
+    decisions = np.array([[0.2], [0.5], [0.8]])
+    gates = {"input": numbers(1, 2, 12), "hidden": numbers(2, 3, 12), "bias": numbers(3, 12)}
+    return {
+        "leaky_relu": [Call([numbers(0, BATCH, 5, 4)], {}, {"slope": 0.1})],
+        "sigmoid_mean": [Call([5 * numbers(0, BATCH, 7, c)]) for c in (1, 3)],
+        "select": [Call([decisions, numbers(1, BATCH, 1), numbers(2, BATCH, 1)], {}, periods)],
+        "lstm": [Call([numbers(0, BATCH, rows, 2)], gates) for rows in (1, 7)],
+    }
+
+
+def patch_calls() -> dict[str, list[Call]]:
+    window, moments = numbers(0, BATCH, 11, 2), numbers(1, BATCH, 2, 2)
+    scores = numbers(0, BATCH, 2, 3, 5)
+    return {
+        "patches": [
+            Call([window], {}, {"patch": 4, "stride": 3}),
+            Call([window[:, :3]], {}, {"patch": 5, "stride": 2}),
+        ],
+        "affine": [Call([window], {"scale": numbers(1, 2), "shift": numbers(2, 2)})],
+        "window_moments": [Call([window], {}, {"epsilon": 1e-3})],
+        "standardize": [Call([window, moments])],
+        "restore": [Call([numbers(0, BATCH, 1), moments])],
+        "attention_scores": [Call([numbers(0, BATCH, 3, 6), numbers(1, BATCH, 5, 6)], {}, {"heads": 2})],
+        "softmax_mix": [Call([scores, numbers(1, BATCH, 5, 4)]), Call([scores[:, :, :1, :1], numbers(1, BATCH, 1, 2)])],
+    }
+
+
+CALLS = formula_calls() | make_calls() | state_space_calls() | patch_calls() | choice_calls()
 EVERY_CALL = [pytest.param(name, call, id=f"{name}-{i}") for name in KERNELS for i, call in enumerate(CALLS[name])]
 
 
@@ -162,6 +243,22 @@ def test_lens() -> None:
         assert_allclose(call.run("lens"), expected, rtol=1e-12)
 
 
+def test_bins() -> None:
+    for call in CALLS["bins"]:
+        (x,), weight = call.inputs, call.weights["weight"]
+        expected = np.empty((BATCH, 4, x.shape[2]))
+        for b, (j, rows), channel in product(range(BATCH), enumerate([[0], [1, 2, 3, 4], [5], [6]]), range(x.shape[2])):
+            expected[b, j, channel] = sum(weight[t] * x[b, t, channel] for t in rows)
+        assert_allclose(call.run("bins"), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("start", [[1, 3], [0, 3, 3], [0, 4, 2], [0, 7]])
+def test_bins_that_leave_rows_out_or_overlap_are_refused(start: list[int]) -> None:
+    call = Call([numbers(0, 1, 7, 1)], {"weight": numbers(1, 7), "start": np.array(start, np.int32)})
+    with pytest.raises(ValueError, match="bins start do not fit"):
+        call.run("bins")
+
+
 def test_dense() -> None:
     for call in CALLS["dense"]:
         (x,), weight = call.inputs, call.weights["weight"]
@@ -194,6 +291,20 @@ def test_relu() -> None:
     for call in CALLS["relu"]:
         (x,) = call.inputs
         assert call.run("relu").ravel().tolist() == [max(number, 0.0) for number in x.ravel().tolist()]
+
+
+def test_gelu() -> None:
+    for call in CALLS["gelu"]:
+        (x,) = call.inputs
+        inner = [math.sqrt(2 / math.pi) * (number + 0.044715 * number**3) for number in x.ravel()]
+        bent = [number * 0.5 * (1 + math.tanh(u)) for number, u in zip(x.ravel(), inner, strict=True)]
+        assert_allclose(call.run("gelu").ravel(), bent, rtol=1e-12)
+        with_exponential = [number / (1 + math.exp(-2 * u)) for number, u in zip(x.ravel(), inner, strict=True)]
+        assert_allclose(bent, with_exponential, rtol=1e-9)  # what its cost counts
+
+
+def test_gelu_bears_large_numbers() -> None:
+    assert Call([np.array([[-1e3, -40.0, 40.0, 1e3]], np.float32)]).run("gelu").tolist() == [[0.0, 0.0, 40.0, 1e3]]
 
 
 def test_flatten() -> None:
@@ -336,6 +447,30 @@ def test_weights_are_positive_and_each_row_sums_to_one(q: list[int], k: list[int
     assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
 
 
+def test_memory_attention() -> None:
+    for call in CALLS["memory_attention"]:
+        (q, k, v), bits, bias = call.inputs, call.settings["bits"], call.settings["bias"]
+        got = call.run("memory_attention").reshape(BATCH, -1, v.shape[2])
+        for b in range(BATCH):
+            queries, keys = signs_of(np.atleast_1d(q[b]), bits), signs_of(k[b], bits)
+            expected = attend_by_weights(queries, keys, v[b], bias)
+            if call.settings["own"]:
+                own = v[b][len(v[b]) - len(queries) :]
+                total = (bias + queries @ keys.T).sum(axis=1, keepdims=True)
+                expected = (queries @ keys.T @ v[b] + bias * own) / total
+            assert_allclose(got[b], expected, rtol=1e-12, atol=1e-14)
+
+
+def test_memory_attention_costs_additions_in_proportion_to_the_keys() -> None:
+    settings = {"bias": 17, "bits": 16, "own": True}
+    every_token = KERNELS["memory_attention"].cost((360,), (360,), (360, 8), {}, settings)
+    assert every_token.additions == 2 * 360 * 16 * 8 + 2 * 360 * 16  # 104 k, as published for 360 tokens
+    assert every_token.multiply_adds == 360 * 8
+    one = KERNELS["memory_attention"].cost((), (360,), (360, 8), {}, settings | {"own": False})
+    assert one.additions == 361 * 16 * 9 + 360 * 8
+    assert one.multiply_adds == 8
+
+
 def test_softmax_attention() -> None:
     for call in CALLS["softmax_attention"]:
         (q, k, v), heads = call.inputs, call.settings["heads"]
@@ -350,6 +485,56 @@ def test_softmax_attention() -> None:
         assert_allclose(call.run("softmax_attention"), expected, rtol=1e-12)
 
 
+def test_softmax_attention_of_many_windows_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for call in CALLS["softmax_attention"]:
+        together = call.run("softmax_attention")
+        for scores in (1, 60):  # one window at a time, or two and one
+            monkeypatch.setattr(attention, "SCORES", scores)
+            assert_allclose(call.run("softmax_attention"), together, rtol=1e-14)
+
+
+def test_leaky_relu() -> None:
+    (call,) = CALLS["leaky_relu"]
+    expected = [number if number > 0 else 0.1 * number for number in call.inputs[0].ravel().tolist()]
+    assert call.run("leaky_relu").ravel().tolist() == expected
+
+
+def test_sigmoid_mean() -> None:
+    for call in CALLS["sigmoid_mean"]:
+        (x,), got = call.inputs, call.run("sigmoid_mean")
+        for b, channel in product(range(BATCH), range(x.shape[2])):
+            shares = [1 / (1 + np.exp(-number)) for number in x[b, :, channel]]
+            assert_allclose(got[b, channel], sum(shares) / 7, rtol=1e-12)
+
+
+def test_sigmoid_mean_bears_large_numbers() -> None:
+    x = np.array([[[1e4], [-1e4], [-1e4], [0.0]]], np.float32)
+    assert Call([x]).run("sigmoid_mean").tolist() == [[0.375]]
+
+
+def test_select() -> None:
+    (call,) = CALLS["select"]
+    _, simple, deep = call.inputs
+    assert call.run("select").tolist() == [simple[0].tolist(), simple[1].tolist(), deep[2].tolist()]
+
+
+def test_lstm() -> None:
+    def sigmoid(number: float) -> float:
+        return float(1 / (1 + np.exp(-number)))
+
+    for call in CALLS["lstm"]:
+        (x,), weights = call.inputs, call.weights
+        for b in range(BATCH):
+            state, memory = [0.0] * 3, [0.0] * 3
+            for row in x[b]:
+                gates = row @ weights["input"] + np.array(state) @ weights["hidden"] + weights["bias"]
+                for unit in range(3):
+                    write, keep, new, show = gates[unit::3]
+                    memory[unit] = sigmoid(keep) * memory[unit] + sigmoid(write) * np.tanh(new)
+                    state[unit] = sigmoid(show) * np.tanh(memory[unit])
+            assert_allclose(call.run("lstm")[b], state, rtol=1e-12)
+
+
 def test_softmax_attention_bears_large_scores() -> None:
     q, k = np.full((1, 2, 2), 1e4, np.float32), np.array([[[1e4, 1e4], [-1e4, -1e4]]], np.float32)
     v = np.array([[[1.0, 2.0], [3.0, 4.0]]], np.float32)
@@ -357,9 +542,206 @@ def test_softmax_attention_bears_large_scores() -> None:
     assert_allclose(got[0], [[1, 2], [1, 2]])
 
 
+def test_rms_norm() -> None:
+    for call in CALLS["rms_norm"]:
+        (x,) = call.inputs
+        expected = np.empty_like(x)
+        for place in np.ndindex(x.shape[:-1]):
+            row = x[place].tolist()
+            root = (sum(number * number for number in row) / 4 + 1e-3) ** 0.5
+            expected[place] = [number / root for number in row]
+        assert_allclose(call.run("rms_norm"), expected, rtol=1e-12)
+
+
+def test_silu() -> None:
+    (call,) = CALLS["silu"]
+    expected = [number * 0.5 * (1 + math.tanh(number / 2)) for number in call.inputs[0].ravel().tolist()]
+    assert_allclose(call.run("silu").ravel(), expected, rtol=1e-9, atol=1e-13)
+
+
+def test_silu_bears_large_numbers() -> None:
+    far = np.array([[-1e4, 1e4, 0.0]], np.float32)
+    assert_array_equal(Call([far]).run("silu"), [[0, 1e4, 0]])
+
+
+def test_multiply() -> None:
+    (call,) = CALLS["multiply"]
+    a, b = (x.ravel().tolist() for x in call.inputs)
+    assert call.run("multiply").ravel().tolist() == [one * other for one, other in zip(a, b, strict=True)]
+
+
+def test_newest_rows() -> None:
+    for call in CALLS["newest_rows"]:
+        rows = call.settings["rows"]
+        assert_array_equal(call.run("newest_rows"), [list(window)[5 - rows :] for window in call.inputs[0]])
+
+
+def test_causal_convolution() -> None:
+    for call in CALLS["causal_convolution"]:
+        (x,), taps, bias = call.inputs, call.weights["taps"], call.weights["bias"]
+        expected = np.empty_like(x)
+        for b, row, feature in np.ndindex(x.shape):
+            past = [(lag, row - lag) for lag in range(len(taps)) if row >= lag]
+            mixed = sum(taps[len(taps) - 1 - lag, feature] * x[b, then, feature] for lag, then in past)
+            expected[b, row, feature] = mixed + bias[feature]
+        assert_allclose(call.run("causal_convolution"), expected, rtol=1e-12)
+
+
+def recur(call: Call) -> np.ndarray:
+    """The state space row by row: the state of each head decays, takes up the row, and is read at the end."""
+    (x, b, c, dt), decay, direct = call.inputs, call.weights["decay"], call.weights["direct"]
+    width, out = x.shape[2] // len(decay), np.empty((len(x), x.shape[2]))
+    for window, head in product(range(len(x)), range(len(decay))):
+        part = slice(head * width, (head + 1) * width)
+        state = np.zeros((width, c.shape[1]))
+        for row in range(x.shape[1]):
+            step = math.log1p(math.exp(dt[window, row, head]))
+            state = math.exp(step * decay[head]) * state + step * np.outer(x[window, row, part], b[window, row])
+        out[window, part] = state @ c[window] + direct[head] * x[window, -1, part]
+    return out
+
+
+def test_state_space() -> None:
+    for call in CALLS["state_space"]:
+        assert_allclose(call.run("state_space"), recur(call), rtol=1e-12, atol=1e-13)
+
+
+def test_the_newest_output_of_a_long_state_space_is_the_recurrences() -> None:
+    shapes = ((1, 1440, 8), (1, 1440, 4), (1, 4), (1, 1440, 2))
+    inputs = [numbers(seed, *shape) for seed, shape in enumerate(shapes)]
+    inputs[3] -= [3.0, -3.0]  # one head that remembers, one that forgets at once
+    call = Call(inputs, {"decay": np.array([-1.0, -16.0]), "direct": np.array([1.0, 0.5])})
+    assert_allclose(call.run("state_space"), recur(call), rtol=1e-12, atol=1e-12)
+    assert_allclose(as_float32(call).run("state_space"), call.run("state_space"), rtol=1e-4, atol=1e-4)
+
+
+def test_polynomial() -> None:
+    for call in CALLS["polynomial"]:
+        (x,), weight, powers = call.inputs, call.weights["weight"], call.settings["powers"]
+        expected = np.zeros((BATCH, weight.shape[1])) + call.weights.get("bias", 0.0)
+        for b, (m, term), out in product(range(BATCH), enumerate(powers), range(weight.shape[1])):
+            expected[b, out] += weight[m, out] * math.prod(float(x[b, c]) ** power for c, power in enumerate(term))
+        assert_allclose(call.run("polynomial"), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_blend() -> None:
+    for call in CALLS["blend"]:
+        (formulas, x), bands = call.inputs, call.weights
+        for b, (got,) in enumerate(call.run("blend")):
+            first, second, third = formulas[b].tolist()
+            expected = first
+            for k, (before, after) in enumerate(((first, second), (second, third))):
+                if x[b, 0] >= bands["high"][k]:
+                    expected = after
+                elif x[b, 0] >= bands["low"][k]:
+                    share = bands["slope"][k] * x[b, 0] + bands["offset"][k]
+                    expected = (1 - share) * before + share * after
+            assert got == pytest.approx(expected, rel=1e-12)
+
+
+def test_divide() -> None:
+    (call,) = CALLS["divide"]
+    a, b = call.inputs
+    expected = [one / other for one, other in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)]
+    assert call.run("divide").ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["polynomial", "blend", "divide"])
+def test_a_formula_of_a_missing_number_is_missing(name: str) -> None:
+    for call, index in product(CALLS[name], range(len(CALLS[name][0].inputs))):
+        inputs = [x.copy() for x in call.inputs]
+        inputs[index][1, 0] = np.nan
+        got = Call(inputs, call.weights, call.settings).run(name)
+        assert np.isnan(got[1, 0])
+        assert np.isfinite(got[[0, 2]]).all()
+
+
+def test_patches() -> None:
+    for call in CALLS["patches"]:
+        (x,), patch, stride = call.inputs, call.settings["patch"], call.settings["stride"]
+        got = call.run("patches")
+        for b, window in enumerate(x):
+            longer = [*window, *[window[-1]] * stride]
+            starts = [start for start in range(0, len(longer), stride) if start + patch <= len(longer)]
+            assert_array_equal(got[b], [np.concatenate(longer[start : start + patch]) for start in starts])
+
+
+def test_affine() -> None:
+    (call,) = CALLS["affine"]
+    (x,), expected = call.inputs, np.empty((BATCH, 11, 2))
+    for b, row, feature in np.ndindex(x.shape):
+        expected[b, row, feature] = x[b, row, feature] * call.weights["scale"][feature] + call.weights["shift"][feature]
+    assert_allclose(call.run("affine"), expected, rtol=1e-12)
+
+
+def test_window_moments() -> None:
+    (call,) = CALLS["window_moments"]
+    for b, channel in product(range(BATCH), range(2)):
+        series = call.inputs[0][b, :, channel].tolist()
+        mean = sum(series) / 11
+        deviation = (sum((number - mean) ** 2 for number in series) / 11 + 1e-3) ** 0.5
+        assert_allclose(call.run("window_moments")[b, :, channel], [mean, deviation], rtol=1e-12)
+
+
+def test_standardize() -> None:
+    (call,) = CALLS["standardize"]
+    x, moments = call.inputs
+    for b, row, channel in np.ndindex(x.shape):
+        expected = (x[b, row, channel] - moments[b, 0, channel]) / moments[b, 1, channel]
+        assert_allclose(call.run("standardize")[b, row, channel], expected, rtol=1e-12)
+
+
+def test_restore() -> None:
+    (call,) = CALLS["restore"]
+    y, moments = call.inputs
+    expected = [[y[b, 0] * moments[b, 1, 0] + moments[b, 0, 0]] for b in range(BATCH)]
+    assert_allclose(call.run("restore"), expected, rtol=1e-12)
+
+
+def test_attention_scores() -> None:
+    (call,) = CALLS["attention_scores"]
+    (q, k), got = call.inputs, call.run("attention_scores")
+    for b, head, i, j in product(range(BATCH), range(2), range(3), range(5)):
+        part = slice(3 * head, 3 * head + 3)
+        assert_allclose(got[b, head, i, j], q[b, i, part] @ k[b, j, part], rtol=1e-12)
+
+
+def test_softmax_mix() -> None:
+    for call in CALLS["softmax_mix"]:
+        (scores, v), got = call.inputs, call.run("softmax_mix")
+        width = v.shape[2] // 2
+        for b, head, i in product(range(BATCH), range(2), range(scores.shape[2])):
+            part, shares = slice(head * width, (head + 1) * width), [math.exp(s) for s in scores[b, head, i]]
+            mixed = sum(share * value for share, value in zip(shares, v[b, :, part], strict=True)) / sum(shares)
+            assert_allclose(got[b, i, part], mixed, rtol=1e-12)
+
+
+def test_scores_and_their_mix_are_softmax_attention() -> None:
+    for call in CALLS["softmax_attention"]:
+        (q, k, v), heads = call.inputs, call.settings["heads"]
+        scores = Call([q / (q.shape[2] / heads) ** 0.5, k], {}, {"heads": heads}).run("attention_scores")
+        assert_allclose(Call([scores, v]).run("softmax_mix"), call.run("softmax_attention"), rtol=1e-12, atol=1e-14)
+
+
+def test_softmax_mix_bears_large_scores() -> None:
+    scores = np.array([[[[1e8, -1e8]]]], np.float32)
+    assert_array_equal(Call([scores, np.array([[[1.0], [3.0]]], np.float32)]).run("softmax_mix"), [[[1.0]]])
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "weights", "settings"),
     [
+        ("polynomial", [(2,)], {"weight": (2, 1)}, {"powers": [[1, 0]]}),
+        ("polynomial", [(2,)], {"weight": (1, 1)}, {"powers": [[1]]}),
+        ("polynomial", [(2,)], {"weight": (1, 1)}, {"powers": [[0, 0]]}),
+        ("polynomial", [(2,)], {"weight": (1, 1)}, {"powers": [[2, -1]]}),
+        ("polynomial", [(2,)], {"weight": (1, 1)}, {"powers": [[1000, 1]]}),
+        ("polynomial", [(2,)], {"weight": (1, 2), "bias": (1,)}, {"powers": [[1, 0]]}),
+        ("polynomial", [(3, 2)], {"weight": (1, 1)}, {"powers": [[1, 0]]}),
+        ("blend", [(1,), (2,)], {"low": (0,), "high": (0,), "slope": (0,), "offset": (0,)}, {}),
+        ("blend", [(3,), (2,)], {"low": (2,), "high": (2,), "slope": (2,), "offset": (3,)}, {}),
+        ("blend", [(3, 1), (2,)], {"low": (2,), "high": (2,), "slope": (2,), "offset": (2,)}, {}),
+        ("divide", [(3,), (1,)], {}, {}),
         ("dense", [(5, 4)], {"weight": (3, 2)}, {}),
         ("dense", [(5, 4)], {"weight": (4, 2, 2)}, {}),
         ("dense", [(5, 4)], {"weight": (4, 2), "bias": (4, 2)}, {}),
@@ -368,6 +750,10 @@ def test_softmax_attention_bears_large_scores() -> None:
         ("lens", [(5,)], {"weight": (5, 2)}, {}),
         ("lens", [(5, 4)], {"weight": (5, 2, 2)}, {}),
         ("lens", [(5, 4)], {"weight": (5, 2), "bias": (5,)}, {}),
+        ("bins", [(5, 4)], {"weight": (4,), "start": (2,)}, {}),
+        ("bins", [(5,)], {"weight": (5,), "start": (2,)}, {}),
+        ("bins", [(5, 4)], {"weight": (5,), "start": (6,)}, {}),
+        ("bins", [(5, 4)], {"weight": (5,), "start": (2, 1)}, {}),
         ("hat_basis", [(5, 4)], {"knot": (4,), "fraction": (4,)}, {"knots": 3}),
         ("hat_basis", [(5, 4)], {"knot": (5,), "fraction": (5,)}, {"knots": 1}),
         ("add_outer", [(5, 4), (5,)], {"share": (5,)}, {}),
@@ -380,11 +766,41 @@ def test_softmax_attention_bears_large_scores() -> None:
         ("hash_codes", [(5, 4)], {"supports": (6, 4), "projection": (6, 8), "bias": (6,)}, {}),
         ("bitwise_attention", [(5,), (4,), (5, 3)], {}, {"bias": 9, "bits": 8}),
         ("bitwise_attention", [(5,), (5,), (5, 3)], {}, {"bias": 8, "bits": 8}),
+        ("memory_attention", [(5,), (4,), (5, 3)], {}, {"bias": 9, "bits": 8, "own": False}),
+        ("memory_attention", [(5,), (5,), (5, 3)], {}, {"bias": 8, "bits": 8, "own": False}),
+        ("memory_attention", [(6,), (5,), (5, 3)], {}, {"bias": 9, "bits": 8, "own": True}),
         ("softmax_attention", [(5, 6), (5, 4), (5, 4)], {}, {"heads": 2}),
         ("softmax_attention", [(5, 4), (4, 4), (5, 4)], {}, {"heads": 2}),
         ("softmax_attention", [(5, 4), (5, 4), (5, 3)], {}, {"heads": 2}),
         ("softmax_attention", [(5, 3), (5, 3), (5, 4)], {}, {"heads": 2}),
         ("softmax_attention", [(5, 4), (5, 4), (5, 4)], {}, {"heads": 0}),
+        ("leaky_relu", [(5, 4)], {}, {"slope": 1.5}),
+        ("sigmoid_mean", [(5,)], {}, {}),
+        ("select", [(1,), (2,), (2,)], {}, {"deep_period": 12, "simple_period": 60}),
+        ("select", [(1,), (1,), (1,)], {}, {"deep_period": 0, "simple_period": 60}),
+        ("select", [(1,), (1,), (1,)], {}, {"deep_period": 12, "simple_period": 0.5}),
+        ("lstm", [(5, 2)], {"input": (3, 12), "hidden": (3, 12), "bias": (12,)}, {}),
+        ("lstm", [(5, 2)], {"input": (2, 12), "hidden": (3, 9), "bias": (12,)}, {}),
+        ("lstm", [(5, 2)], {"input": (2, 12), "hidden": (3, 12), "bias": (3,)}, {}),
+        ("patches", [(5, 4)], {}, {"patch": 8, "stride": 2}),
+        ("patches", [(5,)], {}, {"patch": 4, "stride": 2}),
+        ("affine", [(5, 4)], {"scale": (5,), "shift": (4,)}, {}),
+        ("window_moments", [(5,)], {}, {}),
+        ("standardize", [(5, 4), (2, 3)], {}, {}),
+        ("restore", [(2,), (2, 3)], {}, {}),
+        ("attention_scores", [(5, 4), (5, 6)], {}, {"heads": 2}),
+        ("attention_scores", [(5, 4), (5, 4)], {}, {"heads": 3}),
+        ("softmax_mix", [(2, 5, 5), (4, 4)], {}, {}),
+        ("softmax_mix", [(2, 5, 5), (5, 3)], {}, {}),
+        ("multiply", [(5, 4), (4,)], {}, {}),
+        ("newest_rows", [(5, 4)], {}, {"rows": 6}),
+        ("newest_rows", [(5, 4)], {}, {"rows": 0}),
+        ("causal_convolution", [(5, 4)], {"taps": (3, 5), "bias": (4,)}, {}),
+        ("causal_convolution", [(5, 4)], {"taps": (3, 4), "bias": (3,)}, {}),
+        ("state_space", [(5, 4), (5, 3), (2,), (5, 2)], {"decay": (2,), "direct": (2,)}, {}),
+        ("state_space", [(5, 4), (4, 3), (3,), (5, 2)], {"decay": (2,), "direct": (2,)}, {}),
+        ("state_space", [(5, 4), (5, 3), (3,), (5, 3)], {"decay": (3,), "direct": (3,)}, {}),
+        ("state_space", [(5, 4), (5, 3), (3,), (5, 2)], {"decay": (2,), "direct": (4,)}, {}),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(

@@ -282,6 +282,10 @@ def test_an_output_that_cannot_be_written_is_refused(refused, sim: Path, model: 
     refused(line.format(model=model, sim=sim, out=out), USAGE, "cannot write out")
 
 
+def test_this_folder_is_no_output(refused, model: Path) -> None:
+    refused(f"scare info {model} --out .", USAGE, "cannot write .: it is a folder")
+
+
 def test_an_output_of_unknown_kind_is_refused(refused, sim: Path, model: Path) -> None:
     refused(f"scare predict {model} {sim} --out calibrated.xlsx", USAGE, ".csv, .csv.gz or .parquet")
 

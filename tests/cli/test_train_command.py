@@ -231,3 +231,15 @@ def test_training_without_its_packages_says_what_to_install(
     assert said.code == 2
     assert "pip install 'scare[train]'" in said.err
     assert not Path("no2.scare").exists()
+
+
+def test_the_window_is_that_of_the_preset_unless_given(scare: Type, boxes: list[str]) -> None:
+    line = f"scare train {' '.join(boxes)} {COLUMNS} --out no2.scare"
+    assert trained(scare(line)).window == 60
+    assert trained(scare(f"{line} --window 30")).window == 30
+
+
+def test_a_rival_is_trained_by_its_name(scare: Type, boxes: list[str]) -> None:
+    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --model nlinear --window 8 --steps 20 --out no2.scare")
+    assert trained(said).facts["model"] == "nlinear"
+    assert "nlinear (default)" in said.out

@@ -1,12 +1,15 @@
 """Conventional hash attention: one code for query and key, a hash fitted apart from the task."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
 
+from scare.calibrator.plan import Plan, Step, values
 from scare.layers.buffers import Buffer, split_trainable
-from scare.layers.hash_attention import HashAttention
+from scare.layers.hash_attention import Bias, HashAttention
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, SUPPORTS, BITS = 6, 9, 4, 8, 16
@@ -49,8 +52,8 @@ def wanted_affinity(units: np.ndarray, neighbours: int) -> np.ndarray:
     """+1 for the most similar tokens of each token, −1 for the least similar."""
     similarity = units @ units.swapaxes(1, 2)
     wanted = np.zeros(similarity.shape)
-    for row, values in zip(wanted.reshape(-1, TOKENS), similarity.reshape(-1, TOKENS), strict=True):
-        order = np.argsort(values)
+    for row, alike in zip(wanted.reshape(-1, TOKENS), similarity.reshape(-1, TOKENS), strict=True):
+        order = np.argsort(alike)
         row[order[-neighbours:]], row[order[:neighbours]] = 1.0, -1.0
     return wanted
 
@@ -77,6 +80,30 @@ def test_the_output_is_weighted_by_positive_weights_that_sum_to_one(
 def test_the_kernel_calls_give_the_same(fitted: HashAttention, tokens: np.ndarray, attended: np.ndarray) -> None:
     mixed = compute(fitted.steps("x", "attended"), "attended", (TOKENS, WIDTH), tokens)
     np.testing.assert_allclose(mixed, attended, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", list(Bias))
+def test_the_newest_output_alone_is_that_of_all_tokens(fitted: HashAttention, tokens: np.ndarray, form: Bias) -> None:
+    attention = replace(fitted, form=form)
+    full, newest = eqx.filter_jit(lambda a: (a(tokens), a.newest(tokens)))(attention)
+    np.testing.assert_allclose(newest, full[:, -1], rtol=1e-10)
+    steps = [*attention.newest_steps("x", "one"), Step("dense", ("one",), "end", {"weight": np.ones((WIDTH, 1))})]
+    by_kernels = values(Plan(TOKENS, WIDTH, tuple(steps)), tokens, {"one"})["one"]
+    np.testing.assert_allclose(by_kernels, newest, rtol=1e-9)
+    of_all = compute(attention.steps("x", "attended"), "attended", (TOKENS, WIDTH), tokens)
+    np.testing.assert_allclose(of_all, full, rtol=1e-9, atol=1e-9)
+
+
+def test_with_the_bias_on_the_token_alone_weights_sum_to_far_less_than_one(
+    fitted: HashAttention, tokens: np.ndarray
+) -> None:
+    constant = eqx.tree_at(
+        lambda a: (a.value, a.value_bias, a.out, a.out_bias),
+        fitted,
+        (np.zeros((WIDTH, WIDTH)), np.ones(WIDTH), np.eye(WIDTH), np.zeros(WIDTH)),
+    )  # values of one: an output is its weights' sum
+    np.testing.assert_allclose(constant(tokens), 1.0, rtol=1e-12)
+    assert float(np.median(replace(constant, form=Bias.TOKEN)(tokens))) < 0.5
 
 
 def test_a_fit_lowers_the_loss_of_some_bits_and_raises_that_of_none(

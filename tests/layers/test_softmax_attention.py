@@ -1,8 +1,11 @@
 """Multi-head softmax attention, head by head."""
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
+from scare.layers.embedding import DualEmbedding
 from scare.layers.softmax_attention import SoftmaxAttention
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
@@ -34,6 +37,27 @@ def test_heads_attend_apart_and_are_joined_by_the_output_projection() -> None:
             value = window @ attention.value[:, part] + attention.value_bias[part]
             expected = expected + weights @ value @ attention.out[part]
         np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_fused_with_a_local_embedding_it_is_the_same_with_the_same_gradients(channels: int) -> None:
+    attention, x = random_attention(), random_tokens(BATCH, TOKENS, channels)
+    embedding = random_layer(DualEmbedding.create, TOKENS, channels, WIDTH, False)
+
+    def direct(layers: tuple[SoftmaxAttention, DualEmbedding]) -> tuple[jax.Array, jax.Array]:
+        out = layers[0](layers[1](x))
+        return (out**3).sum(), out
+
+    def fused(layers: tuple[SoftmaxAttention, DualEmbedding]) -> tuple[jax.Array, jax.Array]:
+        out = layers[0].fused(x, layers[1])
+        return (out**3).sum(), out
+
+    (slopes, out), (fused_slopes, fused_out) = (
+        eqx.filter_jit(eqx.filter_grad(function, has_aux=True))((attention, embedding)) for function in (direct, fused)
+    )
+    np.testing.assert_allclose(fused_out, out, rtol=1e-10, atol=1e-12)
+    for one, other in zip(jax.tree.leaves(fused_slopes), jax.tree.leaves(slopes), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10 * np.abs(np.asarray(out)).max() ** 3)
 
 
 def test_the_kernel_calls_give_the_same() -> None:

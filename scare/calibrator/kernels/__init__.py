@@ -8,20 +8,39 @@ accumulator at a bias are free.
 """
 
 from scare.calibrator.kernels.attention import ATTENTION, bitwise_attention, hash_activations
+from scare.calibrator.kernels.choice import CHOICE, PERIODS, Choice, choose
+from scare.calibrator.kernels.formulas import FORMULAS
 from scare.calibrator.kernels.kernel import Kernel, Operations, Shape, expect
 from scare.calibrator.kernels.linear import LINEAR, hat_fractions, hat_matrix
+from scare.calibrator.kernels.patches import PATCHES, count_patches, patch_rows
 from scare.calibrator.kernels.pointwise import POINTWISE
+from scare.calibrator.kernels.recurrent import RECURRENT
+from scare.calibrator.kernels.state_space import STATE_SPACE
 
-KERNELS: dict[str, Kernel] = {**LINEAR, **POINTWISE, **ATTENTION}
+KERNELS: dict[str, Kernel] = {
+    **LINEAR,
+    **POINTWISE,
+    **ATTENTION,
+    **STATE_SPACE,
+    **PATCHES,
+    **FORMULAS,
+    **CHOICE,
+    **RECURRENT,
+}
 
 __all__ = [
     "KERNELS",
+    "PERIODS",
+    "Choice",
     "Kernel",
     "Operations",
     "Shape",
     "bitwise_attention",
+    "choose",
+    "count_patches",
     "expect",
     "hash_activations",
     "hat_fractions",
     "hat_matrix",
+    "patch_rows",
 ]

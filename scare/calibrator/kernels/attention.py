@@ -1,4 +1,6 @@
-"""Attention kernels: hash codes, attention on bits, attention with softmax."""
+"""Attention kernels: hash codes, attention on bits pair by pair or through a memory, attention with softmax."""
+
+from math import prod
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from scare.calibrator.kernels.kernel import (
     one_product,
     row_sums,
 )
+
+SCORES = 1 << 22  # pairs of tokens for which softmax attention holds a weight at once
 
 
 def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -75,9 +79,51 @@ def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
     return Operations(multiply_adds=pairs * v[1], additions=pairs, bit_operations=2 * pairs, divisions=q[0])
 
 
+def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """`bitwise_attention` without pairs: all keys go into one memory M = Σ h(k) ⊗ v, and each query reads it.
+
+    A query h gives (h·M + bias Σ v) / (h·Σ h(k) + bias L) for v [L, D]: [Q, D], or [D] for q a single code. With
+    the setting `own` the bias counts for the query's own value instead of Σ v; queries are then the newest rows.
+    """
+    rows = q if q.ndim == 2 else q[:, None]
+    queries, keys = (_signs(words, settings["bits"], v.dtype) for words in (rows, k))
+    favoured = v[:, v.shape[1] - queries.shape[1] :] if settings["own"] else v.sum(axis=1, keepdims=True)
+    read = queries @ (keys.swapaxes(1, 2) @ v) + settings["bias"] * favoured
+    mixed = read / (queries @ keys.sum(axis=1)[:, :, None] + settings["bias"] * v.shape[1])
+    return mixed if q.ndim == 2 else mixed[:, 0]
+
+
+def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
+    """Codes as ±1, [..., bits]."""
+    set_bits = words[..., None] >> np.arange(bits, dtype=np.uint32) & 1
+    return 2 * set_bits.astype(number) - 1
+
+
+def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(q) <= 1 and len(k) == 1 and len(v) == 2 and k[0] == v[0], "memory_attention")
+    expect(not settings["own"] or prod(q) <= k[0], "memory_attention own values")
+    expect(settings["bias"] > settings["bits"], "memory_attention bias: no denominator may be zero")
+    return (*q, v[1])
+
+
+def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Signed additions into the memory and out of it; bias times the favoured values; one division a query."""
+    (keys, width), queries, bits = v, prod(q), settings["bits"]
+    additions = (keys + queries) * bits * (width + 1)
+    return Operations(
+        multiply_adds=(queries if settings["own"] else 1) * width,
+        additions=additions + (0 if settings["own"] else keys * width),
+        divisions=queries,
+    )
+
+
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
     count = settings["heads"]
+    piece = max(1, SCORES // (count * q.shape[1] * k.shape[1]))
+    if len(q) > piece:
+        parts = [slice(start, start + piece) for start in range(0, len(q), piece)]
+        return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
     heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v)]
     scores = heads[0] @ heads[1].swapaxes(2, 3) / q.dtype.type(np.sqrt(heads[0].shape[-1]))
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -102,8 +148,49 @@ def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
     )
 
 
+def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The dot products, head by head, of q [L, heads·width] with k [M, heads·width]: [heads, L, M]."""
+    count = settings["heads"]
+    heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k)]
+    return heads[0] @ heads[1].swapaxes(2, 3)
+
+
+def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Shape:
+    heads = settings["heads"]
+    expect(len(q) == len(k) == 2 and q[1] == k[1] and heads >= 1 and q[1] % heads == 0, "attention_scores")
+    return (heads, q[0], k[0])
+
+
+def _scores_cost(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=q[0] * k[0] * q[1])
+
+
+def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Values v [M, heads·values] weighted by the softmax over M of scores [heads, L, M]: [L, heads·values]."""
+    heads = v.reshape(*v.shape[:2], scores.shape[1], v.shape[2] // scores.shape[1]).swapaxes(1, 2)
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    mixed = (shares @ heads) / shares.sum(axis=-1, keepdims=True)
+    return mixed.swapaxes(1, 2).reshape(len(v), scores.shape[2], v.shape[2])
+
+
+def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(scores) == 3 and len(v) == 2 and scores[2] == v[0] and v[1] % scores[0] == 0, "softmax_mix")
+    return (scores[1], v[1])
+
+
+def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Difference to the largest, exponential, sum; weighted values; one division a query and head."""
+    every = prod(scores)
+    return Operations(
+        multiply_adds=scores[1] * prod(v), additions=2 * every, exponentials=every, divisions=scores[0] * scores[1]
+    )
+
+
 ATTENTION = {
     "hash_codes": Kernel(hash_codes, _hash_shape, _hash_cost),
     "bitwise_attention": Kernel(bitwise_attention, _bitwise_shape, _bitwise_cost),
+    "memory_attention": Kernel(memory_attention, _memory_shape, _memory_cost),
     "softmax_attention": Kernel(softmax_attention, _softmax_shape, _softmax_cost),
+    "attention_scores": Kernel(attention_scores, _scores_shape, _scores_cost),
+    "softmax_mix": Kernel(softmax_mix, _mix_shape, _mix_cost),
 }

@@ -62,6 +62,23 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["weight"][1])
 
 
+def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Weighted sums of x [T, C] over runs of rows, run l from row start_l to the next start: [L, C]."""
+    start = weights["start"]
+    expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
+    return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
+
+
+def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
+    expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
+    return (*weights["start"], x[1])
+
+
+def _bins_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(x))
+
+
 def dense(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mixes features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
     mixed = one_product(x, weights["weight"])
@@ -96,6 +113,7 @@ def _add_outer_cost(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> 
 LINEAR = {
     "hat_basis": Kernel(hat_basis, _hat_shape, _hat_cost),
     "lens": Kernel(lens, _lens_shape, _lens_cost),
+    "bins": Kernel(bins, _bins_shape, _bins_cost),
     "dense": Kernel(dense, _dense_shape, _dense_cost),
     "add_outer": Kernel(add_outer, _add_outer_shape, _add_outer_cost),
 }

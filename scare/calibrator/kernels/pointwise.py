@@ -1,6 +1,6 @@
 """Pointwise kernels: sums, cut-offs, norms, and other views of the same numbers."""
 
-from math import prod
+from math import pi, prod, sqrt
 
 import numpy as np
 
@@ -37,6 +37,16 @@ def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     return np.maximum(x, 0)
 
 
+def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """A smooth cut-off below zero: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
+
+
+def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, one more, division."""
+    return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
+
+
 def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Reads [L, D] as [L·D]."""
     return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
@@ -68,6 +78,7 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 POINTWISE = {
     "add": Kernel(add, _add_shape, _add_cost),
     "relu": Kernel(relu, same_shape, free),
+    "gelu": Kernel(gelu, same_shape, _gelu_cost),
     "flatten": Kernel(flatten, lambda x, weights, settings: (prod(x),), free, copies=False),
     "newest": Kernel(newest, lambda x, weights, settings: x[1:], free),
     "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost),

@@ -1,0 +1,43 @@
+"""Paired block bootstrap: is one estimate better than another, or did the weather favour it?
+
+Errors of neighbouring minutes are one event, so whole blocks of time are drawn anew, for all devices and both
+estimates together.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK_SECONDS = 3 * 3600.0
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference of two RMSE (first − second) and the 95 % of draws around it."""
+
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, seed: int = 0) -> Interval:
+    """The difference of two RMSE from squared errors [rows] (mean over seeds) at `times` in seconds [rows].
+
+    >>> times = 3600.0 * np.arange(60)
+    >>> compare_errors(np.full(60, 4.0), np.full(60, 1.0), times)
+    Interval(difference=1.0, low=1.0, high=1.0)
+    """
+    _, block = np.unique(np.floor(times / BLOCK_SECONDS), return_inverse=True)
+    counts = np.bincount(block).astype(float)
+    sums = np.stack([np.bincount(block, weights=errors) for errors in (first, second)])
+    drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
+    rmse = np.sqrt(sums[:, drawn].sum(axis=2) / counts[drawn].sum(axis=1))
+    low, high = np.percentile(rmse[0] - rmse[1], [2.5, 97.5])
+    whole = np.sqrt(sums.sum(axis=1) / counts.sum())
+    return Interval(float(whole[0] - whole[1]), float(low), float(high))

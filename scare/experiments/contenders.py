@@ -1,0 +1,87 @@
+"""Contenders by name: every network with its recipe, every yardstick, every published correction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scare.calibrator.cost import count
+from scare.data.mapping import suggestion
+from scare.data.readings import Readings
+from scare.errors import UsageError
+from scare.experiments.yardsticks import YARDSTICKS, Predictor
+from scare.models import MODELS
+from scare.training.fit import fit
+from scare.training.preparation import prepare_inputs
+from scare.training.settings import Recipe
+
+PAPER = "scare-paper"
+NETWORKS = (*MODELS, PAPER)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One contender with one window and one seed."""
+
+    contender: str
+    window: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name of the job's files."""
+        return f"{self.contender}-w{self.window}-s{self.seed}"
+
+
+def choose(names: Sequence[str]) -> list[str]:
+    """The contenders meant by these names; `all` is everyone.
+
+    >>> choose(["scare", "linear"])
+    ['scare', 'linear']
+    """
+    known = [*NETWORKS, *YARDSTICKS]
+    for name in names:
+        if name not in (*known, "all"):
+            raise UsageError(f"no model called '{name}'{suggestion(name, known)}")
+    return known if "all" in names else list(dict.fromkeys(names))
+
+
+def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
+    """A job for every name and window, and for a network every seed; what has no chance in it runs once."""
+    return [
+        Job(name, window, seed)
+        for window in windows
+        for name in names
+        for seed in range(seeds if name in NETWORKS else 1)
+    ]
+
+
+def fit_contender(
+    job: Job, train: Sequence[Readings], validation: Sequence[Readings], settings: Mapping[str, Any]
+) -> tuple[Predictor, dict[str, Any]]:
+    """A fitted contender, and its parameters, bytes and (of a network) speed in training."""
+    if job.contender in NETWORKS:
+        return _fit_network(job, train, validation, settings)
+    inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
+    predictor = YARDSTICKS[job.contender](train, validation, inputs, target)
+    return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
+
+
+def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe of a network: the default preset, or of ours also the paper's."""
+    preset, model = ("paper", "scare") if name == PAPER else ("default", name)
+    return replace(Recipe.preset(preset, window, model, seed=seed, **settings), name=preset)
+
+
+def _fit_network(
+    job: Job, train: Sequence[Readings], validation: Sequence[Readings], settings: Mapping[str, Any]
+) -> tuple[Predictor, dict[str, Any]]:
+    speeds: list[float] = []
+    recipe = recipe_of(job.contender, job.window, job.seed, settings)
+    calibrator = fit(train, validation, recipe, lambda state: speeds.append(state.windows_per_second))
+    facts = {
+        "parameters": calibrator.facts["parameters"],
+        "bytes": count(calibrator.plan).weight_bytes,
+        "windows_per_second": max(speeds),
+        "validation_rmse": calibrator.facts["validation_rmse"],
+    }
+    return calibrator, facts

@@ -1,0 +1,163 @@
+"""A study is a grid of jobs on one task: each job fits one contender once, each result is a file, runs resume.
+
+    folder/task.json        what is compared on which readings
+    folder/data/*.parquet   the split readings, as every job reads them
+    folder/rows/KEY.json    one finished job: facts, or the reason why not
+    folder/rows/KEY.npy     its estimates for all test rows, NaN where it has none
+
+Jobs run in processes of their own; a process is told names, never objects. Every comparison, tuning and
+reproduction is a grid handed to `run_study` and a table made by `table`.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scare.data.files import replacing
+from scare.data.readings import CALIBRATED, Channel, Readings
+from scare.data.split import Split
+from scare.errors import ScareError, UsageError
+from scare.experiments.contenders import Job, fit_contender
+
+PARTS = ("train", "validation", "test")
+Told = Callable[[int, int, str], None]  # done, total, what was done
+
+
+@dataclass(frozen=True)
+class Study:
+    """Jobs on a task, and the folder their results are in. `settings` change the training of every network."""
+
+    folder: Path
+    jobs: tuple[Job, ...]
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def result(self, job: Job) -> dict[str, Any] | None:
+        """What a finished job found, or None."""
+        path = self.folder / "rows" / f"{job.key}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def estimates(self, job: Job) -> np.ndarray:
+        """A finished job's values for all test rows, NaN where it has none."""
+        return np.load(self.folder / "rows" / f"{job.key}.npy", allow_pickle=False)
+
+    def open(self) -> list[Job]:
+        """Jobs without a result; one that failed is tried again."""
+        return [job for job in self.jobs if (self.result(job) or {"failed": ""}).get("failed") is not None]
+
+
+def prepare(folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str, Any]) -> Study:
+    """A study on a split, new or to be resumed; a folder with another task is refused."""
+    data = folder / "data"
+    task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": _describe(split)}
+    known = folder / "task.json"
+    if known.exists() and json.loads(known.read_text(encoding="utf-8")) != json.loads(json.dumps(task)):
+        raise UsageError(f"{folder} holds a study of other data or settings; choose another --out, or remove it")
+    for part, readings in split.parts.items():
+        for index, one in enumerate(readings):
+            with replacing(data / f"{part}-{index}.parquet") as temporary:
+                one.frame.write_parquet(temporary)
+    with replacing(known) as temporary:
+        temporary.write_text(json.dumps(task, indent=1), encoding="utf-8")
+    return Study(folder, tuple(jobs), tuple(settings.items()))
+
+
+def run_study(study: Study, processes: int, told: Told) -> None:
+    """Run the open jobs, `processes` at a time; Ctrl-C keeps what is finished."""
+    (study.folder / "rows").mkdir(parents=True, exist_ok=True)
+    todo, done = study.open(), len(study.jobs) - len(study.open())
+    settings = dict(study.settings)
+    if processes <= 1:
+        for job in todo:
+            run_job(str(study.folder), asdict(job), settings)
+            done += 1
+            told(done, len(study.jobs), job.key)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(run_job, str(study.folder), asdict(job), settings): job for job in todo}
+        try:
+            for job in _as_finished(running):
+                done += 1
+                told(done, len(study.jobs), job.key)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Fit one contender and write what it found; whatever stops it becomes its row."""
+    job, begun = Job(**described), time.perf_counter()
+    rows = Path(folder) / "rows"
+    try:
+        parts = read_parts(Path(folder))
+        predictor, facts = fit_contender(job, parts["train"], parts["validation"], settings)
+        fitted = time.perf_counter() - begun
+        columns = [predictor.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in parts["test"]]
+        with replacing(rows / f"{job.key}.npy") as temporary:
+            np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
+        result = {**described, **facts, "fit_seconds": fitted, "failed": None}
+    except ScareError as error:
+        result = {**described, "failed": str(error)}
+    except Exception as error:
+        result = {**described, "failed": f"{type(error).__name__}: {error}"}
+    with replacing(rows / f"{job.key}.json") as temporary:
+        temporary.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
+
+
+def read_parts(folder: Path) -> dict[str, list[Readings]]:
+    """The split readings of a study."""
+    task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    parts: dict[str, list[Readings]] = {part: [] for part in PARTS}
+    for part in PARTS:
+        for index, facts in enumerate(task["readings"][part]):
+            frame = pl.read_parquet(folder / "data" / f"{part}-{index}.parquet")
+            channels = tuple(_channel(channel) for channel in facts["channels"])
+            reference = _channel(facts["reference"])
+            parts[part].append(Readings(facts["device"], frame, channels, reference, facts["site"]))
+    return parts
+
+
+def _as_finished(running: dict[Future[None], Job]) -> Iterator[Job]:
+    left = set(running)
+    while left:
+        finished, left = wait(left, return_when=FIRST_COMPLETED)
+        for future in finished:
+            future.result()
+            yield running[future]
+
+
+def _describe(split: Split) -> dict[str, list[dict[str, Any]]]:
+    """What identifies the readings of each part."""
+    return {part: [_describe_readings(one) for one in readings] for part, readings in split.parts.items()}
+
+
+def _describe_readings(readings: Readings) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for array in (readings.times, readings.values, readings.targets):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    assert readings.reference is not None
+    return {
+        "device": readings.device,
+        "site": readings.site,
+        "channels": [_finite(channel) for channel in readings.channels],
+        "reference": _finite(readings.reference),
+        "rows": len(readings),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _finite(channel: Channel) -> dict[str, Any]:
+    """A channel as JSON can hold it: no infinite limits."""
+    return {name: value for name, value in asdict(channel).items() if value not in (float("inf"), -float("inf"))}
+
+
+def _channel(facts: dict[str, Any]) -> Channel:
+    return Channel(**facts)

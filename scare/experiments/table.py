@@ -1,0 +1,146 @@
+"""The table of a study: one row a contender and window, on the same test rows, with honest intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from scare.errors import DataError
+from scare.experiments.bootstrap import Interval, compare_errors
+from scare.experiments.contenders import Job
+from scare.experiments.study import Study, read_parts
+from scare.scorecard.accuracy import Accuracy, measure, raw_changes
+
+OURS = "scare"
+FULL = 0.95  # share of the most rows any contender has, to take part in choosing the shared rows
+FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one window: mean and spread over seeds, and the difference of RMSE to ours."""
+
+    contender: str
+    window: int
+    seeds: int
+    accuracy: Accuracy | None = None  # mean over seeds
+    spread: Accuracy | None = None  # standard deviation over seeds
+    to_ours: Interval | None = None
+    winner: bool = False
+    facts: Mapping[str, float] = field(default_factory=dict)
+    failed: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as plain values, for JSON and CSV."""
+        plain = {"contender": self.contender, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
+        if self.accuracy is not None and self.spread is not None:
+            plain |= asdict(self.accuracy)
+            plain |= {f"{name}_sd": value for name, value in asdict(self.spread).items() if name != "rows"}
+        interval = self.to_ours or Interval(float("nan"), float("nan"), float("nan"))
+        plain |= {f"to_ours_{name}": value for name, value in asdict(interval).items()}
+        return {**plain, "winner": self.winner, **self.facts}
+
+
+def make_table(study: Study) -> list[Row]:
+    """The rows of a study, best first within a window; failed ones last.
+
+    Everyone is scored on the rows that all have. A contender with values for much fewer rows than others (a formula
+    that ends at 95 % humidity) does not take theirs away: it is scored on what it has, and its `coverage` says so.
+    """
+    truth = _Truth.of(study)
+    finished = {job: result for job in study.jobs if (result := study.result(job)) and result["failed"] is None}
+    estimates = {job: study.estimates(job) for job in finished}
+    coverage = truth.coverage(estimates)
+    full = [values for job, values in estimates.items() if coverage[job] >= FULL]
+    shared = np.asarray(np.isfinite([truth.reference, *full]).all(axis=0))
+    if not shared.any():
+        raise DataError("no test row has a reference and a value from every contender; see the rows' reasons")
+    results = {job: truth.score(values, shared, coverage[job]) for job, values in estimates.items()}
+    rows = []
+    for window in sorted({job.window for job in study.jobs}):
+        groups = _groups(study.jobs, window)
+        squared = {name: _mean([results[j].errors for j in jobs if j in results]) for name, jobs in groups.items()}
+        compared = {
+            name: errors for name, errors in squared.items() if errors is not None and np.isfinite(errors).all()
+        }
+        winner = _winner(compared, truth.times[shared])
+        for name, jobs in groups.items():
+            to_ours = None
+            if name != OURS and {name, OURS} <= compared.keys():
+                to_ours = compare_errors(compared[name], compared[OURS], truth.times[shared])
+            row = _row(name, window, [(results[job], finished[job]) for job in jobs if job in results], study, jobs)
+            rows.append(replace(row, to_ours=to_ours, winner=name == winner))
+    return sorted(rows, key=lambda row: (row.window, row.accuracy.rmse if row.accuracy else np.inf))
+
+
+@dataclass(frozen=True)
+class _Result:
+    """One job scored: its accuracy, squared errors on the shared rows (NaN where it has none), and coverage."""
+
+    accuracy: Accuracy
+    errors: np.ndarray
+    coverage: float
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """The test rows: reference, time in seconds, change of the raw reading, [rows] each."""
+
+    reference: np.ndarray
+    times: np.ndarray
+    changes: np.ndarray
+
+    @staticmethod
+    def of(study: Study) -> "_Truth":
+        test = read_parts(study.folder)["test"]
+        changes = [raw_changes(one.times, one.values[:, 0], one.step_seconds) for one in test]
+        columns = ([one.targets for one in test], [one.times for one in test], changes)
+        return _Truth(*(np.concatenate(column) for column in columns))
+
+    def coverage(self, estimates: Mapping[Job, np.ndarray]) -> dict[Job, float]:
+        """Rows with a value and a reference, as a share of the most that any contender has."""
+        counts = {job: int(np.isfinite(values + self.reference).sum()) for job, values in estimates.items()}
+        most = max(counts.values(), default=0) or 1
+        return {job: count / most for job, count in counts.items()}
+
+    def score(self, values: np.ndarray, shared: np.ndarray, coverage: float) -> _Result:
+        own = shared & np.isfinite(values)
+        accuracy = measure(values[own], self.reference[own], self.changes[own])
+        return _Result(accuracy, np.square(values - self.reference)[shared], coverage)
+
+
+def _groups(jobs: Sequence[Job], window: int) -> dict[str, list[Job]]:
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.window == window:
+            groups.setdefault(job.contender, []).append(job)
+    return groups
+
+
+def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    return np.mean(arrays, axis=0) if arrays else None
+
+
+def _winner(squared: Mapping[str, np.ndarray], times: np.ndarray) -> str:
+    """The contender with the least error, if the interval to the next one leaves out zero."""
+    ranked = sorted(squared, key=lambda name: float(squared[name].mean()))
+    if len(ranked) < 2:
+        return ""
+    best, second = ranked[:2]
+    return best if compare_errors(squared[best], squared[second], times).decided else ""
+
+
+def _row(
+    name: str, window: int, found: Sequence[tuple[_Result, Mapping[str, Any]]], study: Study, jobs: Sequence[Job]
+) -> Row:
+    """Mean and spread over seeds, or the reason why there is nothing."""
+    if not found:
+        reasons = [result["failed"] for job in jobs if (result := study.result(job))]
+        return Row(name, window, 0, failed=reasons[0] if reasons else "not run yet")
+    scores = [asdict(result.accuracy) for result, _ in found]
+    mean = Accuracy(**{field: type(value)(np.mean([s[field] for s in scores])) for field, value in scores[0].items()})
+    spread = Accuracy(**{field: float(np.std([s[field] for s in scores])) for field in scores[0]})  # type: ignore[arg-type]
+    facts = {key: float(np.mean([facts.get(key) or 0 for _, facts in found])) for key in FACTS}
+    facts["coverage"] = float(np.mean([result.coverage for result, _ in found]))
+    return Row(name, window, len(found), mean, spread, facts=facts)

@@ -1,0 +1,190 @@
+"""The Mamba-2 mixer (Dao and Gu 2024) where only its newest output is wanted: no recurrence, one weighted sum.
+
+A state h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ B_t per head, read as y_t = h_t C_t + D x_t, gives at the newest row N
+
+    y_N = Σ_s exp(A Σ_{r>s} Δ_r) (C_N·B_s) Δ_s x_s + D x_N,
+
+so x, B and Δ are needed at every row; C, the gate, the norm and the output projection at the newest row only.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.calibrator.plan import Step
+from scare.layers.linear import draw_within, project
+from scare.layers.steps import dense, numbers
+
+EPSILON = 1e-5  # under the root of a mean square
+SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # Δ at the start
+
+
+class RootMeanSquareNorm(eqx.Module):
+    """Each vector divided by its root mean square, times a gain."""
+
+    gain: Array
+
+    @staticmethod
+    def create(width: int) -> "RootMeanSquareNorm":
+        """Gain 1."""
+        return RootMeanSquareNorm(jnp.ones(width))
+
+    def __call__(self, x: Array) -> Array:
+        """Apply to x [..., width]."""
+        return x / root_mean_square(x) * self.gain
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """All but the gain, which `into` moves to the matrices that read the output."""
+        return [Step("rms_norm", (source,), output, settings={"epsilon": EPSILON})]
+
+    def into(self, weight: Array) -> Array:
+        """A matrix [width, outputs] that takes the gain upon itself."""
+        return self.gain[:, None] * weight
+
+
+class CausalConvolution(eqx.Module):
+    """Each feature mixed over its own last rows, the row itself among them."""
+
+    taps: Array  # [k, features], the last for the row itself
+    bias: Array  # [features]
+
+    @staticmethod
+    def create(taps: int, features: int, key: Array) -> "CausalConvolution":
+        """Weights and bias uniform within ±1/√k."""
+        first, second = jax.random.split(key)
+        return CausalConvolution(draw_within(first, (taps, features), taps), draw_within(second, (features,), taps))
+
+    def __call__(self, rows: Array, weight: Array) -> Array:
+        """Apply to rows · weight for rows [batch, rows, r] and weight [r, features]; zeros stand before the first row.
+
+        One product of each row's k newest neighbours with taps ⊗ weight: for few r less work than the convolution,
+        and its gradient needs a fifth of the time.
+        """
+        padded = jnp.pad(rows, ((0, 0), (len(self.taps) - 1, 0), (0, 0)))
+        recent = [padded[:, lag : lag + rows.shape[1]] for lag in range(len(self.taps))]
+        joined = (self.taps[:, None, :] * weight).reshape(-1, weight.shape[1])
+        return project(jnp.concatenate(recent, axis=-1), joined) + self.bias
+
+    def newest(self, rows: Array, weight: Array) -> Array:
+        """The newest row alone, [batch, features]."""
+        return self(rows[:, -len(self.taps) :], weight)[:, -1]
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The convolution of a source [rows, features] as kernel calls."""
+        weights = {"taps": numbers(self.taps), "bias": numbers(self.bias)}
+        return [Step("causal_convolution", (source,), output, weights)]
+
+    def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
+        """`newest` as kernel calls: one dense layer over the newest rows of source [rows, width], flattened."""
+        taps = numbers(self.taps)[-rows:]
+        joined = (taps[:, None, :] * weight).reshape(-1, taps.shape[1])
+        return [
+            Step("newest_rows", (source,), f"{output}.rows", settings={"rows": len(taps)}),
+            Step("flatten", (f"{output}.rows",), f"{output}.flat"),
+            dense(f"{output}.flat", output, joined, self.bias),
+        ]
+
+
+class StateSpaceMixer(eqx.Module):
+    """Tokens [batch, rows, width], given as a product of few features, to the mixer's newest row [batch, width]."""
+
+    gate: Array  # z [width, inner]
+    value: Array  # x [width, inner]
+    write: Array  # B [width, state]
+    read: Array  # C [width, state]
+    step: Array  # Δ [width, heads]
+    step_bias: Array  # [heads]
+    value_convolution: CausalConvolution
+    write_convolution: CausalConvolution
+    read_convolution: CausalConvolution
+    log_decay: Array  # log −A [heads]
+    direct: Array  # D [heads]
+    norm: RootMeanSquareNorm
+    out: Array  # [inner, width]
+
+    @staticmethod
+    def create(width: int, inner: int, heads: int, state: int, taps: int, key: Array) -> "StateSpaceMixer":
+        """Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], D = 1, the rest as the framework's layers start."""
+        keys = jax.random.split(key, 11)
+        projections = [
+            draw_within(k, (width, outputs), width)
+            for k, outputs in zip(keys[:5], (inner, inner, state, state, heads), strict=True)
+        ]
+        convolutions = [
+            CausalConvolution.create(taps, features, k)
+            for k, features in zip(keys[5:8], (inner, state, state), strict=True)
+        ]
+        log_decay = jnp.log(jax.random.uniform(keys[8], (heads,), minval=1.0, maxval=16.0))
+        return StateSpaceMixer(
+            *projections,
+            draw_step_bias(heads, keys[9]),
+            *convolutions,
+            log_decay,
+            jnp.ones(heads),
+            RootMeanSquareNorm.create(inner),
+            draw_within(keys[10], (inner, width), inner),
+        )
+
+    def __call__(self, rows: Array, basis: Array) -> Array:
+        """The newest output for tokens rows · basis, with rows [batch, rows, r] and basis [r, width]."""
+        value = jax.nn.silu(self.value_convolution(rows, basis @ self.value))
+        write = jax.nn.silu(self.write_convolution(rows, basis @ self.write))
+        read = jax.nn.silu(self.read_convolution.newest(rows, basis @ self.read))
+        step = jax.nn.softplus(project(rows, basis @ self.step) + self.step_bias)
+        mixed = newest_output(value, write, read, step, -jnp.exp(self.log_decay))
+        mixed = mixed + jnp.repeat(self.direct, mixed.shape[1] // len(self.direct)) * value[:, -1]
+        return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
+
+    def steps(self, source: str, output: str, rows: int, before: RootMeanSquareNorm) -> list[Step]:
+        """The same as kernel calls for tokens [rows, width] whose norm `before` has left its gain to us."""
+        weights = {"decay": -np.exp(numbers(self.log_decay)), "direct": numbers(self.direct)}
+        return [
+            dense(source, "value", before.into(self.value)),
+            *self.value_convolution.steps("value", "value.mixed"),
+            Step("silu", ("value.mixed",), "value.active"),
+            dense(source, "write", before.into(self.write)),
+            *self.write_convolution.steps("write", "write.mixed"),
+            Step("silu", ("write.mixed",), "write.active"),
+            *self.read_convolution.newest_steps(source, numbers(before.into(self.read)), rows, "read"),
+            Step("silu", ("read",), "read.active"),
+            dense(source, "step", before.into(self.step), self.step_bias),
+            Step("state_space", ("value.active", "write.active", "read.active", "step"), "state", weights),
+            *self._gate_steps(source, "state", "gated", before),
+            *self.norm.steps("gated", "gated.norm"),
+            dense("gated.norm", output, self.norm.into(self.out)),
+        ]
+
+    def _gate_steps(self, source: str, gated: str, output: str, before: RootMeanSquareNorm) -> list[Step]:
+        return [
+            Step("newest", (source,), "gate.row"),
+            dense("gate.row", "gate", before.into(self.gate)),
+            Step("silu", ("gate",), "gate.active"),
+            Step("multiply", (gated, "gate.active"), output),
+        ]
+
+
+def root_mean_square(x: Array) -> Array:
+    """The root mean square of each vector of x [..., width], [..., 1]."""
+    return jnp.sqrt(jnp.square(x).mean(axis=-1, keepdims=True) + EPSILON)
+
+
+def newest_output(value: Array, write: Array, read: Array, step: Array, decay: Array) -> Array:
+    """Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
+
+    `value` x [batch, rows, inner], `write` B [batch, rows, state], `read` C [batch, state], `step` Δ [batch, rows,
+    heads], `decay` A [heads]. Sums run from the newest row back, so no exponent is a difference of long sums.
+    """
+    since = jax.lax.cumsum(step, axis=1, reverse=True)
+    later = jnp.pad(since[:, 1:], ((0, 0), (0, 1), (0, 0)))
+    share = jnp.exp(decay * later) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
+    heads = value.reshape(*value.shape[:2], step.shape[2], -1)
+    return jnp.einsum("bth,bthp->bhp", share, heads).reshape(len(value), -1)
+
+
+def draw_step_bias(heads: int, key: Array) -> Array:
+    """softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)) of Δ log-uniform in [1e-3, 1e-1]."""
+    share = jax.random.uniform(key, (heads,))
+    step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
+    return step + jnp.log(-jnp.expm1(-step))

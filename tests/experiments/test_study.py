@@ -1,0 +1,153 @@
+"""A study resumes where it stopped, keeps what failed as a row, and scores everyone on the same rows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.data.simulate import Simulation, simulate
+from scare.data.split import Split, split_by_time
+from scare.errors import UsageError
+from scare.experiments import study as study_module
+from scare.experiments.contenders import Job, choose, grid
+from scare.experiments.study import Study, prepare, read_parts, run_study
+from scare.experiments.table import make_table
+from scare.scorecard.accuracy import rmse
+
+WINDOW = 15
+NAMES = ["linear", "ridge", "raw"]
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return split_by_time(simulate(Simulation(boxes=2, days=4, seed=3)), 60.0 * WINDOW)
+
+
+def run(study: Study, processes: int = 1) -> list[str]:
+    told: list[str] = []
+    run_study(study, processes, lambda done, total, job: told.append(f"{done}/{total} {job}"))
+    return told
+
+
+def test_readings_come_back_as_they_were(split: Split, tmp_path: Path) -> None:
+    prepare(tmp_path, split, [], {})
+    for part, readings in read_parts(tmp_path).items():
+        for one, same in zip(split.parts[part], readings, strict=True):
+            assert same.frame.equals(one.frame)
+            assert (same.device, same.channels, same.reference) == (one.device, one.channels, one.reference)
+
+
+def test_every_job_is_told_and_leaves_its_row(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 2), {})
+    assert run(study) == ["1/3 linear-w15-s0", "2/3 ridge-w15-s0", "3/3 raw-w15-s0"]
+    assert all(study.result(job)["failed"] is None for job in study.jobs)  # type: ignore[index]
+    assert run(study) == []
+
+
+def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    fitted: list[str] = []
+    original = study_module.fit_contender
+
+    def interrupted(job: Job, *arguments: object) -> object:
+        fitted.append(job.contender)
+        if fitted == ["linear", "ridge"]:
+            raise KeyboardInterrupt
+        return original(job, *arguments)
+
+    monkeypatch.setattr(study_module, "fit_contender", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(study)
+    run(prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {}))
+    assert fitted == ["linear", "ridge", "ridge", "raw"]
+
+
+def test_jobs_run_in_processes_of_their_own(split: Split, tmp_path: Path) -> None:
+    alone, together = (prepare(tmp_path / name, split, grid(NAMES[:2], [WINDOW], 1), {}) for name in ("a", "b"))
+    run(alone)
+    run(together, processes=2)
+    for job in alone.jobs:
+        np.testing.assert_array_equal(alone.estimates(job), together.estimates(job))
+
+
+def test_a_contender_that_fails_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
+    narrow = replace(
+        split,
+        **{
+            part: tuple(replace(one, channels=one.channels[:1]) for one in readings)
+            for part, readings in split.parts.items()
+        },
+    )
+    study = prepare(tmp_path, narrow, grid(["linear", "multiple-linear"], [WINDOW], 1), {})
+    run(study)
+    rows = {row.contender: row for row in make_table(study)}
+    assert rows["linear"].failed is None
+    assert "needs a second channel" in str(rows["multiple-linear"].failed)
+
+
+def test_a_folder_with_another_task_is_refused(split: Split, tmp_path: Path) -> None:
+    prepare(tmp_path, split, [], {})
+    prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    with pytest.raises(UsageError, match="holds a study of other data or settings"):
+        prepare(tmp_path, split, [], {"steps": 5})
+
+
+def test_the_table_scores_everyone_on_the_same_rows(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    run(study)
+    rows = make_table(study)
+    assert len({row.accuracy.rows for row in rows if row.accuracy}) == 1
+    reference = np.concatenate([one.targets for one in split.test])
+    estimates = [study.estimates(job) for job in study.jobs]
+    shared = np.isfinite([reference, *estimates]).all(axis=0)
+    for row, job in ((row, job) for row in rows for job in study.jobs if job.contender == row.contender):
+        assert row.accuracy is not None
+        assert row.accuracy.rmse == pytest.approx(rmse((study.estimates(job) - reference)[shared]))
+    assert [row.accuracy.rmse for row in rows if row.accuracy] == sorted(
+        row.accuracy.rmse for row in rows if row.accuracy
+    )
+    assert json.dumps([row.as_dict() for row in rows])
+
+
+def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    run(study)
+    whole = {row.contender: row for row in make_table(study)}
+    half = study.estimates(Job("raw", WINDOW, 0))
+    half[::2] = np.nan
+    np.save(tmp_path / "rows" / "raw-w15-s0.npy", half)
+    rows = {row.contender: row for row in make_table(study)}
+    assert rows["linear"].accuracy == whole["linear"].accuracy
+    assert rows["raw"].facts["coverage"] == pytest.approx(0.5, abs=0.01)
+    assert rows["raw"].accuracy is not None
+    assert rows["raw"].to_ours is None
+
+
+def test_the_difference_to_ours_has_an_interval(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, [Job("scare", WINDOW, 0), Job("raw", WINDOW, 0)], {"steps": 20})
+    run(study)
+    rows = {row.contender: row for row in make_table(study)}
+    assert rows["scare"].to_ours is None
+    assert rows["raw"].to_ours is not None
+    assert rows["raw"].to_ours.low > 0
+    assert rows["scare"].winner
+    assert not rows["raw"].winner
+
+
+def test_networks_run_with_every_seed_and_others_once() -> None:
+    jobs = grid(["scare", "linear"], [60, 360], 3)
+    assert [job.key for job in jobs if job.window == 60] == [
+        "scare-w60-s0",
+        "scare-w60-s1",
+        "scare-w60-s2",
+        "linear-w60-s0",
+    ]
+    assert len(jobs) == 8
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no model called 'tessla'; did you mean 'tesla'"):
+        choose(["tessla"])
+    assert {"scare", "scare-paper", "linear", "ridge-boosting"} <= set(choose(["all"]))
