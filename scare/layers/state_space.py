@@ -76,14 +76,13 @@ class CausalConvolution(eqx.Module):
         weights = {"taps": numbers(self.taps), "bias": numbers(self.bias)}
         return [Step("causal_convolution", (source,), output, weights)]
 
-    def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
-        """`newest` as kernel calls: one dense layer over the newest rows of source [rows, width], flattened."""
-        taps = numbers(self.taps)[-rows:]
-        joined = (taps[:, None, :] * weight).reshape(-1, taps.shape[1])
+    def newest_steps(self, source: str, weight: Array, rows: int, output: str) -> list[Step]:
+        """`newest` as kernel calls: of source [rows, r] only what the newest row's taps reach."""
         return [
-            Step("newest_rows", (source,), f"{output}.rows", settings={"rows": len(taps)}),
-            Step("flatten", (f"{output}.rows",), f"{output}.flat"),
-            dense(f"{output}.flat", output, joined, self.bias),
+            Step("newest_rows", (source,), f"{output}.rows", settings={"rows": min(rows, len(self.taps))}),
+            dense(f"{output}.rows", f"{output}.part", weight),
+            *self.steps(f"{output}.part", f"{output}.mixed"),
+            Step("newest", (f"{output}.mixed",), output),
         ]
 
 
@@ -147,7 +146,7 @@ class StateSpaceMixer(eqx.Module):
             dense(source, "write", before.into(self.write)),
             *self.write_convolution.steps("write", "write.mixed"),
             Step("silu", ("write.mixed",), "write.active"),
-            *self.read_convolution.newest_steps(source, numbers(before.into(self.read)), rows, "read"),
+            *self.read_convolution.newest_steps(source, before.into(self.read), rows, "read"),
             Step("silu", ("read",), "read.active"),
             dense(source, "step", before.into(self.step), self.step_bias),
             Step("state_space", ("value.active", "write.active", "read.active", "step"), "state", weights),

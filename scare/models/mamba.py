@@ -91,7 +91,7 @@ class Mamba:
     def operations(self, window: int, channels: int) -> Operations:
         """What one inference of the folded plan takes: rows first, then what the newest row alone needs."""
         width, inner, state = self.width, self.inner, self.state
-        mixed, steps = window * (inner + state), window * self.heads
+        mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
         rows = Operations(
             multiply_adds=window * width * (channels + 2) + (width + self.taps) * mixed + width * steps,
             additions=mixed,
@@ -102,7 +102,7 @@ class Mamba:
             multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
         )
         newest = Operations(
-            multiply_adds=min(self.taps, window) * width * state + 2 * width * inner + 3 * inner + 3 * width,
+            multiply_adds=reached * (width + self.taps) * state + 2 * width * inner + 3 * inner + 3 * width,
             additions=state + inner + width,
             exponentials=state + inner,
             divisions=state + inner + 4,

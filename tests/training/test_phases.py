@@ -139,8 +139,8 @@ def test_only_a_checkpoint_of_the_last_phase_is_kept(two_phases: Trained) -> Non
 
 def test_the_rate_starts_anew_in_each_phase(two_phases: Trained) -> None:
     """With a warm-up the first step of a phase does not move anything."""
-    state, gather, targets, batches, optimiser, _ = two_phases.rounds[4].given
-    moving, _ = split_moving(state.network)
+    given = two_phases.rounds[4].given
+    optimiser, (moving, _) = given[4], split_moving(given[0].network)
     slopes = jax.tree.map(jnp.ones_like, moving)
     updates, _ = optimiser.update(slopes, optimiser.init(moving), moving)
     assert float(jnp.abs(updates.bias)) == 0.0
