@@ -135,6 +135,7 @@ def test_an_interrupted_prediction_leaves_nothing_behind(
 # --- the lines of the documentation, with the network itself ---
 
 
+@pytest.mark.slow
 def test_from_simulation_to_calibrated_readings_with_the_preset_of_the_paper() -> None:
     for line, told in (
         ("scare simulate --boxes 4 --days 0.3 --seed 5 --out sim.parquet", "4 boxes of 0.3 days"),

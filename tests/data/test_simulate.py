@@ -303,6 +303,7 @@ def test_an_interrupted_write_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
 def test_writing_takes_far_less_memory_than_the_rows_written(tmp_path: Path) -> None:
     program = """
