@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.cost import count
 from scare.calibrator.manifest import card
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.options import Json
@@ -26,7 +25,7 @@ def info(
       scare info no2.scare --json
     """
     model = Calibrator.load(calibrator)
-    cost = count(model.plan)
+    cost = model.cost()
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(card(model), encoding="utf-8")

@@ -7,8 +7,8 @@ Bottom-up training in three phases: both branches, then the classifier on labels
 then both output layers under the classifier's choice. Top-down inference: a decision for the deep branch holds for 12
 windows, one for the simple branch for 60 (kernel `select`; `calibrator.kernels.choice`).
 
-Differs from the published code: each window decides for itself in training (there a batch decides as one), and the
-classifier learns its decision about the window (there its output at each row). `labels` has more.
+Paper gap: what a label is compared with; here the decision about the window that ends at its example.
+Differs from the published code: each window decides for itself in training, where there a batch decides as one.
 """
 
 from collections.abc import Callable

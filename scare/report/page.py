@@ -6,7 +6,6 @@ from html import escape
 from pathlib import Path
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.cost import count
 from scare.calibrator.manifest import card
 from scare.data.files import replacing
 from scare.scorecard.accuracy import Accuracy
@@ -22,7 +21,7 @@ COLUMNS = {"rmse": "RMSE", "top5_rmse": "RMSE at the 5 % fastest changes", "mae"
 
 def write_page(path: Path, title: str, calibrator: Calibrator, scores: Mapping[str, Accuracy], figure: Path) -> Path:
     """Write the page with the figure inside it; the last score is ours."""
-    cost = count(calibrator.plan)
+    cost = calibrator.cost()
     image = base64.b64encode(figure.read_bytes()).decode()
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
