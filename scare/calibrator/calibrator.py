@@ -20,7 +20,7 @@ from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 
-CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
+CHUNK = 256  # windows computed at once: few enough to stay in a core's cache
 
 
 @dataclass(frozen=True)
