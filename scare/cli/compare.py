@@ -15,8 +15,6 @@ from scare.data.files import replacing
 from scare.errors import UsageError
 from scare.experiments.bootstrap import Interval
 
-PARTIAL = 0.95  # a contender with values for fewer of the rows is marked
-
 
 def compare(
     files: Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")],
@@ -86,7 +84,7 @@ def _show(rows: list[Any], window: int) -> None:
     lines = []
     for row in (row for row in rows if row.accuracy is not None):
         name = f"★ {row.contender}" if row.winner else row.contender
-        if row.facts["coverage"] < PARTIAL:
+        if row.partial:
             name += f" ({row.facts['coverage']:.0%} of rows)"
         spread = f" ±{row.spread.rmse:.2g}" if row.seeds > 1 else ""
         scores = [f"{row.accuracy.rmse:.4g}{spread}", f"{row.accuracy.top5_rmse:.4g}", f"{row.accuracy.r2:.3f}"]

@@ -31,6 +31,11 @@ class Row:
     facts: Mapping[str, float] = field(default_factory=dict)
     failed: str | None = None
 
+    @property
+    def partial(self) -> bool:
+        """Whether it has values for much fewer rows than others."""
+        return self.facts.get("coverage", 1.0) < FULL
+
     def as_dict(self) -> dict[str, Any]:
         """The row as plain values, for JSON and CSV."""
         plain = {"contender": self.contender, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
