@@ -1,1 +1,84 @@
-/* Integer kernels. */
+/* Integer kernels for generated code. Their twins, equal in every bit, are in scare/calibrator/kernels/integer.py.
+ *
+ * A window holds int16_t, channel after channel, each channel padded to an even length; other values are int32_t.
+ * Tables are in the order in which they are read; pairs of int16_t lie on word boundaries. */
+#ifndef SCARE_INTEGER_H
+#define SCARE_INTEGER_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The largest sizes the kernels have room for. */
+#define SCARE_WIDEST_S8 32u    /* numbers in a token */
+#define SCARE_SUPPORTS_S8 64u  /* supports of a hash */
+#define SCARE_HIDDEN_S8 128u   /* numbers in a hidden layer */
+#define SCARE_PAIRS_S8 128u    /* pairs of numbers in the values of an attention */
+#define SCARE_TOKENS_S8 32u    /* tokens in a softmax attention */
+
+/* Projections of the window. `older` rows have weights of 8 bits, blocks of four projections with four samples each
+ * (in the order 0 2 1 3), then single projections; `newer` rows of 16 bits, pairs likewise. `scales`: coarse, fine and
+ * bias of each projection. Apart: one result for each channel, [rows][channels]. */
+void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                      uint32_t newer, uint32_t rows, const int8_t *older_weights, const int16_t *newer_weights,
+                      const int32_t *scales, uint32_t shift, int32_t *out);
+
+/* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in
+ * `segments`; for each pair two shares of the nearer and two of the farther knot in `shares`. */
+void scare_hat_basis_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t knots,
+                        const uint16_t *segments, const int16_t *shares, const uint8_t *shifts, int32_t *out);
+
+/* Weighted sums over runs of rows, [bins][channels]. */
+void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
+                   const int16_t *weights, const uint16_t *starts, const int32_t *scales, uint32_t shift, int32_t *out);
+
+/* The newest row as words. */
+void scare_newest_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, int32_t *out);
+
+/* x [rows][inputs] times weights [outputs][inputs]. */
+void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t outputs, const int16_t *weights,
+                    const int32_t *bias, const uint8_t *shifts, int32_t *out);
+
+/* weights [lenses][rows] times x [rows][channels]. */
+void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t lenses, const int16_t *weights,
+                   uint32_t shift, int32_t *out);
+
+/* seen [rows][channels] · local [channels][outputs] + share [rows] × (shared [width] · mix [outputs][width]) + bias;
+ * width 0: no mix. */
+void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
+                         uint32_t outputs, const int16_t *local, const int16_t *share, const int16_t *mix,
+                         const int32_t *bias, uint32_t shift, int32_t *out);
+
+/* Codes of the rows of x. Supports [supports][width], projection [bits][supports], both padded with zeros: the width
+ * to a multiple of eight, the number of supports to an even one. */
+void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                         const int16_t *support, const int32_t *coefficients, uint32_t degree, uint32_t kernel_bits,
+                         const int16_t *projection, const int32_t *bias, uint32_t *codes);
+
+/* Attention by the bits in which codes differ; `most` is the weight of equal codes. */
+void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
+                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, int32_t *out);
+
+void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
+                                uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
+                                uint32_t score_bits, uint32_t value_bits, int32_t *out);
+
+void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
+                         uint32_t epsilon, int32_t epsilon_bits, int32_t *out);
+
+/* inner [hidden][width padded to eight], outer [width][hidden padded to four]. */
+void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
+                           const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
+                           int32_t bits, int32_t *out);
+
+void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, int32_t *out);
+
+void scare_result_s8(const int32_t *x, float unit, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

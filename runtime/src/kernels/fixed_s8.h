@@ -1,0 +1,178 @@
+/* Fixed-point arithmetic of the integer kernels; its twin is scare/calibrator/kernels/fixed.py. */
+#ifndef SCARE_FIXED_S8_H
+#define SCARE_FIXED_S8_H
+
+#include <stdint.h>
+
+#include "scare_port.h"
+
+#if defined(__ARM_FEATURE_DSP)
+#include <arm_acle.h>
+#endif
+
+/* Two int16_t in a word, the first in the low half: aligned to two bytes at least. */
+SCARE_INLINE int32_t scare_pair(const int16_t *numbers)
+{
+    int32_t pair;
+    __builtin_memcpy(&pair, numbers, sizeof pair);
+    return pair;
+}
+
+SCARE_INLINE int32_t scare_low(int32_t pair)
+{
+    return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);
+}
+
+SCARE_INLINE int32_t scare_high(int32_t pair)
+{
+    return pair >> 16;
+}
+
+SCARE_INLINE int32_t scare_pack(int32_t low, int32_t high)
+{
+    return (int32_t)(((uint32_t)low & 0xffffu) | ((uint32_t)high << 16));
+}
+
+/* sum + both products of two pairs. */
+SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smlad(a, b, sum);
+#else
+    return sum + scare_low(a) * scare_low(b) + scare_high(a) * scare_high(b);
+#endif
+}
+
+SCARE_INLINE int64_t scare_add_pairs_long(int32_t a, int32_t b, int64_t sum)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smlald(a, b, sum);
+#else
+    return sum + (int64_t)scare_low(a) * scare_low(b) + (int64_t)scare_high(a) * scare_high(b);
+#endif
+}
+
+/* Bytes 0 and 2 of a word as a pair; shifted right by 8 first, bytes 1 and 3. */
+SCARE_INLINE int32_t scare_even_bytes(uint32_t word)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return (int32_t)__sxtb16((int8x4_t)word);
+#else
+    return scare_pack((int8_t)(uint8_t)(word & 0xffu), (int8_t)(uint8_t)((word >> 16) & 0xffu));
+#endif
+}
+
+SCARE_INLINE int32_t scare_odd_bytes(uint32_t word)
+{
+    return scare_even_bytes((word >> 8) | (word << 24));
+}
+
+/* The product of a word and a half-word without its lowest 16 bits, plus a word. */
+SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smlawb(word, half, sum);
+#else
+    return sum + (int32_t)(((int64_t)word * scare_low(half)) >> 16);
+#endif
+}
+
+SCARE_INLINE int32_t scare_multiply_half(int32_t word, int32_t half)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smulwb(word, half);
+#else
+    return scare_add_half(word, half, 0);
+#endif
+}
+
+/* The upper word of a product. */
+SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* sum / 2^bits, to the nearest; at least one bit. */
+SCARE_INLINE int32_t scare_rounded(int64_t sum, uint32_t bits)
+{
+    return (int32_t)((sum + ((int64_t)1 << (bits - 1u))) >> bits);
+}
+
+SCARE_INLINE int32_t scare_least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+SCARE_INLINE int32_t scare_most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+SCARE_INLINE int32_t scare_half_word(int32_t number)
+{
+#if defined(__ARM_FEATURE_SAT)
+    return __ssat(number, 16);
+#else
+    return scare_most(scare_least(number, 32767), -32768);
+#endif
+}
+
+/* From 0 to 32767. */
+SCARE_INLINE int32_t scare_positive_half(int32_t number)
+{
+#if defined(__ARM_FEATURE_SAT)
+    return (int32_t)__usat(number, 15);
+#else
+    return scare_most(scare_least(number, 32767), 0);
+#endif
+}
+
+SCARE_INLINE int32_t scare_shifted(int32_t number, uint32_t left)
+{
+    return (int32_t)((uint32_t)number << left);
+}
+
+/* How far numbers may be shifted left; `bits` is all of them, each as number ^ (number >> 31), or-ed together. */
+SCARE_INLINE uint32_t scare_spare_bits(uint32_t bits)
+{
+    return (bits == 0u ? 32u : (uint32_t)__builtin_clz(bits)) - 1u;
+}
+
+SCARE_INLINE uint32_t scare_magnitude(int32_t number)
+{
+    return (uint32_t)(number ^ (number >> 31));
+}
+
+SCARE_INLINE uint32_t scare_magnitudes(const int32_t *numbers, uint32_t count)
+{
+    uint32_t bits = 0u;
+    for (uint32_t i = 0u; i < count; i++) bits |= scare_magnitude(numbers[i]);
+    return bits;
+}
+
+/* Shifted left by the spare bits, then right so that `bits` bits remain. */
+SCARE_INLINE int32_t scare_to_top(int32_t number, uint32_t spare, uint32_t bits)
+{
+    return scare_shifted(number, spare) >> (31u - bits);
+}
+
+/* 1 / sqrt(square) = root / 2^(14 + half), for 2^26 <= square. */
+typedef struct {
+    int32_t root;
+    uint32_t half;
+} scare_root;
+
+SCARE_INLINE scare_root scare_inverse_root(uint32_t square)
+{
+    uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
+    int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
+    int32_t bend = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);
+    int32_t root = (716907464 + bend + scare_multiply_wide(x * 2, -1763628704)) * 2;
+    for (uint32_t i = 0u; i < 2u; i++) {
+        int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));
+        root = scare_multiply_wide(root, rest * 32) * 4;
+    }
+    return (scare_root){root >> 15, half};
+}
+
+#endif

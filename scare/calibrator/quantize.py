@@ -1,0 +1,494 @@
+"""Quantize turns a fused float plan into one that computes with integers only, from an int16 window to one word.
+
+Every value between is a word of 32 bits with a unit, the real number that 1 stands for: a power of two, on the
+window's side times the channel's quantum. Units come from exact bounds: no window, whatever it holds, can make a sum
+overflow. The weights of long projections are int8 with the error of each rounding passed on along time, those of the
+newest rows int16.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, floor, log2, prod, sqrt
+
+import numpy as np
+
+from scare.calibrator.kernels.integer import FRACTION_BITS, FULL, NEWEST_BITS, row_bits, score_bits
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.errors import NotApplicableError
+
+NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; all of a window up to SHORT
+HALF = 32767  # the largest weight of 16 bits
+LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
+KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
+MOST_SHIFT = 40  # of a sum of words times weights of 16 bits
+VIEWS = {"flatten", "part"}
+WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
+
+
+def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
+    """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
+    missing = sorted({step.kernel for step in plan.steps} - set(RULES) - VIEWS)
+    missing += [step.kernel for step in plan.steps if step.settings.get("activation", "relu") != "relu"]
+    if missing:
+        raise NotApplicableError(f"float32 only: {', '.join(missing)} has no integer form")
+    return _Quantizer(plan.astype(np.float64), np.asarray(quanta, float)).make()
+
+
+class _Quantizer:
+    """Bounds first, then units, then steps."""
+
+    def __init__(self, plan: Plan, quanta: np.ndarray) -> None:
+        self.plan, self.quanta = plan, quanta
+        steps = np.broadcast_to(1 / quanta, plan.shapes[INPUT])
+        self.bounds: dict[str, np.ndarray] = {INPUT: FULL * steps}  # the largest magnitudes, of the value's shape
+        self.units: dict[str, np.ndarray] = {INPUT: steps}
+
+    def make(self) -> Plan:
+        """All three passes; units grow until those that must be equal are."""
+        for step in self.plan.steps:
+            bound = self._view(step, self.bounds) if step.kernel in VIEWS else RULES[step.kernel].bound(self, step)
+            self.bounds[step.output] = np.broadcast_to(bound, self.plan.shapes[step.output])
+        before: dict[str, np.ndarray] = {}
+        while any(not np.array_equal(unit, before.get(name)) for name, unit in self.units.items()):
+            before = dict(self.units)
+            for step in self.plan.steps:
+                self._choose_unit(step)
+        last = self.plan.steps[-1].output
+        steps = [Step("window_s8", (INPUT,), WINDOW, {"quantum": self.quanta.astype(np.float32)})]
+        for step in self.plan.steps:
+            steps += self._emit(step)
+        steps.append(Step("result_s8", (last,), f"{last}.real", settings={"unit": self.unit(last)}))
+        return replace(self.plan, steps=tuple(steps))
+
+    def _choose_unit(self, step: Step) -> None:
+        shape, name = self.plan.shapes[step.output], step.output
+        if step.kernel == "flatten":
+            self.units[name] = self._view(step, self.units)
+            return
+        if step.kernel == "part":
+            self.units[name] = np.full(shape, max(self._view(step, self.units).max(), self._known(name)))
+            stacked, start = self.units[step.inputs[0]].copy(), step.settings["start"]
+            stacked[start : start + prod(shape)] = self.units[name].reshape(-1)
+            self.units[step.inputs[0]] = stacked
+            return
+        rule = RULES[step.kernel]
+        if rule.unit is None:
+            return
+        unit = np.maximum(np.broadcast_to(rule.unit(self, step), shape), self.units.get(name, 0.0))
+        for other in (step.inputs[place] for place in rule.alike):
+            unit = np.full(shape, max(unit.max(), self._known(other)))
+            self.units[other] = np.full(self.plan.shapes[other], unit.flat[0])
+        self.units[name] = unit
+
+    def _known(self, name: str) -> float:
+        return float(self.units[name].max()) if name in self.units else 0.0
+
+    def _view(self, step: Step, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        shape, start = self.plan.shapes[step.output], step.settings.get("start", 0)
+        return arrays[step.inputs[0]].reshape(-1)[start : start + prod(shape)].reshape(shape)
+
+    def _emit(self, step: Step) -> list[Step]:
+        if step.kernel not in VIEWS:
+            return [RULES[step.kernel].emit(self, step)]
+        return [] if self.is_window(step.output) else [step]
+
+    def is_window(self, name: str) -> bool:
+        """Whether a value is the window, flattened or not."""
+        maker = next((step for step in self.plan.steps if step.output == name), None)
+        return name == INPUT or (maker is not None and maker.kernel == "flatten" and self.is_window(maker.inputs[0]))
+
+    def unit(self, name: str) -> float:
+        """The one unit of all numbers of a value."""
+        unit = self.units[name]
+        assert (unit == unit.flat[0]).all(), name
+        return float(unit.flat[0])
+
+    def feature_units(self, name: str) -> np.ndarray:
+        """The unit of each number of the last axis, the same in every row."""
+        rows = self.units[name].reshape(-1, self.plan.shapes[name][-1])
+        assert (rows == rows[0]).all(), name
+        return rows[0]
+
+
+def power_above(number: np.ndarray | float) -> np.ndarray:
+    """The next power of two, of zero a very small one."""
+    return 2.0 ** np.ceil(np.log2(np.maximum(number, 2.0**-80)))
+
+
+def holding(bound: np.ndarray) -> np.ndarray:
+    """The units in which numbers up to these bounds fit a word."""
+    return power_above(bound / LARGEST)
+
+
+def whole(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
+    """Rounded, and checked to fit."""
+    rounded = np.rint(numbers)
+    assert np.abs(rounded).max(initial=0) <= np.iinfo(kind).max
+    return rounded.astype(kind)
+
+
+def halves(weight: np.ndarray, bits: np.ndarray | int) -> np.ndarray:
+    """Weights of 16 bits for a product that is shifted right by so many bits."""
+    return whole(weight * 2.0**bits, np.int16)
+
+
+def free_bits(weight: np.ndarray) -> int:
+    """How many bits a product may be shifted right so that its weights still fit 16 bits: the more, the finer."""
+    return floor(log2(HALF / max(float(np.abs(weight).max()), 2.0**-60)))
+
+
+def finest(weight: np.ndarray) -> np.ndarray:
+    """The smallest unit, of all outputs, for which these weights (units of the input in them) fit a shift by 16."""
+    return power_above(np.abs(weight).max() * 65536 / HALF)
+
+
+def words(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
+    """A bias as words."""
+    return whole(bias / unit, np.int32)
+
+
+# linear: bound, unit and integer step
+
+
+def _absolute(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
+    return x @ np.abs(weights) + np.abs(bias)
+
+
+def _dense_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return _absolute(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
+
+
+def _dense_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    """No finer than a shift by at least one bit and weights of at least one unit need."""
+    bound = q.bounds[step.output]
+    if q.is_window(step.inputs[0]):
+        return holding(bound)
+    weight = np.abs(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None])
+    if bound.ndim == 1:
+        return np.maximum(holding(bound), power_above(weight.max(axis=0) * 2 / HALF))
+    return np.maximum(holding(bound.max()), power_above(weight.max() * 2 / HALF))
+
+
+def _dense(q: _Quantizer, step: Step) -> Step:
+    weight, units = step.weights["weight"], q.feature_units(step.output)
+    bias = step.weights.get("bias", np.zeros(len(units)))
+    if q.is_window(step.inputs[0]):
+        matrix = weight.reshape(q.plan.window, q.plan.channels, -1) / q.quanta[:, None]
+        return _project(step, matrix / units, bias / units, apart=False)
+    scaled = weight * q.feature_units(step.inputs[0])[:, None] / units
+    shift = np.array([min(free_bits(column), MOST_SHIFT) for column in scaled.T])
+    weights = {"weight": halves(scaled, shift), "bias": words(bias, units), "shift": shift.astype(np.int32)}
+    return Step("dense_s8", step.inputs, step.output, weights)
+
+
+def _lens_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    bias = np.asarray(step.weights.get("bias", 0.0))
+    return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
+
+
+def _channel_units(q: _Quantizer, step: Step) -> np.ndarray:
+    """One power of two for all numbers of a value, times the channel's unit."""
+    return holding((q.bounds[step.output] * q.quanta).max()) / q.quanta
+
+
+def _lens_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    if step.inputs[0] == INPUT:
+        return _channel_units(q, step)
+    knots = (q.units[step.inputs[0]] * q.quanta)[:, :1]
+    weight = np.abs(step.weights["weight"] * knots).max()
+    return np.maximum(_channel_units(q, step), power_above(weight * 2 / HALF) / q.quanta)
+
+
+def _lens(q: _Quantizer, step: Step) -> Step:
+    weight = step.weights["weight"]
+    if "bias" in step.weights:
+        raise NotApplicableError("float32 only: a lens with a bias has no integer form")
+    unit = float((q.units[step.output] * q.quanta).flat[0])
+    if step.inputs[0] == INPUT:
+        return _project(step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
+    knots = (q.units[step.inputs[0]] * q.quanta)[:, :1]
+    shift = min(free_bits(weight * knots / unit), MOST_SHIFT)
+    return Step("lens_s8", step.inputs, step.output, {"weight": halves(weight * knots / unit, shift)}, {"shift": shift})
+
+
+def _project(step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
+    """Weights [T, C, R], in units of the output a step of the window, split into older and newer rows."""
+    rows = len(matrix)
+    newer = rows if rows <= SHORT else NEWEST + (rows - NEWEST) % 4
+    older, coarse = _diffused(matrix[: rows - newer])
+    fine = np.maximum(np.abs(matrix[rows - newer :]).sum(axis=(0, 1)) / 65000, _largest(matrix[rows - newer :]) / HALF)
+    fine = np.maximum(fine, 1e-30)
+    shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)
+    shift = int(min(shift, 62))
+    weights = {
+        "older": older,
+        "newer": whole(matrix[rows - newer :] / fine, np.int16),
+        "coarse": whole(coarse * 2.0**shift, np.int32),
+        "fine": whole(fine * 2.0**shift, np.int32),
+        "bias": whole(bias, np.int32),
+    }
+    return Step("project_s8", (WINDOW,), step.output, weights, {"apart": apart, "shift": shift})
+
+
+def _largest(weights: np.ndarray) -> np.ndarray:
+    return np.abs(weights).max(axis=(0, 1), initial=0.0)
+
+
+def _diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [T, C, R] as int8 and the scale of each of the R; what a rounding loses the next row makes up for."""
+    scale = np.maximum(np.maximum(_largest(weights) / 127, np.abs(weights).sum(axis=(0, 1)) / 65000), 1e-30)
+    lost, small = np.zeros(weights.shape[1:]), np.empty(weights.shape, np.int8)
+    for row, exact in enumerate(weights / scale):
+        small[row] = np.clip(np.rint(exact + lost), -127, 127)
+        lost = exact + lost - small[row]
+    return small, scale
+
+
+def _hats_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
+
+
+def _hat_sums(step: Step) -> np.ndarray:
+    """The sum of the weights under each hat."""
+    knot, fraction = step.weights["knot"], step.weights["fraction"]
+    count = step.settings["knots"]
+    return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
+
+
+def _hat_shifts(step: Step) -> np.ndarray:
+    """By how many bits each sum is shifted to be a word: at least one."""
+    return np.maximum(1, np.ceil(np.log2(_hat_sums(step) * FULL * 2.0**FRACTION_BITS / LARGEST))).astype(np.int32)
+
+
+def _hats_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return 2.0 ** (_hat_shifts(step) - FRACTION_BITS)[:, None] / q.quanta
+
+
+def _hats(q: _Quantizer, step: Step) -> Step:
+    fraction = whole(step.weights["fraction"] * 2.0**FRACTION_BITS, np.int16)
+    weights = {"knot": step.weights["knot"], "fraction": fraction, "shift": _hat_shifts(step)}
+    return Step("hat_basis_s8", (WINDOW,), step.output, weights, step.settings)
+
+
+def _bins_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
+
+
+def _bins(q: _Quantizer, step: Step) -> Step:
+    weight, start = step.weights["weight"], step.weights["start"]
+    unit = float((q.units[step.output] * q.quanta).flat[0])
+    sums = np.add.reduceat(np.abs(weight), start)
+    scale = np.maximum(np.maximum(sums / 65000, np.maximum.reduceat(np.abs(weight), start) / HALF), 1e-30)
+    each = np.repeat(scale, np.diff([*start, len(weight)]))
+    shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
+    weights = {
+        "weight": whole(weight / each, np.int16),
+        "start": start,
+        "scale": whole(scale / unit * 2.0**shift, np.int32),
+    }
+    return Step("bins_s8", (WINDOW,), step.output, weights, {"shift": shift})
+
+
+def _newest_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return q.bounds[INPUT][-1]
+
+
+def _newest_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return 2.0**-NEWEST_BITS / q.quanta
+
+
+def _newest(q: _Quantizer, step: Step) -> Step:
+    return Step("newest_s8", (WINDOW,), step.output)
+
+
+def _tokens_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    rows = _absolute(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
+    return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
+
+
+def _mixed_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    shared = q.bounds[step.inputs[1]]
+    return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
+
+
+def _mixed_unit(q: _Quantizer, step: Step) -> float:
+    """The unit of what all rows share, once mixed."""
+    unit = q.unit(step.inputs[1])
+    if "mix" not in step.weights:
+        return unit
+    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit)))
+
+
+def _tokens_finest(q: _Quantizer, step: Step) -> float:
+    """The unit of the rows before they are shifted to the unit of the output."""
+    local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
+    share = step.weights["share"] * _mixed_unit(q, step)
+    return float(max(holding(q.bounds[step.output].max()), finest(local), finest(share)))
+
+
+def _tokens_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.asarray(_tokens_finest(q, step))
+
+
+def _tokens(q: _Quantizer, step: Step) -> Step:
+    unit, mixed = _tokens_finest(q, step), _mixed_unit(q, step)
+    shift = round(log2(q.unit(step.output) / unit))
+    weights = {
+        "local": halves(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit, 16),
+        "share": halves(step.weights["share"] * mixed / unit, 16),
+        "bias": words(step.weights["bias"], unit) + (1 << shift >> 1),
+    }
+    if "mix" in step.weights:
+        weights["mix"] = halves(step.weights["mix"] * q.unit(step.inputs[1]) / mixed, 16)
+    return Step("token_rows_s8", step.inputs, step.output, weights, {"shift": shift})
+
+
+# attention
+
+
+def _no_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.zeros(())
+
+
+def _hash(q: _Quantizer, step: Step) -> Step:
+    """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
+    sharpness = step.settings["sharpness"]
+    supports = whole(step.weights["supports"] / sharpness * 2.0**14, np.int16)
+    powers, constant = _kernel_powers(sharpness)
+    size = 32000 / np.abs(np.polyval([*powers[::-1], 0.0], np.linspace(-0.5, 0.5, 201))).max()
+    bits = int(floor(29 - log2(size * np.abs(powers).sum())))
+    projection = step.weights["projection"]
+    bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
+    room = np.maximum(np.abs(projection).sum(axis=0) / 65000 * 2, np.abs(projection).max(axis=0) / HALF)
+    room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
+    scaled = whole(projection / room, np.int16)
+    weights = {
+        "supports": supports,
+        "coefficients": whole(np.array([*powers[::-1], 0.0]) * size * 2.0**bits, np.int32),
+        "projection": scaled,
+        "bias": whole(bias * size / room + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
+    }
+    return Step("hash_codes_s8", step.inputs, step.output, weights, {"kernel_bits": bits})
+
+
+def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
+    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 2, and the constant."""
+    grid = np.linspace(-1.0, 1.0, 1001)
+    exact = np.exp(sharpness * (grid - 1))
+    for degree in range(1, HIGHEST_DEGREE + 1):
+        series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
+        if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
+            powers = series.convert(kind=np.polynomial.Polynomial).coef * 2.0 ** np.arange(degree + 1)
+            return powers[1:], float(powers[0])
+    raise NotApplicableError(
+        f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
+    )
+
+
+def _value_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.full(q.plan.shapes[step.output], q.bounds[step.inputs[2]].max())
+
+
+def _own_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return holding(q.bounds[step.output].max())
+
+
+def _bitwise(q: _Quantizer, step: Step) -> Step:
+    return Step("bitwise_attention_s8", step.inputs, step.output, settings=step.settings)
+
+
+def _softmax(q: _Quantizer, step: Step) -> Step:
+    """`sharpness` · 2^(`bits` − 32) is what a score, of rows shifted to the top, is worth as a power of two in Q16."""
+    heads = step.settings["heads"]
+    width = q.plan.shapes[step.inputs[0]][1] // heads
+    down = 2 * (31 - score_bits(width))
+    worth = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
+    bits = ceil(log2(worth)) + 2
+    settings = {"heads": heads, "sharpness": round(worth * 2.0 ** (32 - bits)), "bits": bits}
+    return Step("softmax_attention_s8", step.inputs, step.output, settings=settings)
+
+
+# the rest of a block
+
+
+def _norm_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    width = q.plan.shapes[step.output][-1]
+    return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
+
+
+def _norm(q: _Quantizer, step: Step) -> Step:
+    unit, width = q.unit(step.output), q.plan.shapes[step.output][-1]
+    top = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
+    epsilon = step.settings["epsilon"] * width**3 * top**2
+    bits = 30 - floor(log2(epsilon))
+    weights = {
+        "gain": words(step.weights["gain"] * sqrt(width) * 2, unit),
+        "bias": words(step.weights["bias"], unit),
+    }
+    settings = {"epsilon": round(epsilon * 2.0**bits), "epsilon_bits": bits}
+    return Step("layer_norm_s8", step.inputs, step.output, weights, settings)
+
+
+def _feed_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    hidden = _absolute(q.bounds[step.inputs[0]], step.weights["inner"], step.weights["inner_bias"])
+    return _absolute(hidden, step.weights["outer"], step.weights["outer_bias"])
+
+
+def _feed_scales(step: Step) -> np.ndarray:
+    """By what each hidden number is multiplied, so that all use their 16 bits."""
+    return 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
+
+
+def _feed_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    bias = np.abs(step.weights["inner_bias"] * _feed_scales(step)).max()
+    return np.maximum(holding(q.bounds[step.output].max()), power_above(bias / LARGEST / 65536))
+
+
+def _feed(q: _Quantizer, step: Step) -> Step:
+    unit, scales = q.unit(step.output), _feed_scales(step)
+    bias = step.weights["inner_bias"] * scales / unit / 65536  # for a row without spare bits
+    most = int(np.clip(floor(log2(LARGEST / max(np.abs(bias).max(), 1e-30))), 0, 31))
+    outer = step.weights["outer"] / scales[:, None]
+    top = max(np.abs(outer).max() / HALF, np.abs(outer).sum(axis=0).max() / 43000)
+    bits = floor(-log2(max(top, 2.0**-60)))
+    weights = {
+        "inner": whole(step.weights["inner"] * scales, np.int16),
+        "inner_bias": whole(bias * 2.0**most, np.int32),
+        "outer": whole(outer * 2.0**bits, np.int16),
+        "outer_bias": words(step.weights["outer_bias"], unit),
+    }
+    return Step("feed_forward_s8", step.inputs, step.output, weights, {"most": most, "bits": bits - 32})
+
+
+def _add_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return q.bounds[step.inputs[0]] + q.bounds[step.inputs[1]]
+
+
+def _add(q: _Quantizer, step: Step) -> Step:
+    return Step("add_s8", step.inputs, step.output)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one kernel becomes integers: bound of its output, smallest unit of its output, integer step."""
+
+    bound: Callable[[_Quantizer, Step], np.ndarray]
+    unit: Callable[[_Quantizer, Step], np.ndarray] | None
+    emit: Callable[[_Quantizer, Step], Step]
+    alike: tuple[int, ...] = ()  # places of inputs that must have the output's unit
+
+
+RULES = {
+    "dense": Rule(_dense_bound, _dense_unit, _dense),
+    "lens": Rule(_lens_bound, _lens_unit, _lens),
+    "hat_basis": Rule(_hats_bound, _hats_unit, _hats),
+    "bins": Rule(_bins_bound, _channel_units, _bins),
+    "newest": Rule(_newest_bound, _newest_unit, _newest),
+    "token_rows": Rule(_tokens_bound, _tokens_unit, _tokens),
+    "hash_codes": Rule(_no_bound, None, _hash),
+    "bitwise_attention": Rule(_value_bound, _own_unit, _bitwise, (2,)),
+    "softmax_attention": Rule(_value_bound, _own_unit, _softmax, (2,)),
+    "layer_norm": Rule(_norm_bound, _own_unit, _norm),
+    "feed_forward": Rule(_feed_bound, _feed_unit, _feed, (0,)),
+    "add": Rule(_add_bound, _own_unit, _add, (0, 1)),
+}

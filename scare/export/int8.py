@@ -1,0 +1,241 @@
+"""The integer lowering: each step of a quantized plan as one call, its tables in the order in which C reads them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scare.calibrator.kernels.integer import POWER_BITS, score_bits, value_bits
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.calibrator.quantize import WINDOW as STEPS
+from scare.errors import NotApplicableError
+from scare.export.program import WINDOW, Argument, Call, Program, Table, Value
+
+LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32}  # scare_integer.h
+
+
+def lower(plan: Plan) -> Program:
+    """A plan made by `quantize` as a program."""
+    lowering = _Lowering(plan)
+    calls = [call for step in plan.steps[1:] if (call := lowering.call(step)) is not None]
+    quanta = tuple(float(number) for number in plan.steps[0].weights["quantum"])
+    return Program("int16_t", plan.window, plan.channels, tuple(calls), calls[-1].output, quanta)
+
+
+class _Lowering:
+    """Values by their names in the plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        window = Value(WINDOW, "int16_t", (plan.channels, plan.window))
+        self.values = {INPUT: window, STEPS: window}
+
+    def call(self, step: Step) -> Call | None:
+        """The call that a step becomes, or None for a view."""
+        shape, source = self.plan.shapes[step.output], self.values[step.inputs[0]]
+        if step.kernel in ("flatten", "part"):
+            start = source.start + step.settings.get("start", 0)
+            self.values[step.output] = Value(step.output, "int32_t", shape, source.of or source.name, start)
+            return None
+        kind = {"hash_codes_s8": "uint32_t", "result_s8": "float"}.get(step.kernel, "int32_t")
+        over = tuple(self.values[name].name for name in step.inputs) if step.kernel in IN_PLACE else ()
+        output = Value(step.output, kind, shape, over=over, kept=step.kernel == "hash_codes_s8")
+        self.values[step.output] = output
+        inputs = [self.values[name] for name in step.inputs]
+        arguments = ARGUMENTS[step.kernel](self.plan, step, inputs)
+        return Call(f"scare_{step.kernel}", (*arguments, output), output)
+
+
+IN_PLACE = {"add_s8", "layer_norm_s8"}
+
+
+def _fits(what: str, size: int) -> int:
+    """A size that the kernels have room for."""
+    if size > LARGEST[what]:
+        raise NotApplicableError(f"float32 only: {what} of {size}; the integer kernels have room for {LARGEST[what]}")
+    return size
+
+
+def _padded(array: np.ndarray, multiple: int) -> np.ndarray:
+    """The last axis filled up with zeros."""
+    missing = -array.shape[-1] % multiple
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+
+
+def _table(array: np.ndarray, about: str, kind: type[np.integer] | None = None) -> Table:
+    return Table(np.ascontiguousarray(array if kind is None else array.astype(kind)).reshape(-1), about)
+
+
+def _project(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    older, newer = (np.moveaxis(step.weights[name], 0, -1) for name in ("older", "newer"))  # [C, R, T]
+    newer = _padded(newer, 2)
+    scales = np.stack([step.weights[name] for name in ("coarse", "fine", "bias")], axis=1)
+    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]
+    pairs = newer.reshape(*newer.shape[:2], -1, 2)
+    return (
+        *inputs,
+        *(plan.window, plan.channels, int(step.settings["apart"])),
+        *(older.shape[2], newer.shape[2], older.shape[1]),
+        _table(_blocked(swapped), f"{step.output} older"),
+        _table(_blocked(pairs), f"{step.output} newer"),
+        _table(scales, f"{step.output} coarse, fine, bias"),
+        step.settings["shift"],
+    )
+
+
+def _blocked(weights: np.ndarray) -> np.ndarray:
+    """[C, R, groups, g] in blocks of four of the R, what is left one by one: block, channel, group, projection, g."""
+    count = weights.shape[1]
+    fours, ones = count - count % 4, range(count - count % 4, count)
+    parts = [weights[:, start : start + 4] for start in range(0, fours, 4)] + [weights[:, i : i + 1] for i in ones]
+    return np.concatenate([part.swapaxes(1, 2).reshape(-1) for part in parts])
+
+
+def _hats(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    """Segments oldest first; a pair of samples that two segments share is read in both, with zeros for the other."""
+    knots, knot, fraction = step.settings["knots"], step.weights["knot"], step.weights["fraction"].astype(int)
+    segments, shares = [], []
+    for lower in range(knots - 2, -1, -1):
+        inside = np.flatnonzero(knot == lower)
+        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)
+        segments.append((first, last - first + 1))
+        for row in range(2 * first, 2 * last + 2):
+            own = row < plan.window and knot[row] == lower
+            shares.append(((1 << 14) - fraction[row], fraction[row]) if own else (0, 0))
+    pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
+    return (
+        *inputs,
+        *(plan.window, plan.channels, knots),
+        _table(np.array(segments), "first pair and pairs of each segment", np.uint16),
+        _table(pairs, "shares of the nearer and the farther knot", np.int16),
+        _table(step.weights["shift"], "bits of each hat", np.uint8),
+    )
+
+
+def _bins(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    weights = step.weights
+    return (
+        *inputs,
+        *(plan.window, plan.window, plan.channels, len(weights["start"])),
+        _table(weights["weight"], "bin weights"),
+        _table(weights["start"], "first row of each bin", np.uint16),
+        _table(weights["scale"], "scale of each bin"),
+        step.settings["shift"],
+    )
+
+
+def _newest(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    return (*inputs, plan.window, plan.window, plan.channels)
+
+
+def _dense(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    weight = step.weights["weight"]
+    rows = int(np.prod(plan.shapes[step.inputs[0]][:-1]))
+    return (
+        *inputs,
+        *(rows, *weight.shape),
+        _table(weight.T, f"{step.output} weights"),
+        _table(step.weights["bias"], f"{step.output} bias"),
+        _table(step.weights["shift"], f"{step.output} shifts", np.uint8),
+    )
+
+
+def _lens(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    weight = step.weights["weight"]
+    sizes = (len(weight), plan.channels, weight.shape[1])
+    return (*inputs, *sizes, _table(weight.T, f"{step.output} weights"), step.settings["shift"])
+
+
+def _token_rows(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    weights, (rows, channels) = step.weights, plan.shapes[step.inputs[0]]
+    mix = weights.get("mix", np.zeros((0, weights["local"].shape[1]), np.int16))
+    return (
+        *inputs,
+        *(rows, channels, len(mix), mix.shape[1]),
+        _table(weights["local"], f"{step.output} local"),
+        _table(weights["share"], f"{step.output} share"),
+        _table(mix.T if len(mix) else weights["share"], f"{step.output} mix"),
+        _table(weights["bias"], f"{step.output} bias"),
+        step.settings["shift"],
+    )
+
+
+def _hash(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    weights = step.weights
+    (supports, width), bits = weights["supports"].shape, weights["projection"].shape[1]
+    return (
+        *inputs,
+        plan.shapes[step.output][0],
+        *(_fits("width", width), _fits("supports", supports), bits),
+        _table(_padded(weights["supports"], 8), "supports"),
+        _table(weights["coefficients"], "kernel polynomial"),
+        len(weights["coefficients"]) - 1,
+        step.settings["kernel_bits"],
+        _table(_padded(weights["projection"].T, 2), "hash projection"),
+        _table(weights["bias"], "hash bias"),
+    )
+
+
+def _bitwise(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    rows, width = plan.shapes[step.inputs[2]]
+    _fits("value pairs", (rows + 1) // 2 * width)
+    bits, most = step.settings["bits"], step.settings["bits"] + step.settings["bias"]
+    return (*inputs, rows, width, bits, most, value_bits(rows, most))
+
+
+def _softmax(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    heads, rows = step.settings["heads"], plan.shapes[step.output][0]
+    width, values = (plan.shapes[step.inputs[place]][1] // heads for place in (0, 2))
+    sizes = (_fits("tokens", rows), heads, width, values)
+    scaling = (step.settings["sharpness"], step.settings["bits"])
+    return (*inputs, *sizes, *scaling, score_bits(width), value_bits(rows, 1 << POWER_BITS))
+
+
+def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    rows, width = plan.shapes[step.output]
+    return (
+        *inputs,
+        *(rows, _fits("width", width)),
+        _table(step.weights["gain"], f"{step.output} gain"),
+        _table(step.weights["bias"], f"{step.output} bias"),
+        *(step.settings["epsilon"], step.settings["epsilon_bits"]),
+    )
+
+
+def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    rows, _ = plan.shapes[step.output]
+    inner, outer = step.weights["inner"].T, step.weights["outer"].T
+    return (
+        *inputs,
+        *(rows, _fits("width", inner.shape[1]), _fits("hidden", inner.shape[0])),
+        _table(_padded(inner, 8), f"{step.output} inner"),
+        _table(step.weights["inner_bias"], f"{step.output} inner bias"),
+        _table(_padded(outer, 4), f"{step.output} outer"),
+        _table(step.weights["outer_bias"], f"{step.output} outer bias"),
+        *(step.settings["most"], step.settings["bits"]),
+    )
+
+
+def _add(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    return (*inputs, int(np.prod(plan.shapes[step.output])))
+
+
+def _result(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    return (*inputs, float(step.settings["unit"]))
+
+
+ARGUMENTS: dict[str, Callable[[Plan, Step, list[Value]], tuple[Argument, ...]]] = {
+    "project_s8": _project,
+    "hat_basis_s8": _hats,
+    "bins_s8": _bins,
+    "newest_s8": _newest,
+    "dense_s8": _dense,
+    "lens_s8": _lens,
+    "token_rows_s8": _token_rows,
+    "hash_codes_s8": _hash,
+    "bitwise_attention_s8": _bitwise,
+    "softmax_attention_s8": _softmax,
+    "layer_norm_s8": _norm,
+    "feed_forward_s8": _feed_forward,
+    "add_s8": _add,
+    "result_s8": _result,
+}
