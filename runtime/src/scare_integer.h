@@ -1,7 +1,7 @@
 /* Integer kernels for generated code. Their twins, equal in every bit, are in scare/calibrator/kernels/integer.py.
  *
- * A window holds int16_t, channel after channel, each channel padded to an even length; other values are int32_t.
- * Tables are in the order in which they are read; pairs of int16_t lie on word boundaries. */
+ * A window holds int16_t, channel after channel, other values int32_t. Tables are in the order in which they are read,
+ * on word boundaries. Shifting a negative number right must keep its sign, as every compiler for these boards does. */
 #ifndef SCARE_INTEGER_H
 #define SCARE_INTEGER_H
 
@@ -37,41 +37,57 @@ void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32
 /* The newest row as words. */
 void scare_newest_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, int32_t *out);
 
-/* x [rows][inputs] times weights [outputs][inputs]. */
+/* x [rows][inputs] times weights: blocks of four outputs, [inputs][4], then single outputs, [inputs padded to two]. */
 void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t outputs, const int16_t *weights,
                     const int32_t *bias, const uint8_t *shifts, int32_t *out);
 
 /* weights [lenses][rows] times x [rows][channels]. */
 void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t lenses, const int16_t *weights,
-                   uint32_t shift, int32_t *out);
+                   int32_t *out);
 
-/* seen [rows][channels] · local [channels][outputs] + share [rows] × (shared [width] · mix [outputs][width]) + bias;
- * width 0: no mix. */
+/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Two outputs at a time:
+ * local [outputs / 2][channels][2], mix [outputs / 2][width][2], bias [outputs / 2][rows][2]. */
 void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
                          uint32_t outputs, const int16_t *local, const int16_t *share, const int16_t *mix,
                          const int32_t *bias, uint32_t shift, int32_t *out);
 
-/* Codes of the rows of x. Supports [supports][width], projection [bits][supports], both padded with zeros: the width
- * to a multiple of eight, the number of supports to an even one. */
+/* Codes of the rows of x. Supports [supports][width], projection [bits][supports], both sizes filled up with zeros to a
+ * multiple of eight. */
 void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         const int16_t *support, const int32_t *coefficients, uint32_t degree, uint32_t kernel_bits,
+                         const int16_t *support, const int32_t *coefficients, uint32_t degree,
                          const int16_t *projection, const int32_t *bias, uint32_t *codes);
 
-/* Attention by the bits in which codes differ; `most` is the weight of equal codes. */
+/* The same for a width of 8, 16 supports and a polynomial of degree 4. */
+void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
+                              const int32_t *coefficients, const int16_t *projection, const int32_t *bias,
+                              uint32_t *codes);
+
+/* Attention by the bits in which codes differ; `most` is the weight of equal codes, the width a multiple of four. Values
+ * are shifted to `value_bits` bits; weighted sums of them leave `room` bits of a word. */
 void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, int32_t *out);
+                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, uint32_t room,
+                                int32_t *out);
 
 void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
                                 uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
-                                uint32_t score_bits, uint32_t value_bits, int32_t *out);
+                                uint32_t score_bits, uint32_t value_bits, uint32_t room, int32_t *out);
 
 void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
                          uint32_t epsilon, int32_t epsilon_bits, int32_t *out);
 
-/* inner [hidden][width padded to eight], outer [width][hidden padded to four]. */
+/* inner [hidden padded to two][width padded to eight], inner_bias as long as that; outer in blocks of four outputs,
+ * [width padded to four / 4][hidden / 2][4][2]. */
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
                            const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
                            int32_t bits, int32_t *out);
+
+/* The same for a width of 8. */
+void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *gain, const int32_t *bias, uint32_t epsilon,
+                           int32_t epsilon_bits, int32_t *out);
+
+void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,
+                             const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
+                             int32_t bits, int32_t *out);
 
 void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, int32_t *out);
 

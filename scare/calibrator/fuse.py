@@ -24,13 +24,12 @@ Rule = Callable[[Plan, Step], list[Step] | None]
 def fuse(plan: Plan) -> Plan:
     """The plan after all rules, its steps in the order that needs the least memory.
 
-    >>> lens = Step("lens", ("x",), "seen", {"weight": np.ones((5, 2))})
-    >>> whole = Step("dense", ("flat",), "all", {"weight": np.ones((5, 2))})
-    >>> both = Step("add_outer", ("seen", "one"), "rows", {"share": np.ones(2)})
-    >>> steps = [lens, Step("flatten", ("x",), "flat"), whole, Step("flatten", ("seen",), "own")]
+    >>> few = Step("lens", ("x",), "few", {"weight": np.ones((5, 2))})
+    >>> all_ = Step("dense", ("flat",), "all", {"weight": np.ones((5, 2))})
+    >>> steps = [few, Step("flatten", ("x",), "flat"), all_, Step("flatten", ("few",), "own")]
     >>> steps += [Step("add", ("own", "all"), "sum"), Step("dense", ("sum",), "y", {"weight": np.ones((2, 1))})]
     >>> [step.kernel for step in fuse(Plan(5, 1, tuple(steps))).steps]
-    ['flatten', 'dense', 'part', 'flatten', 'part', 'add', 'dense']
+    ['flatten', 'dense', 'part', 'part', 'flatten', 'add', 'dense']
     """
     while (fewer := _fuse_once(plan)) is not None:
         plan = fewer

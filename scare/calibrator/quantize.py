@@ -20,7 +20,6 @@ NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; al
 HALF = 32767  # the largest weight of 16 bits
 LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
-MOST_SHIFT = 40  # of a sum of words times weights of 16 bits
 VIEWS = {"flatten", "part"}
 WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
@@ -127,19 +126,19 @@ def whole(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
     return rounded.astype(kind)
 
 
-def halves(weight: np.ndarray, bits: np.ndarray | int) -> np.ndarray:
-    """Weights of 16 bits for a product that is shifted right by so many bits."""
-    return whole(weight * 2.0**bits, np.int16)
-
-
-def free_bits(weight: np.ndarray) -> int:
-    """How many bits a product may be shifted right so that its weights still fit 16 bits: the more, the finer."""
-    return floor(log2(HALF / max(float(np.abs(weight).max()), 2.0**-60)))
+def halves(weight: np.ndarray) -> np.ndarray:
+    """Weights of 16 bits, for products that drop their lowest 16."""
+    return whole(weight * 65536, np.int16)
 
 
 def finest(weight: np.ndarray) -> np.ndarray:
-    """The smallest unit, of all outputs, for which these weights (units of the input in them) fit a shift by 16."""
-    return power_above(np.abs(weight).max() * 65536 / HALF)
+    """The smallest units of the outputs [O] in which weights [I, O], units of the input in them, fit as `halves`."""
+    return power_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / HALF)
+
+
+def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
+    """By how many bits a word is shifted right to go from one unit to another."""
+    return np.rint(np.log2(coarse / fine)).astype(np.int32)
 
 
 def words(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
@@ -158,15 +157,18 @@ def _dense_bound(q: _Quantizer, step: Step) -> np.ndarray:
     return _absolute(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
 
 
-def _dense_unit(q: _Quantizer, step: Step) -> np.ndarray:
-    """No finer than a shift by at least one bit and weights of at least one unit need."""
+def _dense_finest(q: _Quantizer, step: Step) -> np.ndarray:
+    """The unit of each output's sum, before it is shifted."""
     bound = q.bounds[step.output]
+    most = holding(bound.reshape(-1, bound.shape[-1]).max(axis=0))
     if q.is_window(step.inputs[0]):
-        return holding(bound)
-    weight = np.abs(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None])
-    if bound.ndim == 1:
-        return np.maximum(holding(bound), power_above(weight.max(axis=0) * 2 / HALF))
-    return np.maximum(holding(bound.max()), power_above(weight.max() * 2 / HALF))
+        return most
+    return np.maximum(most, finest(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
+
+
+def _dense_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    units = _dense_finest(q, step)
+    return units if q.bounds[step.output].ndim == 1 else units.max()
 
 
 def _dense(q: _Quantizer, step: Step) -> Step:
@@ -175,9 +177,13 @@ def _dense(q: _Quantizer, step: Step) -> Step:
     if q.is_window(step.inputs[0]):
         matrix = weight.reshape(q.plan.window, q.plan.channels, -1) / q.quanta[:, None]
         return _project(step, matrix / units, bias / units, apart=False)
-    scaled = weight * q.feature_units(step.inputs[0])[:, None] / units
-    shift = np.array([min(free_bits(column), MOST_SHIFT) for column in scaled.T])
-    weights = {"weight": halves(scaled, shift), "bias": words(bias, units), "shift": shift.astype(np.int32)}
+    fine = _dense_finest(q, step)
+    shift = bits_between(units, fine)
+    weights = {
+        "weight": halves(weight * q.feature_units(step.inputs[0])[:, None] / fine),
+        "bias": words(bias, fine) + (1 << shift >> 1),
+        "shift": shift,
+    }
     return Step("dense_s8", step.inputs, step.output, weights)
 
 
@@ -194,9 +200,12 @@ def _channel_units(q: _Quantizer, step: Step) -> np.ndarray:
 def _lens_unit(q: _Quantizer, step: Step) -> np.ndarray:
     if step.inputs[0] == INPUT:
         return _channel_units(q, step)
-    knots = (q.units[step.inputs[0]] * q.quanta)[:, :1]
-    weight = np.abs(step.weights["weight"] * knots).max()
-    return np.maximum(_channel_units(q, step), power_above(weight * 2 / HALF) / q.quanta)
+    return np.maximum(_channel_units(q, step), finest(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
+
+
+def _knots(q: _Quantizer, step: Step) -> np.ndarray:
+    """The units of a lens's rows, the channels' quanta apart."""
+    return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
 def _lens(q: _Quantizer, step: Step) -> Step:
@@ -206,9 +215,7 @@ def _lens(q: _Quantizer, step: Step) -> Step:
     unit = float((q.units[step.output] * q.quanta).flat[0])
     if step.inputs[0] == INPUT:
         return _project(step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
-    knots = (q.units[step.inputs[0]] * q.quanta)[:, :1]
-    shift = min(free_bits(weight * knots / unit), MOST_SHIFT)
-    return Step("lens_s8", step.inputs, step.output, {"weight": halves(weight * knots / unit, shift)}, {"shift": shift})
+    return Step("lens_s8", step.inputs, step.output, {"weight": halves(weight * _knots(q, step) / unit)})
 
 
 def _project(step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
@@ -316,14 +323,14 @@ def _mixed_unit(q: _Quantizer, step: Step) -> float:
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
-    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit)))
+    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
 
 
 def _tokens_finest(q: _Quantizer, step: Step) -> float:
     """The unit of the rows before they are shifted to the unit of the output."""
     local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
     share = step.weights["share"] * _mixed_unit(q, step)
-    return float(max(holding(q.bounds[step.output].max()), finest(local), finest(share)))
+    return float(max(holding(q.bounds[step.output].max()), finest(local).max(), finest(share[:, None]).max()))
 
 
 def _tokens_unit(q: _Quantizer, step: Step) -> np.ndarray:
@@ -332,14 +339,14 @@ def _tokens_unit(q: _Quantizer, step: Step) -> np.ndarray:
 
 def _tokens(q: _Quantizer, step: Step) -> Step:
     unit, mixed = _tokens_finest(q, step), _mixed_unit(q, step)
-    shift = round(log2(q.unit(step.output) / unit))
+    shift = int(bits_between(q.unit(step.output), unit))
     weights = {
-        "local": halves(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit, 16),
-        "share": halves(step.weights["share"] * mixed / unit, 16),
+        "local": halves(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
+        "share": halves(step.weights["share"] * mixed / unit),
         "bias": words(step.weights["bias"], unit) + (1 << shift >> 1),
     }
     if "mix" in step.weights:
-        weights["mix"] = halves(step.weights["mix"] * q.unit(step.inputs[1]) / mixed, 16)
+        weights["mix"] = halves(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
     return Step("token_rows_s8", step.inputs, step.output, weights, {"shift": shift})
 
 
@@ -355,20 +362,28 @@ def _hash(q: _Quantizer, step: Step) -> Step:
     sharpness = step.settings["sharpness"]
     supports = whole(step.weights["supports"] / sharpness * 2.0**14, np.int16)
     powers, constant = _kernel_powers(sharpness)
-    size = 32000 / np.abs(np.polyval([*powers[::-1], 0.0], np.linspace(-0.5, 0.5, 201))).max()
-    bits = int(floor(29 - log2(size * np.abs(powers).sum())))
+    size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    room = np.maximum(np.abs(projection).sum(axis=0) / 65000 * 2, np.abs(projection).max(axis=0) / HALF)
+    room = np.maximum(np.abs(projection).sum(axis=0) / 65000, np.abs(projection).max(axis=0) / HALF)
     room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
     scaled = whole(projection / room, np.int16)
     weights = {
         "supports": supports,
-        "coefficients": whole(np.array([*powers[::-1], 0.0]) * size * 2.0**bits, np.int32),
+        "coefficients": whole(np.array([*powers[::-1], 0.0]) * size * 65536, np.int32),
         "projection": scaled,
         "bias": whole(bias * size / room + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
     }
-    return Step("hash_codes_s8", step.inputs, step.output, weights, {"kernel_bits": bits})
+    return Step("hash_codes_s8", step.inputs, step.output, weights)
+
+
+def _largest_partial(powers: np.ndarray) -> float:
+    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ½, highest first, comes by."""
+    half, partial, largest = np.linspace(-0.5, 0.5, 201), np.zeros(201), 0.0
+    for power in (*powers[::-1], 0.0):
+        partial = partial * half + power
+        largest = max(largest, float(np.abs(partial).max()))
+    return largest
 
 
 def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:

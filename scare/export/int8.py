@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scare.calibrator.kernels.integer import POWER_BITS, score_bits, value_bits
+from scare.calibrator.kernels.integer import POWER_BITS, score_bits, spare_room, value_bits
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.calibrator.quantize import WINDOW as STEPS
 from scare.errors import NotApplicableError
@@ -42,9 +42,19 @@ class _Lowering:
         self.values[step.output] = output
         inputs = [self.values[name] for name in step.inputs]
         arguments = ARGUMENTS[step.kernel](self.plan, step, inputs)
-        return Call(f"scare_{step.kernel}", (*arguments, output), output)
+        return Call(_function(step), (*arguments, output), output)
 
 
+def _function(step: Step) -> str:
+    """The C function: one for the usual sizes where there is one."""
+    if step.kernel == "hash_codes_s8" and _usual_hash(step):
+        return "scare_hash_codes_8_16_s8"
+    if step.kernel in BY_EIGHT and len(step.weights[BY_EIGHT[step.kernel]]) == 8:
+        return f"scare_{step.kernel.removesuffix('_s8')}_8_s8"
+    return f"scare_{step.kernel}"
+
+
+BY_EIGHT = {"feed_forward_s8": "inner", "layer_norm_s8": "gain"}  # kernels compiled for tokens of eight numbers
 IN_PLACE = {"add_s8", "layer_norm_s8"}
 
 
@@ -133,53 +143,74 @@ def _dense(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     return (
         *inputs,
         *(rows, *weight.shape),
-        _table(weight.T, f"{step.output} weights"),
+        _table(_by_four(weight), f"{step.output} weights"),
         _table(step.weights["bias"], f"{step.output} bias"),
         _table(step.weights["shift"], f"{step.output} shifts", np.uint8),
     )
 
 
+def _by_four(weight: np.ndarray) -> np.ndarray:
+    """Weights [I, O]: outputs in blocks of four, what is left one by one, filled up to pairs."""
+    fours = weight.shape[1] - weight.shape[1] % 4
+    blocks = [weight[:, start : start + 4].reshape(-1) for start in range(0, fours, 4)]
+    return np.concatenate([*blocks, _padded(weight[:, fours:].T, 2).reshape(-1)])
+
+
+def _by_two(rows: np.ndarray) -> np.ndarray:
+    """[I, O] as [O / 2, I, 2]."""
+    return rows.reshape(len(rows), -1, 2).swapaxes(0, 1)
+
+
 def _lens(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     weight = step.weights["weight"]
     sizes = (len(weight), plan.channels, weight.shape[1])
-    return (*inputs, *sizes, _table(weight.T, f"{step.output} weights"), step.settings["shift"])
+    return (*inputs, *sizes, _table(weight.T, f"{step.output} weights"))
 
 
 def _token_rows(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     weights, (rows, channels) = step.weights, plan.shapes[step.inputs[0]]
     mix = weights.get("mix", np.zeros((0, weights["local"].shape[1]), np.int16))
+    if mix.shape[1] % 2:
+        raise NotApplicableError(
+            f"float32 only: tokens of {mix.shape[1]} numbers; the integer kernels take them by two"
+        )
     return (
         *inputs,
         *(rows, channels, len(mix), mix.shape[1]),
-        _table(weights["local"], f"{step.output} local"),
+        _table(_by_two(weights["local"]), f"{step.output} local"),
         _table(weights["share"], f"{step.output} share"),
-        _table(mix.T if len(mix) else weights["share"], f"{step.output} mix"),
-        _table(weights["bias"], f"{step.output} bias"),
+        _table(_by_two(mix) if len(mix) else weights["share"], f"{step.output} mix"),
+        _table(_by_two(weights["bias"]), f"{step.output} bias"),
         step.settings["shift"],
     )
 
 
 def _hash(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
-    weights = step.weights
+    weights, rows = step.weights, plan.shapes[step.output][0]
     (supports, width), bits = weights["supports"].shape, weights["projection"].shape[1]
-    return (
-        *inputs,
-        plan.shapes[step.output][0],
-        *(_fits("width", width), _fits("supports", supports), bits),
-        _table(_padded(weights["supports"], 8), "supports"),
-        _table(weights["coefficients"], "kernel polynomial"),
-        len(weights["coefficients"]) - 1,
-        step.settings["kernel_bits"],
-        _table(_padded(weights["projection"].T, 2), "hash projection"),
-        _table(weights["bias"], "hash bias"),
-    )
+    _fits("width", width), _fits("supports", supports)
+    degree = len(weights["coefficients"]) - 1
+    support = _table(_padded(_padded(weights["supports"], 8).T, 8).T, "supports")
+    coefficients = _table(weights["coefficients"], "kernel polynomial")
+    signs = (_table(_padded(weights["projection"].T, 8), "hash projection"), _table(weights["bias"], "hash bias"))
+    if _usual_hash(step):
+        return (*inputs, rows, bits, support, coefficients, *signs)
+    return (*inputs, rows, width, supports, bits, support, coefficients, degree, *signs)
+
+
+def _usual_hash(step: Step) -> bool:
+    """Whether a step is of the sizes that a kernel is compiled for."""
+    return step.weights["supports"].shape == (16, 8) and len(step.weights["coefficients"]) == 5
 
 
 def _bitwise(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     rows, width = plan.shapes[step.inputs[2]]
+    _fits("tokens", rows)
     _fits("value pairs", (rows + 1) // 2 * width)
     bits, most = step.settings["bits"], step.settings["bits"] + step.settings["bias"]
-    return (*inputs, rows, width, bits, most, value_bits(rows, most))
+    if width % 4:
+        raise NotApplicableError(f"float32 only: values of {width} numbers; the integer kernels take them by four")
+    return (*inputs, rows, width, bits, most, value_bits(rows, most), spare_room(rows, most))
 
 
 def _softmax(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
@@ -187,14 +218,15 @@ def _softmax(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...
     width, values = (plan.shapes[step.inputs[place]][1] // heads for place in (0, 2))
     sizes = (_fits("tokens", rows), heads, width, values)
     scaling = (step.settings["sharpness"], step.settings["bits"])
-    return (*inputs, *sizes, *scaling, score_bits(width), value_bits(rows, 1 << POWER_BITS))
+    most = 1 << POWER_BITS
+    return (*inputs, *sizes, *scaling, score_bits(width), value_bits(rows, most), spare_room(rows, most))
 
 
 def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     rows, width = plan.shapes[step.output]
     return (
         *inputs,
-        *(rows, _fits("width", width)),
+        *((rows,) if width == 8 else (rows, _fits("width", width))),
         _table(step.weights["gain"], f"{step.output} gain"),
         _table(step.weights["bias"], f"{step.output} bias"),
         *(step.settings["epsilon"], step.settings["epsilon_bits"]),
@@ -202,14 +234,17 @@ def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
 
 
 def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
-    rows, _ = plan.shapes[step.output]
-    inner, outer = step.weights["inner"].T, step.weights["outer"].T
+    rows, width = plan.shapes[step.output]
+    inner, outer = step.weights["inner"].T, step.weights["outer"]
+    outer = _padded(_padded(outer, 4).T, 2)  # [D, F]
+    blocks = outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2)
     return (
         *inputs,
-        *(rows, _fits("width", inner.shape[1]), _fits("hidden", inner.shape[0])),
-        _table(_padded(inner, 8), f"{step.output} inner"),
-        _table(step.weights["inner_bias"], f"{step.output} inner bias"),
-        _table(_padded(outer, 4), f"{step.output} outer"),
+        *((rows,) if width == 8 else (rows, _fits("width", width))),
+        _fits("hidden", len(inner)),
+        _table(_padded(_padded(inner, 8).T, 2).T, f"{step.output} inner"),
+        _table(_padded(step.weights["inner_bias"], 2), f"{step.output} inner bias"),
+        _table(blocks, f"{step.output} outer"),
         _table(step.weights["outer_bias"], f"{step.output} outer bias"),
         *(step.settings["most"], step.settings["bits"]),
     )

@@ -2,46 +2,97 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
+/* The row x as pairs of `bits` bits; the inverse root of the sum of their squares. */
+SCARE_INLINE scare_root to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs)
+{
+    uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
+    int32_t squares = 0;
+    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++) {
+        int32_t second = 2u * i + 1u < width ? scare_to_top(x[2u * i + 1u], spare, bits) : 0;
+        pairs[i] = scare_pack(scare_to_top(x[2u * i], spare, bits), second);
+        squares = scare_add_squares(pairs[i], squares);
+    }
+    return scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
+}
+
+/* Cosines between a row, given as pairs, and the supports, times 2^14 times the row's length. */
+SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike)
+{
+    SCARE_ROLLED
+    for (const int32_t *end = alike + supports; alike != end; alike += 2) {
+        int32_t first = 0, second = 0;
+        for (uint32_t i = 0u; i < fours; i++) first = scare_add_next(pairs + 4u * i, &table, first);
+        for (uint32_t i = 0u; i < fours; i++) second = scare_add_next(pairs + 4u * i, &table, second);
+        alike[0] = first;
+        alike[1] = second;
+    }
+}
+
+/* The kernel of one support, a polynomial of the cosine, in the upper half of a word. */
+SCARE_INLINE int32_t bend(int32_t alike, scare_root inverse, const int32_t *coefficients, uint32_t degree)
+{
+    int32_t cosine = scare_half_word(scare_multiply_half(alike, inverse.root) >> (inverse.half - 3u));
+    int32_t sum = coefficients[0];
+    for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_half(sum, cosine, coefficients[i]);
+    return sum;
+}
+
+/* The kernels of all supports, as pairs. */
+SCARE_INLINE void bend_all(const void *alike, uint32_t supports, scare_root inverse, const int32_t *coefficients,
+                           uint32_t degree, int32_t *kernel)
+{
+    SCARE_ROLLED
+    for (const int32_t *end = kernel + supports / 2u; kernel != end; kernel += 2) {
+        scare_words next = scare_next_words(&alike);
+        int32_t a = bend(next.a, inverse, coefficients, degree), b = bend(next.b, inverse, coefficients, degree);
+        kernel[0] = scare_pack_upper(a, b);
+        int32_t c = bend(next.c, inverse, coefficients, degree), d = bend(next.d, inverse, coefficients, degree);
+        kernel[1] = scare_pack_upper(c, d);
+    }
+}
+
+/* One bit for each sign. */
+SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, const int32_t *bias,
+                              uint32_t bits)
+{
+    uint32_t negative = 0u;
+    SCARE_ROLLED
+    for (const int32_t *end = bias + bits; bias != end;) {
+        int32_t sum = *bias++;
+        for (uint32_t i = 0u; i < fours; i++) sum = scare_add_next(kernel + 4u * i, &table, sum);
+        negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
+    }
+    return ~negative >> (32u - bits);
+}
+
+SCARE_INLINE void hash_codes(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                             const int16_t *support, const int32_t *coefficients, uint32_t degree,
+                             const int16_t *projection, const int32_t *bias, uint32_t *codes)
+{
+    uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
+    int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    SCARE_ROLLED
+    for (const uint32_t *end = codes + rows; codes != end; codes++, x += width) {
+        scare_root inverse = to_unit_pairs(x, width, pairs);
+        compare(pairs, fours, support, 8u * eights, alike);
+        bend_all(alike, 8u * eights, inverse, coefficients, degree, alike);
+        *codes = project(alike, eights, projection, bias, bits);
+    }
+}
+
 void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         const int16_t *support, const int32_t *coefficients, uint32_t degree, uint32_t kernel_bits,
+                         const int16_t *support, const int32_t *coefficients, uint32_t degree,
                          const int16_t *projection, const int32_t *bias, uint32_t *codes)
 {
-    uint32_t row_bits = (uint32_t)__builtin_clz(width) / 2u, eights = (width + 7u) / 8u;
-    int32_t pairs[SCARE_WIDEST_S8 / 2u] = {0}, kernel[SCARE_SUPPORTS_S8 / 2u] = {0};
-    for (uint32_t row = 0u; row < rows; row++, x += width) {
-        uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), squares = 0u;
-        for (uint32_t i = 0u; i < width; i += 2u) {
-            int32_t first = scare_to_top(x[i], spare, row_bits);
-            int32_t second = i + 1u < width ? scare_to_top(x[i + 1u], spare, row_bits) : 0;
-            pairs[i / 2u] = scare_pack(first, second);
-            squares += (uint32_t)(first * first) + (uint32_t)(second * second);
-        }
-        scare_root inverse = scare_inverse_root(squares < (1u << 26) ? 1u << 26 : squares);
-        const int16_t *numbers = support;
-        for (uint32_t i = 0u; i < supports; i += 2u) {
-            int32_t value[2] = {0, 0};
-            for (uint32_t j = 0u; j < 2u && i + j < supports; j++) {
-                int32_t alike = 0;
-                for (uint32_t k = 0u; k < eights; k++, numbers += 8)
-                    for (uint32_t l = 0u; l < 4u; l++)
-                        alike = scare_add_pairs(pairs[4u * k + l], scare_pair(numbers + 2u * l), alike);
-                int32_t cosine = scare_half_word(scare_multiply_half(alike, inverse.root) >> (inverse.half - 3u));
-                value[j] = coefficients[0];
-                for (uint32_t k = 1u; k <= degree; k++) value[j] = scare_add_half(value[j], cosine, coefficients[k]);
-                value[j] = scare_half_word(value[j] >> kernel_bits);
-            }
-            kernel[i / 2u] = scare_pack(value[0], value[1]);
-        }
-        uint32_t code = 0u;
-        const int16_t *weights = projection;
-        for (uint32_t bit = 0u; bit < bits; bit++) {
-            int32_t sum = bias[bit];
-            for (uint32_t i = 0u; i < (supports + 1u) / 2u; i++, weights += 2)
-                sum = scare_add_pairs(kernel[i], scare_pair(weights), sum);
-            code = (code >> 1) | (~(uint32_t)sum & 0x80000000u);
-        }
-        codes[row] = code >> (32u - bits);
-    }
+    hash_codes(x, rows, width, supports, bits, support, coefficients, degree, projection, bias, codes);
+}
+
+void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
+                              const int32_t *coefficients, const int16_t *projection, const int32_t *bias,
+                              uint32_t *codes)
+{
+    hash_codes(x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, bias, codes);
 }
 
 /* How many bits are set in each half of a word. */
@@ -53,46 +104,75 @@ SCARE_INLINE uint32_t count_halves(uint32_t word)
     return (word + (word >> 8)) & 0x00ff00ffu;
 }
 
-SCARE_INLINE uint32_t count_bits(uint32_t word)
+/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `room` bits to spare. */
+SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32_t value_bits, uint32_t spare)
 {
-    word = count_halves(word);
-    return (word + (word >> 16)) & 0xffu;
+    return scare_shifted(scare_multiply_wide(scare_shifted(sum, room), inverse), 32u - value_bits - room) >> spare;
 }
 
-/* Twice the sum over the total, times 8, back in the values' own unit. */
-SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t value_bits, uint32_t spare)
+/* The weights of two keys as a pair: `most` less two for each bit in which they differ from the query. */
+SCARE_INLINE int32_t weigh(uint32_t query, uint32_t first, uint32_t second, uint32_t bits, uint32_t most)
 {
-    int32_t mean = (int32_t)(((int64_t)sum * inverse) >> 27);
-    return scare_shifted(mean, 27u - value_bits) >> spare;
+    uint32_t differ = count_halves((query ^ first) | (query ^ second) << 16);
+    if (bits > 16u) differ += count_halves((query ^ first) >> 16 | ((query ^ second) & 0xffff0000u));
+    return (int32_t)((most << 16 | most) - 2u * differ);
+}
+
+/* The values of two rows at a time as pairs, in blocks of four columns: [width / 4][rows / 2][4]. */
+SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t value_bits, uint32_t spare,
+                            int32_t *pairs)
+{
+    SCARE_ROLLED
+    for (uint32_t column = 0u; column < width; column += 4u) {
+        const int32_t *value = values + column;
+        SCARE_ROLLED
+        for (uint32_t row = 0u; row < rows; row += 2u, value += 2u * width) {
+            uint32_t there = row + 1u < rows ? 0xffffffffu : 0u;
+            const int32_t *next = value + (there & width);
+            for (uint32_t i = 0u; i < 4u; i++) {
+                int32_t second = (int32_t)((uint32_t)scare_to_top(next[i], spare, value_bits) & there);
+                *pairs++ = scare_pack(scare_to_top(value[i], spare, value_bits), second);
+            }
+        }
+    }
 }
 
 void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, int32_t *out)
+                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, uint32_t room,
+                                int32_t *out)
 {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
-    int32_t pairs[SCARE_PAIRS_S8], codes[SCARE_PAIRS_S8 / 2u];
-    for (uint32_t i = 0u; i < couples; i++) {
-        const int32_t *first = values + 2u * i * width, *second = 2u * i + 1u < rows ? first + width : first;
-        int32_t there = 2u * i + 1u < rows ? -1 : 0;
-        for (uint32_t d = 0u; d < width; d++)
-            pairs[i * width + d] =
-                scare_pack(scare_to_top(first[d], spare, value_bits), there & scare_to_top(second[d], spare, value_bits));
-    }
-    (void)codes;
-    for (uint32_t row = 0u; row < rows; row++, out += width) {
-        int32_t total = 0, weights[SCARE_PAIRS_S8 / 2u];
-        for (uint32_t i = 0u; i < couples; i++) {
-            uint32_t first = most - 2u * count_bits(queries[row] ^ keys[2u * i]), second = 0u;
-            if (2u * i + 1u < rows) second = most - 2u * count_bits(queries[row] ^ keys[2u * i + 1u]);
-            weights[i] = (int32_t)(first | (second << 16));
-            total += (int32_t)(first + second);
+    int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
+    pair_rows(values, rows, width, value_bits, spare, pairs);
+    SCARE_ROLLED
+    for (const uint32_t *end = queries + rows; queries != end; queries++) {
+        int32_t total = 0;
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i < rows / 2u; i++) {
+            weights[i] = weigh(*queries, keys[2u * i], keys[2u * i + 1u], bits, most);
+            total = scare_add_pairs(weights[i], 0x00010001, total);
         }
-        (void)bits;
+        if (rows % 2u) {
+            weights[couples - 1u] = weigh(*queries, keys[rows - 1u], keys[rows - 1u], bits, most) & 0xffff;
+            total += weights[couples - 1u];
+        }
         int32_t inverse = 0x7fffffff / total;
-        for (uint32_t d = 0u; d < width; d++) {
-            int32_t sum = 0;
-            for (uint32_t i = 0u; i < couples; i++) sum = scare_add_pairs(weights[i], pairs[i * width + d], sum);
-            out[d] = average(sum, inverse, value_bits, spare);
+        const void *table = pairs;
+        SCARE_ROLLED
+        for (uint32_t column = 0u; column < width; column += 4u) {
+            int32_t a = 0, b = 0, c = 0, d = 0;
+            SCARE_ROLLED
+            for (const int32_t *weight = weights; weight != weights + couples; weight++) {
+                scare_words next = scare_next_words(&table);
+                a = scare_add_pairs(*weight, next.a, a);
+                b = scare_add_pairs(*weight, next.b, b);
+                c = scare_add_pairs(*weight, next.c, c);
+                d = scare_add_pairs(*weight, next.d, d);
+            }
+            *out++ = average(a, inverse, room, value_bits, spare);
+            *out++ = average(b, inverse, room, value_bits, spare);
+            *out++ = average(c, inverse, room, value_bits, spare);
+            *out++ = average(d, inverse, room, value_bits, spare);
         }
     }
 }
@@ -109,7 +189,7 @@ SCARE_INLINE int32_t power_of_two(int32_t power)
 
 void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
                                 uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
-                                uint32_t score_bits, uint32_t value_bits, int32_t *out)
+                                uint32_t score_bits, uint32_t value_bits, uint32_t room, int32_t *out)
 {
     uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
     uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));
@@ -139,7 +219,7 @@ void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, con
                 int32_t sum = 0;
                 for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
                     sum += scores[i] * scare_to_top(*value, spare, value_bits);
-                *out++ = average(sum, inverse, value_bits, spare);
+                *out++ = average(sum, inverse, room, value_bits, spare);
             }
         }
 }

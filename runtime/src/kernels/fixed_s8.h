@@ -18,6 +18,27 @@ SCARE_INLINE int32_t scare_pair(const int16_t *numbers)
     return pair;
 }
 
+/* Four words of a table, which is aligned to four bytes, and on to the next: one instruction where there is one. */
+typedef struct {
+    int32_t a, b, c, d;
+} scare_words;
+
+SCARE_INLINE scare_words scare_next_words(const void **table)
+{
+#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
+    __asm__("ldmia %[at]!, {r0-r3}"
+            : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
+            : "m"(*(const int32_t(*)[4])*table));
+    scare_words words = {a, b, c, d};
+#else
+    scare_words words;
+    __builtin_memcpy(&words, *table, sizeof words);
+    *table = (const int8_t *)*table + sizeof words;
+#endif
+    return words;
+}
+
 SCARE_INLINE int32_t scare_low(int32_t pair)
 {
     return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);
@@ -33,6 +54,12 @@ SCARE_INLINE int32_t scare_pack(int32_t low, int32_t high)
     return (int32_t)(((uint32_t)low & 0xffffu) | ((uint32_t)high << 16));
 }
 
+/* The upper halves of two words. */
+SCARE_INLINE int32_t scare_pack_upper(int32_t low, int32_t high)
+{
+    return (int32_t)(((uint32_t)low >> 16) | ((uint32_t)high & 0xffff0000u));
+}
+
 /* sum + both products of two pairs. */
 SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
 {
@@ -40,6 +67,27 @@ SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
     return __smlad(a, b, sum);
 #else
     return sum + scare_low(a) * scare_low(b) + scare_high(a) * scare_high(b);
+#endif
+}
+
+/* sum + the products of four pairs with the next four of a table. */
+SCARE_INLINE int32_t scare_add_next(const int32_t *pairs, const void **table, int32_t sum)
+{
+    scare_words next = scare_next_words(table);
+    sum = scare_add_pairs(pairs[0], next.a, sum);
+    sum = scare_add_pairs(pairs[1], next.b, sum);
+    sum = scare_add_pairs(pairs[2], next.c, sum);
+    return scare_add_pairs(pairs[3], next.d, sum);
+}
+
+/* sum + both squares; the sum may use all 32 bits. */
+SCARE_INLINE int32_t scare_add_squares(int32_t pair, int32_t sum)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smlad(pair, pair, sum);
+#else
+    uint32_t low = (uint32_t)(scare_low(pair) * scare_low(pair)), high = (uint32_t)(scare_high(pair) * scare_high(pair));
+    return (int32_t)((uint32_t)sum + low + high);
 #endif
 }
 
@@ -53,18 +101,18 @@ SCARE_INLINE int64_t scare_add_pairs_long(int32_t a, int32_t b, int64_t sum)
 }
 
 /* Bytes 0 and 2 of a word as a pair; shifted right by 8 first, bytes 1 and 3. */
-SCARE_INLINE int32_t scare_even_bytes(uint32_t word)
+SCARE_INLINE int32_t scare_even_bytes(int32_t word)
 {
 #if defined(__ARM_FEATURE_DSP)
-    return (int32_t)__sxtb16((int8x4_t)word);
+    return __sxtb16(word);
 #else
-    return scare_pack((int8_t)(uint8_t)(word & 0xffu), (int8_t)(uint8_t)((word >> 16) & 0xffu));
+    return scare_pack((int8_t)(word & 0xff), (int8_t)((word >> 16) & 0xff));
 #endif
 }
 
-SCARE_INLINE int32_t scare_odd_bytes(uint32_t word)
+SCARE_INLINE int32_t scare_odd_bytes(int32_t word)
 {
-    return scare_even_bytes((word >> 8) | (word << 24));
+    return scare_even_bytes((int32_t)(((uint32_t)word >> 8) | ((uint32_t)word << 24)));
 }
 
 /* The product of a word and a half-word without its lowest 16 bits, plus a word. */
@@ -74,6 +122,16 @@ SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum)
     return __smlawb(word, half, sum);
 #else
     return sum + (int32_t)(((int64_t)word * scare_low(half)) >> 16);
+#endif
+}
+
+/* The same with the upper half of a pair. */
+SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smlawt(word, pair, sum);
+#else
+    return sum + (int32_t)(((int64_t)word * scare_high(pair)) >> 16);
 #endif
 }
 

@@ -7,35 +7,35 @@ typedef struct {
 } sums;
 
 /* Four projections at once, so that each sample is loaded once for all of them. */
-SCARE_INLINE void add_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const int8_t **small,
+SCARE_INLINE void add_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                            const int16_t **large)
 {
-    const int8_t *weights = *small;
+    const void *table = *small;
     int32_t a = sum->coarse[0], b = sum->coarse[1], c = sum->coarse[2], d = sum->coarse[3];
-    for (const int16_t *end = x + older; x != end; x += 4, weights += 16) {
+    SCARE_ROLLED
+    for (const int16_t *end = x + older; x != end; x += 4) {
         int32_t first = scare_pair(x), second = scare_pair(x + 2);
-        uint32_t word[4];
-        __builtin_memcpy(word, weights, sizeof word);
-        a = scare_add_pairs(second, scare_odd_bytes(word[0]), scare_add_pairs(first, scare_even_bytes(word[0]), a));
-        b = scare_add_pairs(second, scare_odd_bytes(word[1]), scare_add_pairs(first, scare_even_bytes(word[1]), b));
-        c = scare_add_pairs(second, scare_odd_bytes(word[2]), scare_add_pairs(first, scare_even_bytes(word[2]), c));
-        d = scare_add_pairs(second, scare_odd_bytes(word[3]), scare_add_pairs(first, scare_even_bytes(word[3]), d));
+        scare_words next = scare_next_words(&table);
+        a = scare_add_pairs(second, scare_odd_bytes(next.a), scare_add_pairs(first, scare_even_bytes(next.a), a));
+        b = scare_add_pairs(second, scare_odd_bytes(next.b), scare_add_pairs(first, scare_even_bytes(next.b), b));
+        c = scare_add_pairs(second, scare_odd_bytes(next.c), scare_add_pairs(first, scare_even_bytes(next.c), c));
+        d = scare_add_pairs(second, scare_odd_bytes(next.d), scare_add_pairs(first, scare_even_bytes(next.d), d));
     }
     sum->coarse[0] = a, sum->coarse[1] = b, sum->coarse[2] = c, sum->coarse[3] = d;
     const int16_t *fine = *large;
     for (const int16_t *end = x + newer; x != end; x += 2, fine += 8)
         for (uint32_t i = 0u; i < 4u; i++)
             sum->fine[i] = scare_add_pairs(scare_pair(x), scare_pair(fine + 2u * i), sum->fine[i]);
-    *small = weights, *large = fine;
+    *small = table, *large = fine;
 }
 
-SCARE_INLINE void add_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const int8_t **small,
+SCARE_INLINE void add_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                           const int16_t **large)
 {
     const int8_t *weights = *small;
     int32_t coarse = sum->coarse[0], fine = sum->fine[0];
     for (const int16_t *end = x + older; x != end; x += 4, weights += 4) {
-        uint32_t word;
+        int32_t word;
         __builtin_memcpy(&word, weights, sizeof word);
         coarse = scare_add_pairs(scare_pair(x), scare_even_bytes(word), coarse);
         coarse = scare_add_pairs(scare_pair(x + 2), scare_odd_bytes(word), coarse);
@@ -53,7 +53,7 @@ void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels,
 {
     uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
     for (uint32_t turn = 0u; turn < turns; turn++) {
-        const int8_t *small = older_weights;
+        const void *small = older_weights;
         const int16_t *large = newer_weights;
         const int32_t *scale = scales;
         int32_t *place = out + turn;

@@ -10,6 +10,8 @@ accumulator at a bias are free.
 from scare.calibrator.kernels.attention import ATTENTION, bitwise_attention, hash_activations
 from scare.calibrator.kernels.choice import CHOICE, PERIODS, Choice, choose
 from scare.calibrator.kernels.formulas import FORMULAS
+from scare.calibrator.kernels.fused import FUSED
+from scare.calibrator.kernels.integer import INTEGER
 from scare.calibrator.kernels.kernel import Kernel, Operations, Shape, expect
 from scare.calibrator.kernels.linear import LINEAR, hat_fractions, hat_matrix
 from scare.calibrator.kernels.patches import PATCHES, count_patches, patch_rows
@@ -26,6 +28,8 @@ KERNELS: dict[str, Kernel] = {
     **FORMULAS,
     **CHOICE,
     **RECURRENT,
+    **FUSED,
+    **INTEGER,
 }
 
 __all__ = [

@@ -99,12 +99,16 @@ def bins_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def dense_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes features: x weight, shifted right by each output's own bits, plus bias, for words x [..., I]: [..., O]."""
-    return word(rounded(_mixed(x, weights["weight"]), weights["shift"]) + weights["bias"])
+    """Mixes features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
+    return word((_mixed(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
 def _mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return _exact(x.astype(float) @ weight.astype(float))
+    """x weight for words x [..., I] and half-words weight [I, O], each product without its lowest 16 bits."""
+    sums = np.zeros((*x.shape[:-1], weight.shape[1]), np.int64)
+    for feature, row in enumerate(weight.astype(np.int64)):
+        sums += multiply_half(x[..., feature, None].astype(np.int64), row)
+    return sums
 
 
 def _dense_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -113,18 +117,16 @@ def _dense_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def lens_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes time: weightᵀ x, shifted right by `shift` bits, for words x [T, C]: [L, C]."""
-    return word(rounded(_exact(weights["weight"].T.astype(float) @ x), settings["shift"]))
+    """Mixes time: weightᵀ x for words x [T, C]: [L, C]."""
+    return word(_mixed(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
 
 
 def token_rows_s8(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """seen · local + share ⊗ (shared · mix) + bias, shifted right, for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
-        shared = rounded(_mixed(shared, weights["mix"]), 16)
-    rows = weights["bias"] + multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
-    for channel, local in enumerate(weights["local"].astype(np.int64)):
-        rows = rows + multiply_half(seen[:, :, channel, None].astype(np.int64), local)
-    return word(rows >> settings["shift"])
+        shared = _mixed(shared, weights["mix"])
+    spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
+    return word((_mixed(seen, weights["local"]) + spread + weights["bias"]) >> settings["shift"])
 
 
 def row_bits(width: int) -> int:
@@ -148,8 +150,7 @@ def hash_activations_s8(x: np.ndarray, weights: Weights, settings: Settings) -> 
     kernel = np.full_like(cosine, coefficients[0])
     for coefficient in coefficients[1:]:
         kernel = multiply_half(kernel, cosine) + coefficient
-    kernel = half_word(kernel >> settings["kernel_bits"])
-    return _exact(kernel.astype(float) @ weights["projection"].astype(float)) + weights["bias"]
+    return _exact((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
 
 def hash_codes_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -164,20 +165,26 @@ def hash_codes_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.nda
 
 def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     supports, projection = weights["supports"], weights["projection"]
-    expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0] and projection[1] <= 32, "hash_codes_s8")
+    expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0], "hash_codes_s8")
+    expect(projection[1] <= 32, "hash_codes_s8 bits")
     expect(weights["bias"] == projection[1:] and len(weights["coefficients"]) == 1, "hash_codes_s8 bias")
     return x[:1]
 
 
 def value_bits(keys: int, largest: int) -> int:
-    """To how many bits values are shifted so that a sum of `keys` of them, with weights up to `largest`, fits a word."""
+    """To how many bits values are shifted so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
     return min(15, 31 - int(keys * largest).bit_length())
 
 
-def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
+def spare_room(keys: int, largest: int) -> int:
+    """How many bits such a sum leaves of a word."""
+    return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
+
+
+def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, room: int) -> np.ndarray:
     """sums / total of values that were shifted to `bits` bits, shifted back by their spare bits."""
-    mean = (sums * (0x7FFFFFFF // total)) >> 27  # times 16
-    return word((mean << (27 - bits)) >> spare)
+    mean = multiply_wide(sums << room, 0x7FFFFFFF // total)  # times 2^(room − 1)
+    return word((mean << (32 - bits - room)) >> spare)
 
 
 def bitwise_attention_s8(
@@ -187,8 +194,9 @@ def bitwise_attention_s8(
     unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
     similar = settings["bias"] + settings["bits"] - 2 * unlike
     spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))
-    bits = value_bits(k.shape[1], settings["bias"] + settings["bits"])
-    return _average(similar @ to_top(v.astype(np.int64), spare, bits), similar.sum(-1, keepdims=True), spare, bits)
+    size = (k.shape[1], settings["bias"] + settings["bits"])
+    values = to_top(v.astype(np.int64), spare, value_bits(*size))
+    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
 
 
 def score_bits(width: int) -> int:
@@ -204,9 +212,9 @@ def softmax_attention_s8(
     `sharpness` · 2^(`bits` − 32 − spare bits of both) turns a score into a power of two in Q16.
     """
     count = settings["heads"]
-    bits, last = score_bits(q.shape[2] // count), value_bits(k.shape[1], 1 << POWER_BITS)
+    bits, size = score_bits(q.shape[2] // count), (k.shape[1], 1 << POWER_BITS)
     spares, heads = [], []
-    for x, top in ((q, bits), (k, bits), (v, last)):
+    for x, top in ((q, bits), (k, bits), (v, value_bits(*size))):
         spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
         rows = to_top(x.astype(np.int64), spares[-1], top)
         heads.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
@@ -216,7 +224,8 @@ def softmax_attention_s8(
     up = np.clip(-down, 0, 20)
     power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)
-    mixed = _average(shares @ heads[2], shares.sum(axis=-1, keepdims=True), spares[2][:, None], last)
+    sums, spare = shares @ heads[2], spares[2][:, None]
+    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
@@ -246,7 +255,7 @@ def layer_norm_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.nda
     down = np.clip(settings["epsilon_bits"] - 2 * (spare + more), 0, 31)
     squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
     root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
-    normed = half_word((rows * root) >> (half - 1))
+    normed = (rows * root) >> (half - 1)
     return word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
 
 
