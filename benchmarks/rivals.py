@@ -24,7 +24,14 @@ from scare.data.split import split_by_time
 from scare.models import MODELS
 
 BOXES = 2
-COLUMNS = ("model", "parameters", "fit_seconds", "windows_per_second", "megabytes", "rmse", "ratio_to_best")
+COLUMNS = {
+    "parameters": "parameters",
+    "fit_seconds": "fit s",
+    "windows_per_second": "windows/s",
+    "megabytes": "peak MB",
+    "rmse": "RMSE",
+    "ratio_to_best": "÷ best",
+}
 
 
 def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> dict[str, object]:
@@ -81,9 +88,9 @@ def main() -> None:
         command = [sys.executable, __file__, "--measure", name, *sys.argv[1:]]
         rows.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
         Console(stderr=True).print(f"{name}: {rows[-1]['fit_seconds']:.0f} s")
-    table = Table(*COLUMNS)
+    table = Table("model", *COLUMNS.values())
     for row in rows:
-        table.add_row(row["model"], *(f"{row[name]:,.4g}" for name in COLUMNS[1:]))
+        table.add_row(row["model"], *(f"{row[name]:,.4g}" for name in COLUMNS))
     Console(stderr=options.json).print(table)
     if options.json:
         print(json.dumps(rows, indent=2))

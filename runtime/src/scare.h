@@ -18,14 +18,14 @@ extern "C" {
 #endif
 
 typedef enum {
-    SCARE_OK = 0,        /* there is a calibrated value */
-    SCARE_HISTORY = 1,   /* too few readings yet, or a gap not long enough ago */
-    SCARE_MISSING = 2,   /* a number of the reading is NaN or infinite, or stands for "no reading" */
-    SCARE_RANGE = 3,     /* a number of the reading is outside the channel's valid range */
-    SCARE_EARLY = 4,     /* less than half a step after the last reading, or time went backwards: not used */
-    SCARE_NOT_FINITE = 5,/* the model's result is not a number */
-    SCARE_MEMORY = 6,    /* the memory given is too small or not aligned to a word */
-    SCARE_ARGUMENT = 7   /* a null pointer, or not initialised */
+    SCARE_OK = 0,         /* there is a calibrated value */
+    SCARE_HISTORY = 1,    /* too few readings yet, or a gap not long enough ago */
+    SCARE_MISSING = 2,    /* a number of the reading is NaN or infinite, or stands for "no reading" */
+    SCARE_RANGE = 3,      /* a number of the reading is outside the channel's valid range */
+    SCARE_EARLY = 4,      /* less than half a step after the last reading, or time went backwards: not used */
+    SCARE_NOT_FINITE = 5, /* the model's result is not a number */
+    SCARE_MEMORY = 6,     /* the memory given is too small or not aligned to a word */
+    SCARE_ARGUMENT = 7    /* a null pointer, or not initialised */
 } scare_status;
 
 /* How one channel is read: valid from low to high; scaled value = ((x - center) - rest) * inverse. */
@@ -61,9 +61,10 @@ typedef struct {
     void *window;
     uint32_t *real; /* one bit for each checked row: was it real? */
     void *scratch;
-    uint32_t last_ms, started; /* time of the last reading used; whether there was one */
+    uint32_t last_ms, timed;      /* time of the last reading used; whether there was one */
+    uint32_t filled;              /* whether there was a real row, so that the window holds numbers */
     uint32_t next_bit, real_bits; /* where the next bit goes; how many are set */
-    uint32_t age, unbroken;    /* steps since the last real row; slots since one was held too long */
+    uint32_t age, unbroken;       /* rows since the last real one; rows since one was held too long */
     scare_choice choice;
 } scare;
 
@@ -76,7 +77,9 @@ scare_status scare_init(scare *self, const scare_model *model, void *memory, siz
 /* Forget all readings. */
 scare_status scare_reset(scare *self);
 
-/* Take the reading (one number for each channel) of time `now_ms`, which may wrap around. */
+/* Take the reading (one number for each channel) of time `now_ms`, which may wrap around. Of several numbers that
+ * cannot be used the first decides the status. More than 2^31 ms (24 days) after the last reading used, time seems to
+ * have gone backwards: reset first. */
 scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated);
 
 /* What a status means, in a few words. */

@@ -37,36 +37,44 @@ void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32
 /* The newest row as words. */
 void scare_newest_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, int32_t *out);
 
-/* x [rows][inputs] times weights: blocks of four outputs, [inputs][4], then single outputs, [inputs padded to two]. */
+/* x [rows][inputs] times weights, in blocks of four outputs and two inputs, [outputs / 4][inputs / 2][2][4]; bias and
+ * weights filled up with zeros. */
 void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t outputs, const int16_t *weights,
                     const int32_t *bias, const uint8_t *shifts, int32_t *out);
+
+/* The same for one row and one output. */
+void scare_dense_1_s8(const int32_t *x, uint32_t inputs, const int16_t *weights, const int32_t *bias,
+                      const uint8_t *shifts, int32_t *out);
 
 /* weights [lenses][rows] times x [rows][channels]. */
 void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t lenses, const int16_t *weights,
                    int32_t *out);
 
-/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Two outputs at a time:
- * local [outputs / 2][channels][2], mix [outputs / 2][width][2], bias [outputs / 2][rows][2]. */
+/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Two outputs at a
+ * time, the width a multiple of four: local [outputs / 2][channels][2], mix [outputs / 2][width][2], bias [outputs / 2][rows][2]. */
 void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
                          uint32_t outputs, const int16_t *local, const int16_t *share, const int16_t *mix,
                          const int32_t *bias, uint32_t shift, int32_t *out);
 
-/* Codes of the rows of x. Supports [supports][width], projection [bits][supports], both sizes filled up with zeros to a
- * multiple of eight. */
+/* The same for one channel. */
+void scare_token_rows_1_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width, uint32_t outputs,
+                           const int16_t *local, const int16_t *share, const int16_t *mix, const int32_t *bias,
+                           uint32_t shift, int32_t *out);
+
+/* Codes of the rows of x. Supports [supports][width], both sizes filled up with zeros to a multiple of eight; projection:
+ * for each bit the two halves of a word, the bias, then as many weights as there are supports. */
 void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                          const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                         const int16_t *projection, const int32_t *bias, uint32_t *codes);
+                         const int16_t *projection, uint32_t *codes);
 
 /* The same for a width of 8, 16 supports and a polynomial of degree 4. */
 void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
-                              const int32_t *coefficients, const int16_t *projection, const int32_t *bias,
-                              uint32_t *codes);
+                              const int32_t *coefficients, const int16_t *projection, uint32_t *codes);
 
-/* Attention by the bits in which codes differ; `most` is the weight of equal codes, the width a multiple of four. Values
- * are shifted to `value_bits` bits; weighted sums of them leave `room` bits of a word. */
+/* Attention by the bits in which codes, of 16 bits at most, differ; `most` is the weight of equal codes, the width a
+ * multiple of four. Sums of values of 15 bits times weights leave `room` bits of a word. */
 void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, uint32_t room,
-                                int32_t *out);
+                                uint32_t width, uint32_t most, uint32_t room, int32_t *out);
 
 void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
                                 uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,

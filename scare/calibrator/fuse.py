@@ -20,6 +20,8 @@ from scare.calibrator.plan import INPUT, Plan, Step
 
 Rule = Callable[[Plan, Step], list[Step] | None]
 
+MOST = 5000  # sets of steps looked at for the best order; models need up to a thousand
+
 
 def fuse(plan: Plan) -> Plan:
     """The plan after all rules, its steps in the order that needs the least memory.
@@ -130,13 +132,14 @@ def _in_best_order(plan: Plan) -> Plan:
     """The order with the smallest peak of live numbers; among equals that which holds less, then the plan's own.
 
     A search, smallest peak first, over the sets of steps that may be done already: few, since plans are almost chains.
+    A plan that has too many keeps its order.
     """
     names = [step.output for step in plan.steps]
     needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
     sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
     queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
     seen: set[frozenset[int]] = set()
-    while len(queue[0][2]) < len(names):
+    while len(queue[0][2]) < len(names) and len(seen) < MOST:
         peak, total, order = heappop(queue)
         done = frozenset(order)
         if done in seen:
@@ -146,7 +149,8 @@ def _in_best_order(plan: Plan) -> Plan:
         for index in set(range(len(names))) - done:
             if needs[index] <= done:
                 heappush(queue, (max(peak, held + sizes[index]), total + held, (*order, index)))
-    return replace(plan, steps=tuple(plan.steps[index] for index in queue[0][2]))
+    found = queue[0][2]
+    return replace(plan, steps=tuple(plan.steps[index] for index in found)) if len(found) == len(names) else plan
 
 
 def _held(plan: Plan, done: frozenset[int]) -> int:

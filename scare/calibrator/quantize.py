@@ -360,7 +360,7 @@ def _no_bound(q: _Quantizer, step: Step) -> np.ndarray:
 def _hash(q: _Quantizer, step: Step) -> Step:
     """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
     sharpness = step.settings["sharpness"]
-    supports = whole(step.weights["supports"] / sharpness * 2.0**14, np.int16)
+    supports = whole(step.weights["supports"] / sharpness * HALF, np.int16)
     powers, constant = _kernel_powers(sharpness)
     size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
     projection = step.weights["projection"]
@@ -378,22 +378,22 @@ def _hash(q: _Quantizer, step: Step) -> Step:
 
 
 def _largest_partial(powers: np.ndarray) -> float:
-    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ½, highest first, comes by."""
-    half, partial, largest = np.linspace(-0.5, 0.5, 201), np.zeros(201), 0.0
+    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ¼, highest first, comes by."""
+    quarter, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
     for power in (*powers[::-1], 0.0):
-        partial = partial * half + power
+        partial = partial * quarter + power
         largest = max(largest, float(np.abs(partial).max()))
     return largest
 
 
 def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
-    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 2, and the constant."""
+    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 4, and the constant."""
     grid = np.linspace(-1.0, 1.0, 1001)
     exact = np.exp(sharpness * (grid - 1))
     for degree in range(1, HIGHEST_DEGREE + 1):
         series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
         if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
-            powers = series.convert(kind=np.polynomial.Polynomial).coef * 2.0 ** np.arange(degree + 1)
+            powers = series.convert(kind=np.polynomial.Polynomial).coef * 4.0 ** np.arange(degree + 1)
             return powers[1:], float(powers[0])
     raise NotApplicableError(
         f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"

@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import TyperException
 
 from scare import __version__
-from scare.cli import compare, data, demo, info, inspect, predict, simulate, train
+from scare.cli import board, compare, data, demo, export, info, inspect, predict, simulate, train
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.errors import ExitCode, ScareError
 
@@ -30,7 +30,9 @@ for command in (
     demo.demo,
 ):
     app.command()(command)
+app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
+app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,11 @@ from scare.cli.colocation import SplitBy, divide, divide_by_column, prepare, rea
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.data.files import replacing
-from scare.errors import UsageError
+from scare.errors import DataError, UsageError
 from scare.experiments.bootstrap import Interval
+
+ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "R²", "slope", "intercept")
+COST = ("parameters", "bytes", "training [s]", "windows/s")
 
 
 def compare(
@@ -70,33 +74,54 @@ def compare(
     rows = make_table(study)
     plain = [row.as_dict() for row in rows]
     _write(out, plain)
-    figure = draw_comparison(rows, out / "comparison.png", readings[0].reference)
     if as_json:
         emit({"split": parts.how, "folder": str(out), "rows": plain})
     else:
         for length in lengths:
             _show([row for row in rows if row.window == length], length)
+    scored = [row for row in rows if row.accuracy is not None]
+    if not scored:
+        raise DataError(f"nothing has a score; {out / 'table.csv'} has the reasons")
+    figure = draw_comparison(scored, out / "comparison.png", readings[0].reference)
     say(f"rows, table.csv, table.json and {figure.name} are in {out}")
 
 
 def _show(rows: list[Any], window: int) -> None:
-    """The table of one window on stdout, and why some have no score."""
-    lines = []
-    for row in (row for row in rows if row.accuracy is not None):
-        name = f"★ {row.contender}" if row.winner else row.contender
-        if row.partial:
-            name += f" ({row.facts['coverage']:.0%} of rows)"
-        spread = f" ±{row.spread.rmse:.2g}" if row.seeds > 1 else ""
-        scores = [f"{row.accuracy.rmse:.4g}{spread}", f"{row.accuracy.top5_rmse:.4g}", f"{row.accuracy.r2:.3f}"]
-        lines.append([name, *scores, f"{row.facts['parameters']:,.0f}", _difference(row.to_ours)])
-    columns = ["", "RMSE", "top-5 %", "R²", "parameters", "RMSE − scare [95 %]"]
-    show_table(f"window {window}", columns, lines)
+    """Accuracy and cost at one window as two tables on stdout, and why some have no score."""
+    scored = {_name(row): row for row in rows if row.accuracy is not None}
+    accuracy = [[name, *_accuracy(row)] for name, row in scored.items()]
+    cost = [[name, *_cost(row.facts)] for name, row in scored.items()]
+    if scored:
+        count = max(row.accuracy.rows for row in scored.values())
+        show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
+        show_table(f"window {window}: cost", ["", *COST], cost)
     for row in (row for row in rows if row.accuracy is None):
         say(f"{row.contender}: no score: {row.failed}")
+    if any(row.to_ours is not None and not row.to_ours.known for row in rows):
+        say("less than a day of test rows: no intervals, no winner")
+
+
+def _name(row: Any) -> str:
+    """The contender, with a star if it won, and its share of the rows if it has few."""
+    return f"{'★ ' * row.winner}{row.contender}" + f" ({row.facts['coverage']:.0%} of rows)" * row.partial
+
+
+def _accuracy(row: Any) -> list[str]:
+    found, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
+    others = [f"{found.mae:.4g}", f"{found.r2:.3g}", f"{found.slope:.3g}", f"{found.intercept:.3g}"]
+    return [f"{found.rmse:.4g}{spread}", _difference(row.to_ours), f"{found.top5_rmse:.4g}", *others]
+
+
+def _cost(facts: Mapping[str, float]) -> list[str]:
+    speed = f"{facts['windows_per_second']:,.0f}" if facts["windows_per_second"] else ""
+    return [f"{facts['parameters']:,.0f}", f"{facts['bytes']:,.0f}", f"{facts['fit_seconds']:.1f}", speed]
 
 
 def _difference(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval.difference:+.3g} [{interval.low:+.2g}, {interval.high:+.2g}]"
+    if interval is None:
+        return ""
+    bounds = f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval.known else ""
+    return f"{interval.difference:+.2g}{bounds}"
 
 
 def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -111,7 +136,7 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    try:
-        return [int(name) for name in options.names(text)]
-    except ValueError as error:
-        raise UsageError(f"--windows takes whole numbers with commas between them, not '{text}'") from error
+    numbers = dict.fromkeys(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    if 0 in numbers:
+        raise UsageError(f"--windows takes whole numbers above zero with commas between them, not '{text}'")
+    return list(numbers)

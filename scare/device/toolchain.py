@@ -1,11 +1,20 @@
-"""The compiler: zig, which pip installs, for this computer and for every board."""
+"""The compiler: zig, which pip installs, for this computer and for every board.
 
+The same sources and flags are compiled once: what comes out is kept in the user's cache folder under a name made from
+their content, so it is never out of date.
+"""
+
+import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import gettempdir
 
+from scare.data.files import replacing
 from scare.errors import UsageError
 
 STANDARD = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno")
@@ -32,3 +41,39 @@ def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes
     if done.returncode:
         raise BuildError(done.stderr)
     return out
+
+
+def compile_once(
+    sources: Sequence[Path], name: str, flags: Sequence[str], includes: Sequence[Path] = (), other: Iterable[Path] = ()
+) -> Path:
+    """As `compile_c`, to a file called `name` in the cache, unless it is there; `other` files it is made from too."""
+    headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
+    digest = hashlib.sha256(repr((STANDARD, tuple(flags))).encode())
+    for path in (*sources, *headers, *other):
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    out = cache_folder() / digest.hexdigest()[:32] / name
+    if not out.exists():
+        with replacing(out) as temporary:
+            compile_c(sources, temporary, flags, includes)
+    return out
+
+
+def compile_each(sources: Sequence[Path], flags: Sequence[str], includes: Sequence[Path] = ()) -> list[Path]:
+    """As `compile_once`, to an object of each source."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda path: compile_once([path], f"{path.stem}.o", (*flags, "-c"), includes), sources))
+
+
+def library_name(stem: str) -> str:
+    """What a shared library is called here."""
+    return stem + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: the system's place for what can be made again, or a temporary folder."""
+    named = os.environ.get("SCARE_CACHE")
+    if named:
+        return Path(named)
+    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    folder = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
+    return folder if os.access(Path.home(), os.W_OK) else Path(gettempdir()) / "scare"

@@ -78,6 +78,8 @@ def _fit_network(
     speeds: list[float] = []
     recipe = recipe_of(job.contender, job.window, job.seed, settings)
     calibrator = fit(train, validation, recipe, lambda state: speeds.append(state.windows_per_second))
+    if calibrator.facts.get("interrupted"):
+        raise KeyboardInterrupt  # half a training is no result
     facts = {
         "parameters": calibrator.facts["parameters"],
         "bytes": count(calibrator.plan).weight_bytes,

@@ -5,17 +5,20 @@
     folder/rows/KEY.json    one finished job: facts, or the reason why not
     folder/rows/KEY.npy     its estimates for all test rows, NaN where it has none
 
-Jobs run in processes of their own; a process is told names, never objects. Every comparison, tuning and
-reproduction is a grid handed to `run_study` and a table made by `table`.
+Jobs run in this process, or at the same time in processes of their own: each is told names, never objects, and is
+deaf to Ctrl-C. Every comparison, tuning and reproduction is a grid handed to `run_study` and a table made by `table`.
 """
 
 import hashlib
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ import polars as pl
 from scare.data.files import replacing
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.data.split import Split
-from scare.errors import ScareError, UsageError
+from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
 
 PARTS = ("train", "validation", "test")
@@ -71,45 +74,80 @@ def prepare(folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str,
 
 
 def run_study(study: Study, processes: int, told: Told) -> None:
-    """Run the open jobs, `processes` at a time; Ctrl-C keeps what is finished."""
+    """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
     (study.folder / "rows").mkdir(parents=True, exist_ok=True)
-    todo, done = study.open(), len(study.jobs) - len(study.open())
-    settings = dict(study.settings)
-    if processes <= 1:
-        for job in todo:
-            run_job(str(study.folder), asdict(job), settings)
-            done += 1
-            told(done, len(study.jobs), job.key)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(run_job, str(study.folder), asdict(job), settings): job for job in todo}
-        try:
-            for job in _as_finished(running):
-                done += 1
-                told(done, len(study.jobs), job.key)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    todo, total = study.open(), len(study.jobs)
+    finished = _run_together(study, todo, processes) if processes > 1 else _run_alone(study, todo)
+    for done, job in enumerate(finished, start=total - len(todo) + 1):
+        told(done, total, job.key)
+
+
+def _run_alone(study: Study, todo: Sequence[Job]) -> Iterator[Job]:
+    for job in todo:
+        run_job(str(study.folder), asdict(job), dict(study.settings))
+        yield job
+
+
+def _run_together(study: Study, todo: Sequence[Job], processes: int) -> Iterator[Job]:
+    """A process for each job, a new one as soon as one ends; none is left when the caller leaves."""
+    waiting, running = list(reversed(todo)), dict[Job, SpawnProcess]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                job = waiting.pop()
+                running[job] = _start(study, job)
+            wait([process.sentinel for process in running.values()])
+            for job in [job for job, process in running.items() if process.exitcode is not None]:
+                if code := running.pop(job).exitcode:
+                    reason = f"its process ended without a result (exit code {code}); out of memory?"
+                    _write_row(study.folder, job, {"failed": reason})
+                yield job
+    finally:
+        for process in running.values():
+            process.terminate()
+
+
+def _start(study: Study, job: Job) -> SpawnProcess:
+    arguments = str(study.folder), asdict(job), dict(study.settings)
+    process = get_context("spawn").Process(target=run_job, args=arguments, daemon=True)
+    with _deaf_to_interrupts():
+        process.start()
+    return process
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """A process started in here never hears Ctrl-C, not even while it imports."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) -> None:
     """Fit one contender and write what it found; whatever stops it becomes its row."""
     job, begun = Job(**described), time.perf_counter()
-    rows = Path(folder) / "rows"
     try:
         parts = read_parts(Path(folder))
         predictor, facts = fit_contender(job, parts["train"], parts["validation"], settings)
         fitted = time.perf_counter() - begun
         columns = [predictor.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in parts["test"]]
-        with replacing(rows / f"{job.key}.npy") as temporary:
+        if not np.isfinite(np.concatenate(columns)).any():
+            raise DataError("it has a value for no test row: no whole window, or readings outside its range")
+        with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
-        result = {**described, **facts, "fit_seconds": fitted, "failed": None}
+        result = {**facts, "fit_seconds": fitted, "failed": None}
     except ScareError as error:
-        result = {**described, "failed": str(error)}
+        result = {"failed": str(error)}
     except Exception as error:
-        result = {**described, "failed": f"{type(error).__name__}: {error}"}
-    with replacing(rows / f"{job.key}.json") as temporary:
-        temporary.write_text(json.dumps(result, indent=1, default=str), encoding="utf-8")
+        result = {"failed": f"{type(error).__name__}: {error}"}
+    _write_row(Path(folder), job, result)
+
+
+def _write_row(folder: Path, job: Job, result: dict[str, Any]) -> None:
+    with replacing(folder / "rows" / f"{job.key}.json") as temporary:
+        temporary.write_text(json.dumps({**asdict(job), **result}, indent=1, default=str), encoding="utf-8")
 
 
 def read_parts(folder: Path) -> dict[str, list[Readings]]:
@@ -123,15 +161,6 @@ def read_parts(folder: Path) -> dict[str, list[Readings]]:
             reference = _channel(facts["reference"])
             parts[part].append(Readings(facts["device"], frame, channels, reference, facts["site"]))
     return parts
-
-
-def _as_finished(running: dict[Future[None], Job]) -> Iterator[Job]:
-    left = set(running)
-    while left:
-        finished, left = wait(left, return_when=FIRST_COMPLETED)
-        for future in finished:
-            future.result()
-            yield running[future]
 
 
 def _describe(split: Split) -> dict[str, list[dict[str, Any]]]:

@@ -10,10 +10,11 @@ from scare.errors import DataError
 from scare.experiments.bootstrap import Interval, compare_errors
 from scare.experiments.contenders import Job
 from scare.experiments.study import Study, read_parts
+from scare.experiments.yardsticks import UNFITTED
 from scare.scorecard.accuracy import Accuracy, measure, raw_changes
 
 OURS = "scare"
-FULL = 0.95  # share of the most rows any contender has, to take part in choosing the shared rows
+FULL = 0.95  # of the fitted contenders' rows: what has less takes no row from them
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
 
 
@@ -37,30 +38,28 @@ class Row:
         return self.facts.get("coverage", 1.0) < FULL
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as plain values, for JSON and CSV."""
+        """The row as plain values, for JSON and CSV; None for a number that there is not."""
         plain = {"contender": self.contender, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
         if self.accuracy is not None and self.spread is not None:
             plain |= asdict(self.accuracy)
             plain |= {f"{name}_sd": value for name, value in asdict(self.spread).items() if name != "rows"}
-        interval = self.to_ours or Interval(float("nan"), float("nan"), float("nan"))
+        interval = self.to_ours or Interval(np.nan, np.nan, np.nan)
         plain |= {f"to_ours_{name}": value for name, value in asdict(interval).items()}
-        return {**plain, "winner": self.winner, **self.facts}
+        plain |= {"winner": self.winner, **self.facts}
+        return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in plain.items()}
 
 
 def make_table(study: Study) -> list[Row]:
     """The rows of a study, best first within a window; failed ones last.
 
-    Everyone is scored on the rows that all have. A contender with values for much fewer rows than others (a formula
-    that ends at 95 % humidity) does not take theirs away: it is scored on what it has, and its `coverage` says so.
+    Everyone is scored on the rows that all have. Only what is not fitted to these readings (a formula that ends at
+    95 % humidity, persistence after a gap) takes no rows from others: if it has values for much fewer of theirs, it is
+    scored on what it has, and its `coverage` says so.
     """
     truth = _Truth.of(study)
     finished = {job: result for job in study.jobs if (result := study.result(job)) and result["failed"] is None}
     estimates = {job: study.estimates(job) for job in finished}
-    coverage = truth.coverage(estimates)
-    full = [values for job, values in estimates.items() if coverage[job] >= FULL]
-    shared = np.asarray(np.isfinite([truth.reference, *full]).all(axis=0))
-    if not shared.any():
-        raise DataError("no test row has a reference and a value from every contender; see the rows' reasons")
+    shared, coverage = truth.share(estimates)
     results = {job: truth.score(values, shared, coverage[job]) for job, values in estimates.items()}
     rows = []
     for window in sorted({job.window for job in study.jobs}):
@@ -103,11 +102,15 @@ class _Truth:
         columns = ([one.targets for one in test], [one.times for one in test], changes)
         return _Truth(*(np.concatenate(column) for column in columns))
 
-    def coverage(self, estimates: Mapping[Job, np.ndarray]) -> dict[Job, float]:
-        """Rows with a value and a reference, as a share of the most that any contender has."""
-        counts = {job: int(np.isfinite(values + self.reference).sum()) for job, values in estimates.items()}
-        most = max(counts.values(), default=0) or 1
-        return {job: count / most for job, count in counts.items()}
+    def share(self, estimates: Mapping[Job, np.ndarray]) -> tuple[np.ndarray, dict[Job, float]]:
+        """The rows to score everyone on, and the share of the fitted contenders' rows that each has."""
+        fitted = [values for job, values in estimates.items() if job.contender not in UNFITTED]
+        rows = np.isfinite([self.reference, *fitted]).all(axis=0)
+        if not rows.any():
+            raise DataError("no test row has a reference and a value from every contender fitted")
+        coverage = {job: float(np.isfinite(values[rows]).mean()) for job, values in estimates.items()}
+        full = [values for job, values in estimates.items() if coverage[job] >= FULL]
+        return np.asarray(np.isfinite([self.reference, *fitted, *full]).all(axis=0)), coverage
 
     def score(self, values: np.ndarray, shared: np.ndarray, coverage: float) -> _Result:
         own = shared & np.isfinite(values)

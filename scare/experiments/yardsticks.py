@@ -111,6 +111,7 @@ YARDSTICKS: dict[str, Yardstick] = {
     "persistence": persistence,
     **{name: _published(name) for name in CORRECTIONS},
 }
+UNFITTED = frozenset({"raw", "persistence", *CORRECTIONS})
 
 
 def _newest_of(inputs: Inputs, channels: int) -> Inputs:

@@ -10,7 +10,7 @@ from scare.calibrator.quantize import WINDOW as STEPS
 from scare.errors import NotApplicableError
 from scare.export.program import WINDOW, Argument, Call, Program, Table, Value
 
-LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32}  # scare_integer.h
+LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_integer.h
 
 
 def lower(plan: Plan) -> Program:
@@ -42,11 +42,15 @@ class _Lowering:
         self.values[step.output] = output
         inputs = [self.values[name] for name in step.inputs]
         arguments = ARGUMENTS[step.kernel](self.plan, step, inputs)
-        return Call(_function(step), (*arguments, output), output)
+        return Call(_function(self.plan, step), (*arguments, output), output)
 
 
-def _function(step: Step) -> str:
+def _function(plan: Plan, step: Step) -> str:
     """The C function: one for the usual sizes where there is one."""
+    if step.kernel == "dense_s8" and _is_dot(plan, step):
+        return "scare_dense_1_s8"
+    if step.kernel == "token_rows_s8" and plan.channels == 1:
+        return "scare_token_rows_1_s8"
     if step.kernel == "hash_codes_s8" and _usual_hash(step):
         return "scare_hash_codes_8_16_s8"
     if step.kernel in BY_EIGHT and len(step.weights[BY_EIGHT[step.kernel]]) == 8:
@@ -138,22 +142,25 @@ def _newest(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]
 
 
 def _dense(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
-    weight = step.weights["weight"]
+    weight, bias = step.weights["weight"], step.weights["bias"]
     rows = int(np.prod(plan.shapes[step.inputs[0]][:-1]))
-    return (
-        *inputs,
-        *(rows, *weight.shape),
-        _table(_by_four(weight), f"{step.output} weights"),
-        _table(step.weights["bias"], f"{step.output} bias"),
+    tables = (
+        _table(_by_four(weight) if weight.shape[1] > 1 else _padded(weight.T, 2), f"{step.output} weights"),
+        _table(_padded(bias, 4) if weight.shape[1] > 1 else bias, f"{step.output} bias"),
         _table(step.weights["shift"], f"{step.output} shifts", np.uint8),
     )
+    return (*inputs, len(weight), *tables) if _is_dot(plan, step) else (*inputs, rows, *weight.shape, *tables)
+
+
+def _is_dot(plan: Plan, step: Step) -> bool:
+    """Whether a dense step has one row and one output."""
+    return step.weights["weight"].shape[1] == 1 and len(plan.shapes[step.inputs[0]]) == 1
 
 
 def _by_four(weight: np.ndarray) -> np.ndarray:
-    """Weights [I, O]: outputs in blocks of four, what is left one by one, filled up to pairs."""
-    fours = weight.shape[1] - weight.shape[1] % 4
-    blocks = [weight[:, start : start + 4].reshape(-1) for start in range(0, fours, 4)]
-    return np.concatenate([*blocks, _padded(weight[:, fours:].T, 2).reshape(-1)])
+    """Weights [I, O] in blocks of four outputs and two inputs: [O / 4, I / 2, 2, 4]."""
+    filled = _padded(_padded(weight, 4).T, 2).T
+    return filled.reshape(len(filled) // 2, 2, -1, 4).transpose(2, 0, 1, 3)
 
 
 def _by_two(rows: np.ndarray) -> np.ndarray:
@@ -170,13 +177,12 @@ def _lens(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
 def _token_rows(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     weights, (rows, channels) = step.weights, plan.shapes[step.inputs[0]]
     mix = weights.get("mix", np.zeros((0, weights["local"].shape[1]), np.int16))
-    if mix.shape[1] % 2:
-        raise NotApplicableError(
-            f"float32 only: tokens of {mix.shape[1]} numbers; the integer kernels take them by two"
-        )
+    if len(mix) % 4 or mix.shape[1] % 4:
+        raise NotApplicableError(f"float32 only: tokens of {mix.shape[1]} numbers; integer kernels take four at a time")
     return (
         *inputs,
-        *(rows, channels, len(mix), mix.shape[1]),
+        *((rows,) if channels == 1 else (rows, channels)),
+        *(len(mix), mix.shape[1]),
         _table(_by_two(weights["local"]), f"{step.output} local"),
         _table(weights["share"], f"{step.output} share"),
         _table(_by_two(mix) if len(mix) else weights["share"], f"{step.output} mix"),
@@ -192,10 +198,11 @@ def _hash(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     degree = len(weights["coefficients"]) - 1
     support = _table(_padded(_padded(weights["supports"], 8).T, 8).T, "supports")
     coefficients = _table(weights["coefficients"], "kernel polynomial")
-    signs = (_table(_padded(weights["projection"].T, 8), "hash projection"), _table(weights["bias"], "hash bias"))
+    bias = weights["bias"].astype("<i4").view("<i2").reshape(-1, 2)
+    signs = _table(np.concatenate([bias, _padded(weights["projection"].T, 8)], axis=1), "hash bias and projection", np.int16)
     if _usual_hash(step):
-        return (*inputs, rows, bits, support, coefficients, *signs)
-    return (*inputs, rows, width, supports, bits, support, coefficients, degree, *signs)
+        return (*inputs, rows, bits, support, coefficients, signs)
+    return (*inputs, rows, width, supports, bits, support, coefficients, degree, signs)
 
 
 def _usual_hash(step: Step) -> bool:
@@ -207,10 +214,9 @@ def _bitwise(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...
     rows, width = plan.shapes[step.inputs[2]]
     _fits("tokens", rows)
     _fits("value pairs", (rows + 1) // 2 * width)
-    bits, most = step.settings["bits"], step.settings["bits"] + step.settings["bias"]
-    if width % 4:
-        raise NotApplicableError(f"float32 only: values of {width} numbers; the integer kernels take them by four")
-    return (*inputs, rows, width, bits, most, value_bits(rows, most), spare_room(rows, most))
+    _fits("bits", step.settings["bits"])
+    most = step.settings["bits"] + step.settings["bias"]
+    return (*inputs, rows, width, most, spare_room(rows, most))
 
 
 def _softmax(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:

@@ -86,6 +86,7 @@ class Program:
     channels: int
     calls: tuple[Call | Branch, ...]
     result: Value
+    quanta: tuple[float, ...] = ()  # of an int16_t window: its steps for a scaled value of 1, one for each channel
 
     def every_call(self) -> Iterator[Call]:
         """All calls in the order in which memory is planned: decision, simple and deep one after the other."""

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.calibrator.kernels import KERNELS, attention, hash_activations, hat_fractions, hat_matrix
+from scare.calibrator.kernels import KERNELS as ALL_KERNELS
+from scare.calibrator.kernels import attention, hash_activations, hat_fractions, hat_matrix
+from scare.calibrator.kernels.integer import INTEGER
 
+KERNELS = {name: kernel for name, kernel in ALL_KERNELS.items() if name not in INTEGER}  # those have their own tests
 BATCH = 3
 CODES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=6)
 
@@ -154,7 +157,32 @@ def patch_calls() -> dict[str, list[Call]]:
     }
 
 
-CALLS = formula_calls() | make_calls() | state_space_calls() | patch_calls() | choice_calls()
+def fused_calls() -> dict[str, list[Call]]:
+    seen, rows = numbers(0, BATCH, 5, 2), {"local": numbers(2, 2, 3), "bias": numbers(3, 5, 3), "share": numbers(4, 5)}
+    block = {
+        "inner": numbers(1, 4, 6),
+        "inner_bias": numbers(2, 6),
+        "outer": numbers(3, 6, 3),
+        "outer_bias": numbers(4, 3),
+    }
+    return {
+        "token_rows": [
+            Call([seen, numbers(1, BATCH, 3)], rows),
+            Call([seen, numbers(1, BATCH, 4)], rows | {"mix": numbers(5, 4, 3)}),
+        ],
+        "feed_forward": [
+            Call([x], block, {"activation": activation})
+            for activation in ("relu", "gelu")
+            for x in (numbers(0, BATCH, 5, 4), numbers(0, BATCH, 4))
+        ],
+        "part": [
+            Call([numbers(0, BATCH, 9)], {}, {"start": start, "shape": shape})
+            for start, shape in ((0, [9]), (2, [3, 2]), (8, [1]))
+        ],
+    }
+
+
+CALLS = fused_calls() | formula_calls() | make_calls() | state_space_calls() | patch_calls() | choice_calls()
 EVERY_CALL = [pytest.param(name, call, id=f"{name}-{i}") for name in KERNELS for i, call in enumerate(CALLS[name])]
 
 
@@ -805,6 +833,60 @@ def test_softmax_mix_bears_large_scores() -> None:
 )
 def test_shapes_that_do_not_fit_are_refused(
     name: str, shapes: list[tuple[int, ...]], weights: dict[str, tuple[int, ...]], settings: dict[str, int]
+) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        KERNELS[name].shape(*shapes, weights, settings)
+
+
+def test_token_rows() -> None:
+    for call in CALLS["token_rows"]:
+        (seen, shared), weights = call.inputs, call.weights
+        for b, row, j in product(range(BATCH), range(5), range(3)):
+            common = sum(shared[b, i] * weights["mix"][i, j] for i in range(4)) if "mix" in weights else shared[b, j]
+            own = weights["bias"][row, j] + sum(seen[b, row, c] * weights["local"][c, j] for c in range(2))
+            assert_allclose(call.run("token_rows")[b, row, j], own + weights["share"][row] * common, rtol=1e-12)
+
+
+def test_feed_forward() -> None:
+    for call in CALLS["feed_forward"]:
+        weights = call.weights
+        inner = {"weight": weights["inner"], "bias": weights["inner_bias"]}
+        outer = {"weight": weights["outer"], "bias": weights["outer_bias"]}
+        active = Call([Call(call.inputs, inner).run("dense")]).run(call.settings["activation"])
+        assert_allclose(call.run("feed_forward"), Call([active], outer).run("dense"), rtol=1e-12)
+
+
+def test_part() -> None:
+    (x,) = CALLS["part"][0].inputs
+    assert_array_equal(CALLS["part"][0].run("part"), x)
+    assert_array_equal(CALLS["part"][1].run("part"), np.stack([x[:, 2:4], x[:, 4:6], x[:, 6:8]], axis=1))
+    assert_array_equal(CALLS["part"][2].run("part"), x[:, 8:])
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "weights", "settings"),
+    [
+        ("token_rows", [(5, 2), (4,)], {"local": (2, 3), "bias": (5, 3), "share": (5,)}, {}),
+        ("token_rows", [(5, 2), (3,)], {"local": (2, 3), "bias": (3,), "share": (5,)}, {}),
+        ("token_rows", [(5, 2), (3,)], {"local": (2, 3), "bias": (5, 3), "share": (5,), "mix": (4, 3)}, {}),
+        (
+            "feed_forward",
+            [(5, 4)],
+            {"inner": (4, 6), "inner_bias": (6,), "outer": (5, 3), "outer_bias": (3,)},
+            {"activation": "relu"},
+        ),
+        (
+            "feed_forward",
+            [(5, 4)],
+            {"inner": (4, 6), "inner_bias": (6,), "outer": (6, 3), "outer_bias": (3,)},
+            {"activation": "silu"},
+        ),
+        ("part", [(9,)], {}, {"start": 4, "shape": [3, 2]}),
+        ("part", [(3, 3)], {}, {"start": 0, "shape": [3]}),
+    ],
+)
+def test_fused_kernels_refuse_what_does_not_fit(
+    name: str, shapes: list[tuple[int, ...]], weights: dict[str, tuple[int, ...]], settings: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         KERNELS[name].shape(*shapes, weights, settings)

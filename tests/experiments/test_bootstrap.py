@@ -33,6 +33,14 @@ def test_one_bad_hour_does_not_decide() -> None:
     assert not compare_errors(first, second, MINUTES).decided
 
 
+def test_less_than_a_day_decides_nothing() -> None:
+    short = compare_errors(np.full(600, 4.0), np.ones(600), MINUTES[:600])
+    assert short.difference == 1.0
+    assert np.isnan([short.low, short.high]).all()
+    assert not short.known
+    assert not short.decided
+
+
 def test_rows_of_one_block_are_drawn_together() -> None:
     """With errors constant in a block, the interval is the same however many rows a block has."""
     blocks = np.random.default_rng(2).exponential(size=40)

@@ -1,8 +1,10 @@
 """A study resumes where it stopped, keeps what failed as a row, and scores everyone on the same rows."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
+from scare.experiments import contenders as contenders_module
 from scare.experiments import study as study_module
 from scare.experiments import table as table_module
 from scare.experiments.contenders import Job, choose, grid
@@ -65,6 +68,33 @@ def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, mon
     assert fitted == ["linear", "ridge", "ridge", "raw"]
 
 
+def test_half_a_training_is_no_result(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders_module, "fit", lambda *_: SimpleNamespace(facts={"interrupted": True}))
+    study = prepare(tmp_path, split, [Job("scare", WINDOW, 0)], {})
+    with pytest.raises(KeyboardInterrupt):
+        run(study)
+    assert study.open() == list(study.jobs)
+
+
+def die(*_: object) -> None:
+    os._exit(9)
+
+
+def test_a_process_that_dies_is_a_row_with_its_reason(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_module, "run_job", die)
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    assert len(run(study, processes=2)) == 3
+    assert study.result(study.jobs[0]) == {
+        "contender": "linear",
+        "window": WINDOW,
+        "seed": 0,
+        "failed": "its process ended without a result (exit code 9); out of memory?",
+    }
+    assert study.open() == list(study.jobs)
+
+
 def test_jobs_run_in_processes_of_their_own(split: Split, tmp_path: Path) -> None:
     alone, together = (prepare(tmp_path / name, split, grid(NAMES[:2], [WINDOW], 1), {}) for name in ("a", "b"))
     run(alone)
@@ -109,7 +139,29 @@ def test_the_table_scores_everyone_on_the_same_rows(split: Split, tmp_path: Path
     assert [row.accuracy.rmse for row in rows if row.accuracy] == sorted(
         row.accuracy.rmse for row in rows if row.accuracy
     )
-    assert json.dumps([row.as_dict() for row in rows])
+    assert json.dumps([row.as_dict() for row in rows], allow_nan=False)
+
+
+def test_the_rows_are_those_that_every_fitted_contender_has(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
+    run(study)
+    few = study.estimates(Job("ridge", WINDOW, 0))
+    few[len(few) // 5 :] = np.nan
+    np.save(tmp_path / "rows" / "ridge-w15-s0.npy", few)
+    rows = make_table(study)
+    reference = np.concatenate([one.targets for one in split.test])
+    common = np.isfinite([reference, *(study.estimates(job) for job in study.jobs)]).all(axis=0).sum()
+    assert {row.accuracy.rows for row in rows if row.accuracy} == {common}
+    assert not any(row.partial for row in rows)
+
+
+def test_a_contender_without_any_value_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
+    short = replace(split, test=tuple(replace(one, frame=one.frame.tail(WINDOW - 1)) for one in split.test))
+    study = prepare(tmp_path, short, grid(["linear", "ridge"], [WINDOW], 1), {})
+    run(study)
+    rows = {row.contender: row for row in make_table(study)}
+    assert rows["linear"].accuracy is not None
+    assert "value for no test row" in str(rows["ridge"].failed)
 
 
 def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split, tmp_path: Path) -> None:
@@ -126,9 +178,7 @@ def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split
     assert rows["raw"].to_ours is None
 
 
-def test_the_difference_to_ours_has_an_interval(
-    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_difference_to_ours_has_an_interval(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "OURS", "ridge")
     study = prepare(tmp_path, split, grid(["ridge", "raw"], [WINDOW], 1), {})
     run(study)

@@ -2,8 +2,8 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
-/* The row x as pairs of `bits` bits; the inverse root of the sum of their squares. */
-SCARE_INLINE scare_root to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs)
+/* The row x, divided by its length, as pairs in Q15. */
+SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs)
 {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
     int32_t squares = 0;
@@ -12,10 +12,13 @@ SCARE_INLINE scare_root to_unit_pairs(const int32_t *x, uint32_t width, int32_t 
         pairs[i] = scare_pack(scare_to_top(x[2u * i], spare, bits), second);
         squares = scare_add_squares(pairs[i], squares);
     }
-    return scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
+    scare_root inverse = scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
+    int32_t factor = scare_shifted(inverse.root, 17u - inverse.half);
+    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++)
+        pairs[i] = scare_pack(scare_multiply_half(factor, pairs[i]), scare_multiply_upper(factor, pairs[i]));
 }
 
-/* Cosines between a row, given as pairs, and the supports, times 2^14 times the row's length. */
+/* Cosines between a row, given as pairs, and the supports, in Q30. */
 SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike)
 {
     SCARE_ROLLED
@@ -29,36 +32,32 @@ SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *tabl
 }
 
 /* The kernel of one support, a polynomial of the cosine, in the upper half of a word. */
-SCARE_INLINE int32_t bend(int32_t alike, scare_root inverse, const int32_t *coefficients, uint32_t degree)
+SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t degree)
 {
-    int32_t cosine = scare_half_word(scare_multiply_half(alike, inverse.root) >> (inverse.half - 3u));
     int32_t sum = coefficients[0];
-    for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_half(sum, cosine, coefficients[i]);
+    for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
     return sum;
 }
 
 /* The kernels of all supports, as pairs. */
-SCARE_INLINE void bend_all(const void *alike, uint32_t supports, scare_root inverse, const int32_t *coefficients,
-                           uint32_t degree, int32_t *kernel)
+SCARE_INLINE void bend_all(const void *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree,
+                           int32_t *kernel)
 {
     SCARE_ROLLED
     for (const int32_t *end = kernel + supports / 2u; kernel != end; kernel += 2) {
         scare_words next = scare_next_words(&alike);
-        int32_t a = bend(next.a, inverse, coefficients, degree), b = bend(next.b, inverse, coefficients, degree);
-        kernel[0] = scare_pack_upper(a, b);
-        int32_t c = bend(next.c, inverse, coefficients, degree), d = bend(next.d, inverse, coefficients, degree);
-        kernel[1] = scare_pack_upper(c, d);
+        kernel[0] = scare_pack_upper(bend(next.a, coefficients, degree), bend(next.b, coefficients, degree));
+        kernel[1] = scare_pack_upper(bend(next.c, coefficients, degree), bend(next.d, coefficients, degree));
     }
 }
 
-/* One bit for each sign. */
-SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, const int32_t *bias,
-                              uint32_t bits)
+/* One bit for each sign. For each a bias, then weights; as many pairs as fit. */
+SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits)
 {
     uint32_t negative = 0u;
     SCARE_ROLLED
-    for (const int32_t *end = bias + bits; bias != end;) {
-        int32_t sum = *bias++;
+    for (uint32_t left = bits; left > 0u; left--) {
+        int32_t sum = scare_next_word(&table);
         for (uint32_t i = 0u; i < fours; i++) sum = scare_add_next(kernel + 4u * i, &table, sum);
         negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
     }
@@ -67,32 +66,31 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
 
 SCARE_INLINE void hash_codes(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                              const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                             const int16_t *projection, const int32_t *bias, uint32_t *codes)
+                             const int16_t *projection, uint32_t *codes)
 {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
     int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const uint32_t *end = codes + rows; codes != end; codes++, x += width) {
-        scare_root inverse = to_unit_pairs(x, width, pairs);
+        to_unit_pairs(x, width, pairs);
         compare(pairs, fours, support, 8u * eights, alike);
-        bend_all(alike, 8u * eights, inverse, coefficients, degree, alike);
-        *codes = project(alike, eights, projection, bias, bits);
+        bend_all(alike, 8u * eights, coefficients, degree, alike);
+        *codes = project(alike, eights, projection, bits);
     }
 }
 
 void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                          const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                         const int16_t *projection, const int32_t *bias, uint32_t *codes)
+                         const int16_t *projection, uint32_t *codes)
 {
-    hash_codes(x, rows, width, supports, bits, support, coefficients, degree, projection, bias, codes);
+    hash_codes(x, rows, width, supports, bits, support, coefficients, degree, projection, codes);
 }
 
 void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
-                              const int32_t *coefficients, const int16_t *projection, const int32_t *bias,
-                              uint32_t *codes)
+                              const int32_t *coefficients, const int16_t *projection, uint32_t *codes)
 {
-    hash_codes(x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, bias, codes);
+    hash_codes(x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, codes);
 }
 
 /* How many bits are set in each half of a word. */
@@ -110,56 +108,50 @@ SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32
     return scare_shifted(scare_multiply_wide(scare_shifted(sum, room), inverse), 32u - value_bits - room) >> spare;
 }
 
-/* The weights of two keys as a pair: `most` less two for each bit in which they differ from the query. */
-SCARE_INLINE int32_t weigh(uint32_t query, uint32_t first, uint32_t second, uint32_t bits, uint32_t most)
-{
-    uint32_t differ = count_halves((query ^ first) | (query ^ second) << 16);
-    if (bits > 16u) differ += count_halves((query ^ first) >> 16 | ((query ^ second) & 0xffff0000u));
-    return (int32_t)((most << 16 | most) - 2u * differ);
-}
-
-/* The values of two rows at a time as pairs, in blocks of four columns: [width / 4][rows / 2][4]. */
-SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t value_bits, uint32_t spare,
-                            int32_t *pairs)
+/* The values of two rows at a time as pairs of 15 bits, in blocks of four columns: [width / 4][rows / 2][4]. */
+SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t spare, int32_t *pairs)
 {
     SCARE_ROLLED
     for (uint32_t column = 0u; column < width; column += 4u) {
         const int32_t *value = values + column;
         SCARE_ROLLED
-        for (uint32_t row = 0u; row < rows; row += 2u, value += 2u * width) {
-            uint32_t there = row + 1u < rows ? 0xffffffffu : 0u;
-            const int32_t *next = value + (there & width);
-            for (uint32_t i = 0u; i < 4u; i++) {
-                int32_t second = (int32_t)((uint32_t)scare_to_top(next[i], spare, value_bits) & there);
-                *pairs++ = scare_pack(scare_to_top(value[i], spare, value_bits), second);
-            }
-        }
+        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width)
+            for (uint32_t i = 0u; i < 4u; i++)
+                *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(value[i + width], spare));
+        if (rows % 2u)
+            for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
     }
 }
 
+/* The weights of two keys at a time as pairs, `most` less two for each bit in which they differ; the sum of all. */
+SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, uint32_t most, int32_t *weights)
+{
+    uint32_t twice = query | query << 16, equal = most | most << 16;
+    int32_t total = 0;
+    SCARE_ROLLED
+    for (uint32_t couple = rows / 2u; couple > 0u; couple--, keys += 2) {
+        *weights = (int32_t)(equal - 2u * count_halves(twice ^ (keys[0] | keys[1] << 16)));
+        total = scare_add_pairs(*weights++, 0x00010001, total);
+    }
+    if (rows % 2u) {
+        *weights = (int32_t)(most - 2u * count_halves(query ^ keys[0]));
+        total += *weights;
+    }
+    return total;
+}
+
 void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t bits, uint32_t most, uint32_t value_bits, uint32_t room,
-                                int32_t *out)
+                                uint32_t width, uint32_t most, uint32_t room, int32_t *out)
 {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
     int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
-    pair_rows(values, rows, width, value_bits, spare, pairs);
+    pair_rows(values, rows, width, spare, pairs);
     SCARE_ROLLED
     for (const uint32_t *end = queries + rows; queries != end; queries++) {
-        int32_t total = 0;
-        SCARE_ROLLED
-        for (uint32_t i = 0u; i < rows / 2u; i++) {
-            weights[i] = weigh(*queries, keys[2u * i], keys[2u * i + 1u], bits, most);
-            total = scare_add_pairs(weights[i], 0x00010001, total);
-        }
-        if (rows % 2u) {
-            weights[couples - 1u] = weigh(*queries, keys[rows - 1u], keys[rows - 1u], bits, most) & 0xffff;
-            total += weights[couples - 1u];
-        }
-        int32_t inverse = 0x7fffffff / total;
+        int32_t inverse = 0x7fffffff / weigh(*queries, keys, rows, most, weights);
         const void *table = pairs;
         SCARE_ROLLED
-        for (uint32_t column = 0u; column < width; column += 4u) {
+        for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
             int32_t a = 0, b = 0, c = 0, d = 0;
             SCARE_ROLLED
             for (const int32_t *weight = weights; weight != weights + couples; weight++) {
@@ -169,10 +161,10 @@ void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, c
                 c = scare_add_pairs(*weight, next.c, c);
                 d = scare_add_pairs(*weight, next.d, d);
             }
-            *out++ = average(a, inverse, room, value_bits, spare);
-            *out++ = average(b, inverse, room, value_bits, spare);
-            *out++ = average(c, inverse, room, value_bits, spare);
-            *out++ = average(d, inverse, room, value_bits, spare);
+            out[0] = average(a, inverse, room, 15u, spare);
+            out[1] = average(b, inverse, room, 15u, spare);
+            out[2] = average(c, inverse, room, 15u, spare);
+            out[3] = average(d, inverse, room, 15u, spare);
         }
     }
 }

@@ -39,6 +39,14 @@ SCARE_INLINE scare_words scare_next_words(const void **table)
     return words;
 }
 
+SCARE_INLINE int32_t scare_next_word(const void **table)
+{
+    int32_t word;
+    __builtin_memcpy(&word, *table, sizeof word);
+    *table = (const int8_t *)*table + sizeof word;
+    return word;
+}
+
 SCARE_INLINE int32_t scare_low(int32_t pair)
 {
     return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);
@@ -141,6 +149,15 @@ SCARE_INLINE int32_t scare_multiply_half(int32_t word, int32_t half)
     return __smulwb(word, half);
 #else
     return scare_add_half(word, half, 0);
+#endif
+}
+
+SCARE_INLINE int32_t scare_multiply_upper(int32_t word, int32_t pair)
+{
+#if defined(__ARM_FEATURE_DSP)
+    return __smulwt(word, pair);
+#else
+    return scare_add_upper(word, pair, 0);
 #endif
 }
 

@@ -134,30 +134,28 @@ def row_bits(width: int) -> int:
     return (32 - int(width).bit_length()) // 2
 
 
-def _unit_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows shifted to the top, and the inverse root of the sum of their squares, as root and half."""
+def _unit_rows(x: np.ndarray) -> np.ndarray:
+    """Rows divided by their lengths, in Q15."""
     rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
-    squares = np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE)
-    return (rows, *inverse_root(squares))
+    root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
+    return multiply_half(root << (17 - half), rows)
 
 
 def hash_activations_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """What `hash_codes_s8` takes the signs of, [L, bits]."""
-    rows, root, half = _unit_rows(x.astype(np.int64))
-    alike = _exact(rows.astype(float) @ weights["supports"].T.astype(float))
-    cosine = half_word(multiply_half(alike, root) >> (half - 3))  # Q15
+    alike = _exact(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
-    kernel = np.full_like(cosine, coefficients[0])
+    kernel = np.full_like(alike, coefficients[0])
     for coefficient in coefficients[1:]:
-        kernel = multiply_half(kernel, cosine) + coefficient
+        kernel = multiply_half(kernel, alike >> 16) + coefficient
     return _exact((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
 
 def hash_codes_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Binary codes of the rows of words x [L, D]: [L].
 
-    The kernel is a polynomial of the cosine between row and support, highest power first; its variable is half the
-    cosine, its constant part is in the bias.
+    The kernel is a polynomial of the cosine between row and support, highest power first; its variable is a quarter of
+    the cosine, its constant part is in the bias.
     """
     signs = hash_activations_s8(x, weights, settings) >= 0
     return (signs.astype(np.uint32) << np.arange(signs.shape[-1], dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)

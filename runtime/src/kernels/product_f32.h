@@ -1,0 +1,160 @@
+/* The products that most of the time goes into: four sums side by side.
+ *
+ * Constants are stored in the order in which they are read, [inputs][4]. Each sum adds its products in the order of
+ * the inputs, with and without assembly, so both give the same bits. The assembly loads many numbers by one
+ * instruction; it uses s0 to s11 and keeps the sums in s12 to s15, so no register has to be saved. */
+#ifndef SCARE_PRODUCT_F32_H
+#define SCARE_PRODUCT_F32_H
+
+#include <stdint.h>
+
+#include "scare_port.h"
+
+typedef struct {
+    float a, b, c, d;
+} scare_four;
+
+#if SCARE_VFP
+
+#define SCARE_NUMBERS(count, at) "m"(*(const float(*)[count])(at))
+
+SCARE_INLINE scare_four scare_load_four(const float *from) {
+    register float a __asm__("s12"), b __asm__("s13"), c __asm__("s14"), d __asm__("s15");
+    __asm__("vldmia %[from], {s12-s15}" : "=t"(a), "=t"(b), "=t"(c), "=t"(d) : [from] "r"(from), SCARE_NUMBERS(4, from));
+    scare_four four = {a, b, c, d};
+    return four;
+}
+
+SCARE_INLINE void scare_store_four(float *to, scare_four four) {
+    register float a __asm__("s12") = four.a, b __asm__("s13") = four.b;
+    register float c __asm__("s14") = four.c, d __asm__("s15") = four.d;
+    __asm__("vstmia %[to], {s12-s15}" : "=m"(*(float(*)[4])to) : [to] "r"(to), "t"(a), "t"(b), "t"(c), "t"(d));
+}
+
+/* sum + x weight[4], and on to the next weights */
+SCARE_INLINE void scare_add_product(scare_four *sum, float x, const float **weight) {
+    register float a __asm__("s12") = sum->a, b __asm__("s13") = sum->b;
+    register float c __asm__("s14") = sum->c, d __asm__("s15") = sum->d;
+    __asm__("vldmia %[w]!, {s0-s3}\n\t"
+            "vfma.f32 s12, %[x], s0\n\t"
+            "vfma.f32 s13, %[x], s1\n\t"
+            "vfma.f32 s14, %[x], s2\n\t"
+            "vfma.f32 s15, %[x], s3"
+            : "+t"(a), "+t"(b), "+t"(c), "+t"(d), [w] "+r"(*weight)
+            : [x] "t"(x), SCARE_NUMBERS(4, *weight)
+            : "s0", "s1", "s2", "s3");
+    sum->a = a, sum->b = b, sum->c = c, sum->d = d;
+}
+
+/* sum + x[4] weight[4][4], and on to the next inputs and weights */
+SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float **weight) {
+    register float a __asm__("s12") = sum->a, b __asm__("s13") = sum->b;
+    register float c __asm__("s14") = sum->c, d __asm__("s15") = sum->d;
+    __asm__("vldmia %[x]!, {s0-s3}\n\t"
+            "vldmia %[w]!, {s4-s11}\n\t"
+            "vfma.f32 s12, s0, s4\n\t"
+            "vfma.f32 s13, s0, s5\n\t"
+            "vfma.f32 s14, s0, s6\n\t"
+            "vfma.f32 s15, s0, s7\n\t"
+            "vfma.f32 s12, s1, s8\n\t"
+            "vfma.f32 s13, s1, s9\n\t"
+            "vfma.f32 s14, s1, s10\n\t"
+            "vfma.f32 s15, s1, s11\n\t"
+            "vldmia %[w]!, {s4-s11}\n\t"
+            "vfma.f32 s12, s2, s4\n\t"
+            "vfma.f32 s13, s2, s5\n\t"
+            "vfma.f32 s14, s2, s6\n\t"
+            "vfma.f32 s15, s2, s7\n\t"
+            "vfma.f32 s12, s3, s8\n\t"
+            "vfma.f32 s13, s3, s9\n\t"
+            "vfma.f32 s14, s3, s10\n\t"
+            "vfma.f32 s15, s3, s11"
+            : "+t"(a), "+t"(b), "+t"(c), "+t"(d), [x] "+r"(*x), [w] "+r"(*weight)
+            : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(16, *weight)
+            : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11");
+    sum->a = a, sum->b = b, sum->c = c, sum->d = d;
+}
+
+/* sum + x[4] weight[4], and on to the next of both */
+SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
+    __asm__("vldmia %[x]!, {s0-s3}\n\t"
+            "vldmia %[w]!, {s4-s7}\n\t"
+            "vfma.f32 %[sum], s0, s4\n\t"
+            "vfma.f32 %[sum], s1, s5\n\t"
+            "vfma.f32 %[sum], s2, s6\n\t"
+            "vfma.f32 %[sum], s3, s7"
+            : [sum] "+t"(sum), [x] "+r"(*x), [w] "+r"(*weight)
+            : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(4, *weight)
+            : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
+    return sum;
+}
+
+/* all + sum of x[4], part + x[4] weight[4], and on to the next of both */
+SCARE_INLINE void scare_add_shares(float *all, float *part, const float **x, const float **weight) {
+    __asm__("vldmia %[x]!, {s0-s3}\n\t"
+            "vldmia %[w]!, {s4-s7}\n\t"
+            "vadd.f32 %[all], %[all], s0\n\t"
+            "vfma.f32 %[part], s0, s4\n\t"
+            "vadd.f32 %[all], %[all], s1\n\t"
+            "vfma.f32 %[part], s1, s5\n\t"
+            "vadd.f32 %[all], %[all], s2\n\t"
+            "vfma.f32 %[part], s2, s6\n\t"
+            "vadd.f32 %[all], %[all], s3\n\t"
+            "vfma.f32 %[part], s3, s7"
+            : [all] "+t"(*all), [part] "+t"(*part), [x] "+r"(*x), [w] "+r"(*weight)
+            : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(4, *weight)
+            : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
+}
+
+#else
+
+SCARE_INLINE scare_four scare_load_four(const float *from) {
+    scare_four four = {from[0], from[1], from[2], from[3]};
+    return four;
+}
+
+SCARE_INLINE void scare_store_four(float *to, scare_four four) {
+    to[0] = four.a, to[1] = four.b, to[2] = four.c, to[3] = four.d;
+}
+
+SCARE_INLINE void scare_add_product(scare_four *sum, float x, const float **weight) {
+    const float *w = *weight;
+    sum->a = SCARE_FMA(x, w[0], sum->a);
+    sum->b = SCARE_FMA(x, w[1], sum->b);
+    sum->c = SCARE_FMA(x, w[2], sum->c);
+    sum->d = SCARE_FMA(x, w[3], sum->d);
+    *weight = w + 4;
+}
+
+SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float **weight) {
+    for (int i = 0; i < 4; i++) scare_add_product(sum, *(*x)++, weight);
+}
+
+SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
+    for (int i = 0; i < 4; i++) sum = SCARE_FMA(*(*x)++, *(*weight)++, sum);
+    return sum;
+}
+
+SCARE_INLINE void scare_add_shares(float *all, float *part, const float **x, const float **weight) {
+    for (int i = 0; i < 4; i++, (*x)++, (*weight)++) {
+        *all += **x;
+        *part = SCARE_FMA(**x, **weight, *part);
+    }
+}
+
+#endif
+
+/* sum + x[inputs] weight[inputs][4], and on to the next weights */
+SCARE_INLINE void scare_add_products(scare_four *sum, const float *x, const float **weight, uint32_t inputs) {
+    for (uint32_t i = inputs / 4; i > 0; i--) scare_add_square(sum, &x, weight);
+    SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) scare_add_product(sum, *x++, weight);
+}
+
+/* sum + x[inputs] weight[inputs], and on to the next weights */
+SCARE_INLINE float scare_add_dot(float sum, const float *x, const float **weight, uint32_t inputs) {
+    for (uint32_t i = inputs / 4; i > 0; i--) sum = scare_add_four(sum, &x, weight);
+    SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) sum = SCARE_FMA(*x++, *(*weight)++, sum);
+    return sum;
+}
+
+#endif

@@ -1,0 +1,111 @@
+"""`scare board`: what a calibrator takes on a microcontroller, run on a virtual one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from scare.cli.console import emit, progress, say, show_table
+from scare.cli.export import open_calibrator
+from scare.cli.options import Json
+from scare.device import boards
+from scare.device.measure import Report, measure
+from scare.device.trials import trial_windows
+from scare.errors import ExitCode
+from scare.export.arithmetic import Arithmetic
+from scare.export.package import export_c
+
+STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
+
+app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args_is_help=True)
+
+
+@app.command()
+def run(
+    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
+    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
+    windows: Annotated[int, typer.Option("--windows", min=1, help="How many windows to run.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Build the calibrator's C for a board, run it on a virtual one, and say what it takes and whether it fits.
+
+    Instructions, memory and values are measured; cycles and what follows from them are estimates.
+
+    Examples:
+      scare board run no2.scare
+      scare board run no2.scare --arithmetic int8 --board stm32f4 --json
+    """
+    chosen, calibrator = boards.board(board), open_calibrator(model, STEP_SECONDS)
+    trials = trial_windows(calibrator, windows)
+    with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
+        folder = Path(scratch) / "model"
+        export_c(calibrator, arithmetic, folder)
+        bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
+        report = measure(folder, chosen, trials, lambda: bar.advance(task))
+    if as_json:
+        emit({"arithmetic": str(arithmetic), **report.as_dict()})
+    else:
+        _show(report, arithmetic)
+    for reason in report.reasons:
+        say(f"it does not fit: {reason}")
+    if not report.fits:
+        raise typer.Exit(ExitCode.DOES_NOT_FIT)
+
+
+@app.command(name="list")
+def list_boards(as_json: Json = False) -> None:
+    """The boards there are.
+
+    Examples:
+      scare board list
+    """
+    every = boards.boards().values()
+    if as_json:
+        names = ("name", "title", "chip", "clock_hz", "ram", "flash")
+        emit({"boards": [{**{name: getattr(one, name) for name in names}, "measures": one.measures} for one in every]})
+        return
+    rows = [
+        (one.name, one.title, one.chip, f"{one.clock_hz / 1e6:g}", f"{one.ram:,}", f"{one.flash:,}", _measured(one))
+        for one in every
+    ]
+    show_table("boards", ("name", "board", "core", "MHz", "RAM [B]", "flash [B]", "measured"), rows)
+
+
+def _measured(board: boards.Board) -> str:
+    return ", ".join([*board.measures, "memory"])
+
+
+def _show(report: Report, arithmetic: str) -> None:
+    """The report as a table; what cannot be told of the board is left out."""
+    board = report.board
+    rows = [
+        *_counted(report),
+        *_estimated(report),
+        ("RAM [B]", f"{report.ram_bytes:,} of {board.ram:,}, {report.stack_bytes:,} of it stack"),
+        ("flash [B]", f"{report.flash_bytes:,} of {board.flash:,}"),
+        ("fits", "yes" if report.fits else "no"),
+    ]
+    show_table(f"{board.title}, {board.chip}: {arithmetic}, {len(report.runs.outputs):,} windows", ("", ""), rows)
+
+
+def _counted(report: Report) -> Iterator[tuple[str, str]]:
+    run, push = report.instructions, report.push_instructions
+    if run and push:
+        gap = push["row_after_gap"] - push["row"]
+        yield "instructions of one run", f"{run['mean']:,.0f}, from {run['min']:,} to {run['max']:,}"
+        yield "instructions of taking a reading", f"{push['row']:,}, and {gap:,} if a row before it is missing"
+
+
+def _estimated(report: Report) -> Iterator[tuple[str, str]]:
+    board, cycles, time = report.board, report.cycles, report.milliseconds
+    if cycles and time:
+        between = f"{cycles.low:,.0f} to {cycles.high:,.0f}", f"{time.low:.3g} to {time.high:.3g}"
+        yield "cycles, estimate", f"{cycles.typical:,.0f}, from {between[0]}"
+        yield f"ms at {board.clock_hz / 1e6:g} MHz, estimate", f"{time.typical:.3g}, from {between[1]}"
+    if report.microjoules is not None:
+        yield f"µJ at {board.current_ma:g} mA and {board.voltage:g} V, estimate", f"{report.microjoules:.3g}"
+    if report.duty_cycle is not None:
+        yield f"busy share of every {report.step_ms / 1e3:g} s, estimate", f"{report.duty_cycle:.2g}"

@@ -1,0 +1,87 @@
+"""`scare export`: a calibrator in the language of its board."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
+from scare.cli.console import STDOUT, emit, say
+from scare.cli.options import Json
+from scare.data.mapping import suggestion
+from scare.errors import DataError
+from scare.export.arithmetic import Arithmetic
+from scare.export.package import Package, export_c, validation_rmse
+
+app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
+
+
+@app.callback()
+def root() -> None:
+    """Write a calibrator in the language of its board."""
+
+
+@app.command()
+def c(
+    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the sources: new or empty.")],
+    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
+    device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
+    name: Annotated[str, typer.Option("--name", help="What the model is called in C.")] = "model",
+    step: Annotated[float, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings.")] = 60.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace files in a folder that is not empty.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write C99 that calibrates one reading after the other, with the runtime it needs.
+
+    Examples:
+      scare export c no2.scare --out no2
+      scare export c no2.scare --arithmetic int8 --device box-3 --out no2
+      scare export c barkjohn-2021 --step 120 --out pm25
+    """
+    calibrator = open_calibrator(model, step)
+    package = export_c(calibrator, arithmetic, out, device, name, force)
+    facts = _facts(calibrator, package, arithmetic)
+    if as_json:
+        emit(facts)
+    else:
+        _show(facts)
+    if not package.device:
+        known = ", ".join(calibrator.inputs.scaling.devices)
+        say(f"scaled as the fleet is{f'; --device takes {known}' if known else ''}")
+    elif not device:
+        say(f"scaled for {package.device}, the only device it knows")
+    say(f"{name}.c, {name}.h, golden.h, README.md and src are in {out}")
+
+
+def open_calibrator(model: str, step_seconds: float) -> Calibrator:
+    """The calibrator in a file, or a published correction that reads its own channels every `step_seconds`."""
+    if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
+        correction = find_correction(model)
+        return bind(correction, {role.channel.name: role.channel for role in correction.roles}, step_seconds)
+    if not (Path(model).exists() or model.endswith(".scare")):
+        raise DataError(f"{model}: no such file, and no published correction{suggestion(model, CORRECTIONS)}")
+    return Calibrator.load(model)
+
+
+def _facts(calibrator: Calibrator, package: Package, arithmetic: Arithmetic) -> dict[str, Any]:
+    model = package.model
+    facts: dict[str, Any] = {"folder": str(package.folder), "name": model.name, "arithmetic": str(arithmetic)}
+    facts |= {"device": package.device, "ram_bytes": model.memory_bytes, "window_bytes": model.window_bytes}
+    facts |= {"scratch_bytes": model.layout.bytes, "constant_bytes": model.table_bytes}
+    if arithmetic is not Arithmetic.FLOAT32:
+        both = (Arithmetic.FLOAT32, arithmetic)
+        facts["validation_rmse"] = {str(one): validation_rmse(calibrator, one) for one in both}
+    return facts
+
+
+def _show(facts: dict[str, Any]) -> None:
+    """Sizes, and what the arithmetic costs."""
+    STDOUT.print(
+        f"RAM {facts['ram_bytes']:,} bytes (window {facts['window_bytes']:,}, scratch {facts['scratch_bytes']:,}),"
+        f" constants {facts['constant_bytes']:,} bytes"
+    )
+    if "validation_rmse" in facts:
+        before, after = facts["validation_rmse"].values()
+        STDOUT.print(f"RMSE on the validation windows: float32 {before:.4g}, {facts['arithmetic']} {after:.4g}")

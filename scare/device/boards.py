@@ -1,0 +1,58 @@
+"""The boards we know: what each has, and how code for it is built and run.
+
+>>> board("nano33ble").clock_hz
+64000000
+>>> board("nano33")
+Traceback (most recent call last):
+scare.errors.UsageError: no board is called 'nano33'; did you mean 'nano33ble'?
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from scare.data.mapping import suggestion
+from scare.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board as data; memory in bytes; a current of zero is not known."""
+
+    name: str
+    title: str
+    chip: str
+    clock_hz: int
+    ram: int
+    flash: int
+    target: str
+    cpu: str
+    core: str
+    measures: tuple[str, ...]
+    current_ma: float = 0.0
+    voltage: float = 0.0
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the compiler must know."""
+        return ("-target", self.target, f"-mcpu={self.cpu}")
+
+    @property
+    def hard_float(self) -> bool:
+        """Whether floats are passed in registers of their own."""
+        return self.target.endswith("hf")
+
+
+@cache
+def boards() -> dict[str, Board]:
+    """All boards by name."""
+    text = Path(__file__).with_name("boards.toml").read_text(encoding="utf-8")
+    return {name: Board(name, **facts) for name, facts in tomllib.loads(text).items()}
+
+
+def board(name: str) -> Board:
+    """The board of this name; another name is refused with the nearest one."""
+    if name not in boards():
+        raise UsageError(f"no board is called '{name}'{suggestion(name, boards())}")
+    return boards()[name]

@@ -1,0 +1,120 @@
+"""A folder that `scare export c` wrote, as those see it who build and run what is in it."""
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scare.errors import DataError
+from scare.export.descriptor import as_read
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value that can be read in scratch memory after a run."""
+
+    offset: int
+    kind: np.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """What it takes in memory."""
+        return int(np.prod(self.shape)) * self.kind.itemsize
+
+    def decode(self, contents: bytearray) -> np.ndarray:
+        """The numbers of many runs, one after the other, [n, …]."""
+        return np.frombuffer(contents, self.kind).reshape(-1, *self.shape)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The model in a folder: its name in C, and the values it keeps, by name."""
+
+    folder: Path
+    name: str
+    kept: Mapping[str, Kept]
+
+    @property
+    def sources(self) -> list[Path]:
+        """The model's own, to compile with `includes`."""
+        return sorted(self.folder.glob("*.c"))
+
+    @property
+    def runtime(self) -> list[Path]:
+        """The runtime's, the same for every model, to compile with its own headers."""
+        return [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
+
+    @property
+    def runtime_headers(self) -> Path:
+        """Where the runtime's headers are."""
+        return self.folder / "src"
+
+    @property
+    def includes(self) -> list[Path]:
+        """Where all headers are."""
+        return [self.folder, self.runtime_headers]
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """What a program made for any model must be told."""
+        memory = f"{self.name.upper()}_BYTES"
+        return (f'-DMODEL_HEADER="{self.name}.h"', f"-DMODEL={self.name}", f"-DMODEL_MEMORY={memory}")
+
+
+class Channel(ctypes.LittleEndianStructure):
+    """`scare_channel` of scare.h."""
+
+    _fields_ = tuple((name, ctypes.c_float) for name in ("low", "high", "center", "rest", "inverse", "quantum"))
+
+
+def model_structure(pointer: type) -> Any:
+    """`scare_model` of scare.h where pointers are so large."""
+    kinds = {
+        **dict.fromkeys(("window", "channels", "step_ms", "checked", "needed", "hold"), ctypes.c_uint32),
+        **dict.fromkeys(("channel", "absent"), pointer),
+        "absent_count": ctypes.c_uint32,
+        **dict.fromkeys(("target_scale", "target_center"), ctypes.c_float),
+        **dict.fromkeys(("integer", "scratch_bytes"), ctypes.c_uint32),
+        "run": pointer,
+    }
+    return type("Model", (ctypes.Structure,), {"_fields_": tuple(kinds.items())})
+
+
+def read_export(folder: Path) -> Exported:
+    """The model in a folder; a folder without one is refused."""
+    for header in sorted(folder.glob("*.h")):
+        text = header.read_text(encoding="utf-8")
+        found = re.search(r"^extern const scare_model (\w+);", text, re.MULTILINE)
+        if found:
+            return Exported(folder, found[1], dict(_kept(found[1].upper(), text)))
+    raise DataError(f"{folder} holds no model; make one with: scare export c MODEL.scare --out {folder}")
+
+
+def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:
+    """Scaled windows [n, window, channels] as the model's memory holds them: as float, or as steps of `quantum`.
+
+    Whole numbers are steps already.
+    """
+    quanta = [channel.quantum for channel in channels if channel.quantum]
+    if quanta and np.issubdtype(windows.dtype, np.integer):
+        stored = windows.astype(np.int16).swapaxes(1, 2)
+    else:
+        stored = as_read(windows, quanta)
+    return np.ascontiguousarray(stored)
+
+
+def _kept(prefix: str, header: str) -> list[tuple[str, Kept]]:
+    pattern = rf"#define {prefix}_KEPT_(\w+)_OFFSET (\d+) /\* .*: (\w+?)(?:_t)? ((?:\[\d+\])+) \*/"
+    return [
+        (name.lower(), Kept(int(offset), np.dtype("f4" if kind == "float" else kind), _shape(shape)))
+        for name, offset, kind, shape in re.findall(pattern, header)
+    ]
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))

@@ -1,0 +1,66 @@
+"""A model on this computer: the same C as on a board, as a shared library; fast, and bit for bit the same numbers.
+
+    outputs, kept = HostModel(folder).run(windows)  # of a folder of `scare export c`, scaled windows [n, N, C]
+
+Its twin is `VirtualModel`. Comes from `exported`.
+"""
+
+import ctypes
+import platform
+from pathlib import Path
+
+import numpy as np
+
+from scare.device.exported import Channel, as_stored, model_structure, read_export
+from scare.device.toolchain import compile_each, compile_once, library_name
+
+CHUNK = 1024  # windows in one call
+Model = model_structure(ctypes.c_void_p)
+
+
+class HostModel:
+    """An exported model, compiled for this computer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.exported = read_export(folder)
+        runtime = compile_each(self.exported.runtime, host_flags(), [self.exported.runtime_headers])
+        sources = [*self.exported.sources, Path(__file__).with_name("host.c"), *runtime]
+        flags = (*host_flags(), *self.exported.defines, "-shared", "-lm")
+        library = compile_once(sources, library_name("model"), flags, self.exported.includes)
+        self._library = ctypes.CDLL(str(library))
+        self._library.host_model.restype = ctypes.POINTER(Model)
+        self.facts = self._library.host_model().contents
+        self._channels = (Channel * self.facts.channels).from_address(self.facts.channel)
+
+    def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Scaled outputs [n] of scaled windows [n, window, channels], each for itself; values kept, by name."""
+        stored = as_stored(windows, self._channels)
+        outputs = np.empty(len(stored), np.float32)
+        contents = {name: bytearray() for name in self.exported.kept}
+        for start in range(0, len(stored), CHUNK):
+            part = slice(start, start + CHUNK)
+            scratch = self._run_part(stored[part], outputs[part])
+            for name, value in self.exported.kept.items():
+                contents[name] += scratch[:, value.offset : value.offset + value.size].tobytes()
+        return outputs, {name: value.decode(contents[name]) for name, value in self.exported.kept.items()}
+
+    def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Fill outputs; the scratch memory of each window [n, bytes]."""
+        scratch = np.zeros((len(windows), -(-self.facts.scratch_bytes // 4)), np.uint32)
+        self._library.host_run(
+            *(ctypes.c_void_p(array.ctypes.data) for array in (windows, scratch, outputs)),
+            *(ctypes.c_size_t(size) for size in (windows[0].nbytes, scratch[0].nbytes, len(windows))),
+        )
+        return scratch.view(np.uint8)
+
+
+def host_flags() -> tuple[str, ...]:
+    """For a build that gives the numbers of a board: with the processor's fused multiply-add or an exact one."""
+    fused = platform.machine().lower() in ("x86_64", "amd64") and _has_fma()
+    return (f"-mcpu={'x86_64_v3' if fused else 'baseline'}", "-DSCARE_EXACT_FMA", "-fno-sanitize=undefined", "-fPIC")
+
+
+def _has_fma() -> bool:
+    """Whether an x86 processor fuses multiply and add, where the system says so."""
+    facts = Path("/proc/cpuinfo")
+    return facts.exists() and {"fma", "avx2", "bmi2"} <= set(facts.read_text(encoding="utf-8").split())

@@ -1,0 +1,280 @@
+"""C source prints a program: tables of exact numbers and one `run`, a straight line of kernel calls.
+
+Comes from `program`, `memory` and `descriptor`; `package` writes what is printed here. The same model always gives the
+same text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from textwrap import wrap
+
+import numpy as np
+
+from scare.calibrator.kernels.choice import THRESHOLD
+from scare.errors import DataError
+from scare.export.descriptor import Descriptor
+from scare.export.memory import WORD, Layout, every_value
+from scare.export.program import BYTES, Argument, Branch, Call, Program, Table, Value
+
+COLUMNS = 120
+CALL_COLUMNS = COLUMNS - 8  # inside a branch
+WORD_BITS = 32
+KEYWORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+"""
+OURS = "absent channels choice input main memory rows run scaled scratch"
+RESERVED = {*KEYWORDS.split(), *OURS.split()}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that is printed: `title` says what it is, `labels` what each channel is."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    program: Program
+    layout: Layout
+    descriptor: Descriptor
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes of the window, in whole words."""
+        program = self.program
+        return -(-program.window * program.channels * BYTES[program.kind] // WORD) * WORD
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the caller gives: window, a bit for each checked row, scratch."""
+        return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.layout.bytes
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the constant numbers."""
+        return sum(table.values.nbytes for _, table in self.tables.values())
+
+    @cached_property
+    def tables(self) -> dict[bytes, tuple[str, Table]]:
+        """What each table is called in C, and the table, by its numbers: the same numbers are there once."""
+        tables: dict[bytes, Table] = {}
+        for call in self.program.every_call():
+            for argument in call.arguments:
+                if isinstance(argument, Table):
+                    tables.setdefault(_key(argument), argument)
+        names = _distinct((f"table_{table.about}" for table in tables.values()), {self.name})
+        return {key: (name, table) for name, (key, table) in zip(names, tables.items(), strict=True)}
+
+    @cached_property
+    def values(self) -> dict[str, tuple[str, Value]]:
+        """What each value is called in C, and the value, by its name in the program."""
+        values = every_value(self.program)
+        names = _distinct(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
+        return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
+
+
+def print_header(model: Model) -> str:
+    """The header of a model: sizes, where kept values lie after a run, and the model itself."""
+    guard = f"{model.name.upper()}_H"
+    return _text(
+        [
+            *_print_title(model),
+            *(f"#ifndef {guard}", f"#define {guard}", "", '#include "src/scare.h"', ""),
+            *(f"#define {model.name.upper()}_{name} {number}{about}" for name, number, about in _sizes(model)),
+            *("", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
+            f"extern const scare_model {model.name};",
+            *("", "#ifdef __cplusplus", "}", "#endif", "", "#endif"),
+        ]
+    )
+
+
+def print_source(model: Model) -> str:
+    """The source of a model: channels, tables, `run`, and the model itself."""
+    lines = [*_print_title(model), f'#include "{model.name}.h"', '#include "src/scare_kernels.h"', ""]
+    lines += _print_channels(model)
+    for name, table in model.tables.values():
+        lines += ["", f"/* {_comment(table.about)} {_shape(table.values.shape)} */", *_print_table(name, table.values)]
+    lines += ["", *_print_run(model), "", *_print_descriptor(model)]
+    return _text(lines)
+
+
+def print_golden(model: Model, windows: np.ndarray, results: np.ndarray) -> str:
+    """Windows [n, …] as `run` reads them, each with the scaled result [n] that it must give."""
+    prefix, name = model.name.upper(), f"{model.name}_golden"
+    lines = [*_print_title(model), "/* Windows as `run` reads them, and the scaled result of each. */"]
+    lines += [f"#ifndef {prefix}_GOLDEN_H", f"#define {prefix}_GOLDEN_H", "", "#include <stdint.h>", ""]
+    lines += [f"#define {prefix}_GOLDEN {len(windows)}"]
+    if len(windows):
+        rows = windows.reshape(len(windows), -1)
+        lines += ["", f"static const {model.program.kind} {name}_windows[{len(rows)}][{rows.shape[1]}] = {{"]
+        for row in rows:
+            lines += ["    {", *_print_numbers(row, "        "), "    },"]
+        lines += ["};", "", *_print_table(f"{name}_results", results.astype(np.float32))]
+    return _text([*lines, "", "#endif"])
+
+
+def print_number(number: float | np.generic) -> str:
+    """A number in C: a whole one as it is, a real one as a float, exactly.
+
+    >>> print_number(7), print_number(0.1), print_number(-0.0), print_number(np.int32(-(2**31)))
+    ('7', '0x1.99999ap-4f', '-0x0p+0f', 'INT32_MIN')
+    """
+    if isinstance(number, int | np.integer):
+        return "INT32_MIN" if number == -(2**31) else f"{number}{'u' if isinstance(number, np.uint32) else ''}"
+    with np.errstate(over="ignore"):
+        near = float(np.float32(number))
+    if not np.isfinite(near):
+        raise DataError(f"a number of the model is {number}; only finite ones can be exported")
+    return re.sub(r"\.?0*p", "p", near.hex()) + "f"
+
+
+def _print_title(model: Model) -> list[str]:
+    return wrap(f"/* {_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
+
+
+def _sizes(model: Model) -> Iterator[tuple[str, int, str]]:
+    yield "WINDOW", model.program.window, ""
+    yield "CHANNELS", model.program.channels, ""
+    yield "SCRATCH_BYTES", model.layout.bytes, ""
+    yield "BYTES", model.memory_bytes, " /* what scare_init takes: window, real bits, scratch */"
+    for name, value in model.values.values():
+        if value.kept:
+            about = f" /* in scratch after a run: {value.kind} {_shape(value.shape)} */"
+            yield f"KEPT_{name.upper()}_OFFSET", model.layout.places[value.name].offset, about
+            yield f"KEPT_{name.upper()}_BYTES", value.bytes, ""
+
+
+def _print_channels(model: Model) -> list[str]:
+    lines = ["/* low, high, center, rest, inverse, quantum */", "static const scare_channel channels[] = {"]
+    for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
+        numbers = (channel.low, channel.high, channel.center, channel.rest, channel.inverse, channel.quantum)
+        lines += [f"    {{{', '.join(map(print_number, numbers))}}}, /* {_comment(label)} */"]
+    absent = np.array(model.descriptor.absent, np.float32)
+    return [*lines, "};", "", *(_print_table("absent", absent) if len(absent) else [])]
+
+
+def _print_table(name: str, values: np.ndarray) -> list[str]:
+    values = values if values.size else np.zeros(1, values.dtype)  # C has no array without numbers
+    kind = "float" if values.dtype == np.float32 else f"{values.dtype}_t"
+    aligned = "" if values.itemsize == WORD else f" __attribute__((aligned({WORD})))"
+    return [f"static const {kind} {name}[{values.size}]{aligned} = {{", *_print_numbers(values, "    "), "};"]
+
+
+def _print_numbers(values: np.ndarray, margin: str) -> list[str]:
+    numbers = [f"{print_number(number)}," for number in values.ravel()]
+    across = (COLUMNS - len(margin)) // (max(map(len, numbers)) + 1)
+    return [margin + " ".join(numbers[at : at + across]) for at in range(0, len(numbers), across)]
+
+
+def _print_run(model: Model) -> list[str]:
+    result, _ = model.values[model.program.result.name]
+    in_window = any(model.layout.places[name].in_window for name in model.values)
+    branches = any(isinstance(call, Branch) for call in model.program.calls)
+    lines = ["static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
+    lines += ["    const unsigned char *const rows = input;" if in_window else "    (void)input;"]
+    lines += ["    unsigned char *const memory = scratch;"]
+    lines += [f"    {_print_value(model, name, value)}" for name, value in model.values.values()]
+    lines += [] if branches else ["    (void)choice;"]
+    for call in model.program.calls:
+        text = _print_branch(model, call) if isinstance(call, Branch) else _print_call(model, call)
+        lines += [f"    {line}" for line in text]
+    return [*lines, f"    *scaled = {result}[0];", "}"]
+
+
+def _print_value(model: Model, name: str, value: Value) -> str:
+    place = model.layout.places[value.name]
+    const, base = ("const ", "rows") if place.in_window else ("", "memory")
+    return f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset}); /* {_shape(value.shape)} */"
+
+
+def _print_call(model: Model, call: Call) -> list[str]:
+    arguments = ", ".join(_print_argument(model, argument) for argument in call.arguments)
+    shapes = " ".join(_shape(value.shape) for value in call.reads)
+    comment = f"/* {shapes} -> {_shape(call.output.shape)} */"
+    text = f"{call.function}({arguments});"
+    *lines, last = wrap(text, CALL_COLUMNS, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    together = f"{last} {comment}"
+    return [*lines, together] if len(together) <= CALL_COLUMNS else [*lines, last, f"    {comment}"]
+
+
+def _print_argument(model: Model, argument: Argument) -> str:
+    if isinstance(argument, Value):
+        return model.values[argument.name][0]
+    return model.tables[_key(argument)][0] if isinstance(argument, Table) else print_number(argument)
+
+
+def _print_branch(model: Model, branch: Branch) -> list[str]:
+    decision, _ = model.values[branch.decision[-1].output.name]
+
+    def body(calls: Iterable[Call]) -> list[str]:
+        return [f"    {line}" for call in calls for line in _print_call(model, call)]
+
+    return [
+        "if (choice->left == 0) {",
+        *body(branch.decision),
+        f"    choice->deep = {decision}[0] > {print_number(THRESHOLD)};",
+        f"    choice->left = choice->deep ? {branch.deep_period} : {branch.simple_period};",
+        "}",
+        "choice->left--;",
+        "if (choice->deep) {",
+        *body(branch.deep),
+        "} else {",
+        *body(branch.simple),
+        "}",
+    ]
+
+
+def _print_descriptor(model: Model) -> list[str]:
+    program, descriptor = model.program, model.descriptor
+    fields = {
+        "window": program.window,
+        "channels": program.channels,
+        "step_ms": descriptor.step_ms,
+        "checked": descriptor.checked,
+        "needed": descriptor.needed,
+        "hold": descriptor.hold,
+        "channel": "channels",
+        "absent": "absent" if descriptor.absent else "NULL",
+        "absent_count": len(descriptor.absent),
+        "target_scale": print_number(descriptor.target_scale),
+        "target_center": print_number(descriptor.target_center),
+        "integer": int(program.kind != "float"),
+        "scratch_bytes": model.layout.bytes,
+        "run": "run",
+    }
+    return [
+        f"const scare_model {model.name} = {{",
+        *(f"    .{field} = {value}," for field, value in fields.items()),
+        "};",
+    ]
+
+
+def _key(table: Table) -> bytes:
+    return table.values.dtype.str.encode() + table.values.tobytes()
+
+
+def _distinct(texts: Iterable[str], taken: set[str]) -> list[str]:
+    """A C name for each text, none of them taken and no two alike."""
+    names = []
+    for text in texts:
+        stem = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "value"
+        stem = f"_{stem}" if stem[0].isdigit() else stem
+        every = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
+        names.append(next(name for name in every if name not in taken))
+        taken.add(names[-1])
+    return names
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "".join(f"[{size}]" for size in shape) or "[1]"
+
+
+def _comment(text: str) -> str:
+    """Text that does not end the comment it is in."""
+    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"

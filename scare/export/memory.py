@@ -1,0 +1,182 @@
+"""Memory gives each value of a program its place in scratch memory; values not alive at once share places.
+
+Comes from `program`; goes to `c_source`. The largest value is placed first, each as low as it fits. Then whatever
+ended highest goes first and all are placed again: after a few rounds hardly anything is left to gain.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scare.export.program import BYTES, WINDOW, Call, Program, Value
+
+WORD = 4  # bytes: what every value is aligned to
+ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value begins: bytes from the start of the window or of scratch memory."""
+
+    in_window: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The place of every value by its name, and the bytes of scratch memory that all of them need."""
+
+    places: Mapping[str, Place]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """The memory of a value and its views, alive from call `first` to call `last`, both included.
+
+    `over` names blocks it may lie on although both are alive at `first`: it then begins that many bytes after them.
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+    over: Mapping[str, int]
+
+    def meets(self, other: "Block") -> bool:
+        """Whether both are alive at one call."""
+        return self.first <= other.last and other.first <= self.last
+
+
+Offsets = dict[str, int]
+
+
+def plan_memory(program: Program) -> Layout:
+    """Place every value so that no two alive at once overlap, in as little memory as is quickly found.
+
+    >>> a, b, c = (Value(name, "float", (8,)) for name in "abc")
+    >>> calls = (Call("f", (a,), a), Call("g", (a, b), b), Call("h", (b, c), c))
+    >>> layout = plan_memory(Program("float", 4, 1, calls, c))
+    >>> layout.bytes, layout.places["c"].offset == layout.places["a"].offset
+    (64, True)
+    """
+    blocks, values = find_blocks(program), every_value(program)
+    offsets = _search(blocks)
+    roots = {name: _root(value, values) for name, value in values.items()}
+    places = {name: Place(root == WINDOW, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
+    return Layout(places, _end(blocks, offsets))
+
+
+def find_blocks(program: Program) -> list[Block]:
+    """A block for each value that is no view and not the window."""
+    values, calls = every_value(program), list(program.every_call())
+    alive: dict[str, list[int]] = {}
+    for index, call in enumerate(calls):
+        for value in (*call.reads, call.output):
+            alive.setdefault(_root(value, values)[0], []).append(index)
+    for value in values.values():
+        if value.kept or value.name == program.result.name:
+            alive.setdefault(_root(value, values)[0], []).append(len(calls))
+    over: dict[str, Offsets] = {}
+    for index, call in enumerate(calls):
+        over.setdefault(call.output.name, _may_lie_on(call, index, alive, values))
+    return [
+        Block(name, -(-values[name].bytes // WORD) * WORD, min(at), max(at), over.get(name, {}))
+        for name, at in alive.items()
+        if name != WINDOW
+    ]
+
+
+def least_bytes(blocks: Sequence[Block]) -> int:
+    """What no layout can go below: the most that is alive at one call."""
+
+    def alive(index: int) -> int:
+        now = {block.name: block for block in blocks if block.first <= index <= block.last}
+        shared = sum(_most_shared(block, now) for block in now.values() if block.first == index)
+        return sum(block.size for block in now.values()) - shared
+
+    return max((alive(block.first) for block in blocks), default=0)
+
+
+def _most_shared(block: Block, now: Mapping[str, Block]) -> int:
+    return max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)
+
+
+def every_value(program: Program) -> dict[str, Value]:
+    """Every value of a program by its name."""
+
+    def mentioned() -> Iterator[Value]:
+        for call in program.every_call():
+            yield from (*call.reads, call.output)
+        yield program.result
+
+    return {value.name: value for value in mentioned()}
+
+
+def _root(value: Value, values: Mapping[str, Value]) -> tuple[str, int]:
+    """The name of the value whose memory this is, and the bytes from its start."""
+    start = 0
+    while value.of:
+        start += value.start * BYTES[value.kind]
+        if value.of == WINDOW:
+            return WINDOW, start
+        value = values[value.of]
+    return value.name, start
+
+
+def _may_lie_on(call: Call, index: int, alive: Mapping[str, list[int]], values: Mapping[str, Value]) -> Offsets:
+    """The blocks that die at a call and whose memory its output may take: what is born there, read but once."""
+    output = call.output
+    if output.of or alive[output.name][0] != index:
+        return {}
+    roots = [_root(value, values) for value in call.reads]
+    names = [name for name, _ in roots]
+    dying = {name for name in names if name != WINDOW and names.count(name) == 1 and max(alive[name]) == index}
+    wanted = (root for value, root in zip(call.reads, roots, strict=True) if value.name in output.over)
+    return {name: start for name, start in wanted if name in dying and start % WORD == 0}
+
+
+def _search(blocks: Sequence[Block]) -> Offsets:
+    """The best offsets of a few rounds."""
+    order = sorted(blocks, key=lambda block: (-block.size, block.first, block.name))
+    best = _place(order)
+    least = least_bytes(blocks)
+    for _ in range(ROUNDS):
+        if _end(blocks, best) <= least:
+            break
+        offsets = _place(order)
+        best = min(best, offsets, key=lambda found: _end(blocks, found))
+        highest = max(order, key=lambda block: offsets[block.name] + block.size)
+        order = [highest, *(block for block in order if block is not highest)]
+    return best
+
+
+def _place(order: Sequence[Block]) -> Offsets:
+    """Each block as low as it fits beside those before it."""
+    offsets: Offsets = {}
+    placed: list[Block] = []
+    for block in order:
+        near = [other for other in placed if other.meets(block)]
+        ends = (offsets[other.name] + other.size for other in near)
+        on_others = (offsets[other.name] + start for other in near for start in _begins_on(block, other))
+        candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})
+        offsets[block.name] = next(at for at in candidates if all(_clear(block, at, other, offsets) for other in near))
+        placed.append(block)
+    return offsets
+
+
+def _begins_on(block: Block, other: Block) -> tuple[int, ...]:
+    """Where, seen from the start of `other`, a block may begin although both are alive at one call."""
+    if other.name in block.over:
+        return (block.over[other.name],)
+    return (-other.over[block.name],) if block.name in other.over else ()
+
+
+def _clear(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
+    """Whether a block at this offset stays clear of another, or lies on it as it may."""
+    begin = offsets[other.name]
+    apart = at >= begin + other.size or begin >= at + block.size
+    return apart or at - begin in _begins_on(block, other)
+
+
+def _end(blocks: Sequence[Block], offsets: Offsets) -> int:
+    return max((offsets[block.name] + block.size for block in blocks), default=0)

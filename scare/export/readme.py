@@ -1,0 +1,83 @@
+"""The page in an exported folder: what the model reads, what it takes, how it is used."""
+
+import re
+from string import Template
+
+from scare.data.readings import Channel
+from scare.export.c_source import Model
+from scare.export.runtime import runtime_sources
+
+PAGE = Template("""# $target, calibrated in C
+
+$title
+
+A reading is these numbers, in this order, one reading every $step_ms ms:
+
+| number | from | to |
+|---|---|---|
+$channels
+
+## Use
+
+```c
+#include "$name.h"
+
+static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
+static scare calibration;
+
+scare_status begin(void) {
+    return scare_init(&calibration, &$name, memory, sizeof memory);
+}
+
+scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], float *calibrated) {
+    return scare_push(&calibration, now_ms, reading, calibrated);
+}
+```
+
+Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that counts milliseconds, such as Arduino's
+`millis()`; it may wrap around. `calibrated` is in $unit, and NaN unless the status is `SCARE_OK`:
+
+| status | meaning |
+|---|---|
+$statuses
+
+`cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used. With
+`-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `$name.run` must give.
+
+## Memory
+
+| | bytes |
+|---|---|
+| window | $window_bytes |
+| scratch | $scratch_bytes |
+| RAM in all, given to `scare_init` | $memory_bytes |
+| constants, in flash | $table_bytes |
+""")
+
+
+def print_readme(model: Model, target: Channel) -> str:
+    """The page, in Markdown."""
+    channels = zip(model.labels, model.descriptor.channels, strict=True)
+    return PAGE.substitute(
+        name=model.name,
+        upper=model.name.upper(),
+        title=model.title,
+        target=target.name,
+        unit=target.unit or "the unit of the reference",
+        step_ms=model.descriptor.step_ms,
+        channels="\n".join(f"| {label} | {channel.low:g} | {channel.high:g} |" for label, channel in channels),
+        statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
+        memory_bytes=model.memory_bytes,
+        window_bytes=model.window_bytes,
+        scratch_bytes=model.layout.bytes,
+        table_bytes=model.table_bytes,
+    )
+
+
+def statuses() -> dict[str, str]:
+    """What each status means, as `scare.h` says it.
+
+    >>> statuses()["SCARE_OK"]
+    'there is a calibrated value'
+    """
+    return dict(re.findall(r"(SCARE_\w+) = \d+,?\s*/\* (.*?) \*/", runtime_sources()["scare.h"]))

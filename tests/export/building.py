@@ -1,0 +1,211 @@
+"""Programs made by hand with the kernels they call, and exported models compiled and run here."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.device.toolchain import STANDARD, STRICT, compile_c, library_name
+from scare.export.c_source import Model, print_header, print_source
+from scare.export.descriptor import describe
+from scare.export.memory import plan_memory
+from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
+from tests.calibrator.building import make_calibrator, newest_plan
+
+RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
+ROWS, CHANNELS = 5, 2
+COUNT = ROWS * CHANNELS
+NUMBERS = np.random.default_rng(3).normal(size=COUNT).astype(np.float32)
+WINDOW_VALUE = Value(WINDOW, "float", (ROWS, CHANNELS))
+Y = Value("y", "float", (1,))
+
+KERNELS = """#ifndef SCARE_KERNELS_H
+#define SCARE_KERNELS_H
+#include <stdint.h>
+static inline void test_dot(const float *x, const float *weight, float bias, float *y, int count) {
+    float sum = bias;
+    for (int i = 0; i < count; i++) {
+        sum += x[i] * weight[i];
+    }
+    y[0] = sum;
+}
+static inline void test_sum(const int16_t *x, const int8_t *weight, float unit, float *y, int count) {
+    int32_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        sum += x[i] * weight[i];
+    }
+    y[0] = (float)sum * unit;
+}
+static inline void test_signs(const float *x, uint32_t *codes, int count) {
+    for (int i = 0; i < count; i++) {
+        codes[i] = x[i] >= 0.0f;
+    }
+}
+static inline void test_count(const uint32_t *codes, float *y, int count) {
+    float sum = 0.0f;
+    for (int i = 0; i < count; i++) {
+        sum += (float)codes[i];
+    }
+    y[0] = sum;
+}
+#endif
+"""
+
+ACCESS = """#include "scare.h"
+extern const scare_model {names};
+const scare_model *get_model(int index);
+unsigned size_of_calibration(void);
+void run_model(const scare_model *one, const void *window, void *scratch, scare_choice *choice, float *scaled);
+const scare_model *get_model(int index) {{
+    static const scare_model *const models[] = {{{pointers}}};
+    return models[index];
+}}
+unsigned size_of_calibration(void) {{ return sizeof(scare); }}
+void run_model(const scare_model *one, const void *window, void *scratch, scare_choice *choice, float *scaled) {{
+    one->run(window, scratch, choice, scaled);
+}}
+"""
+
+
+def dot(source: Value, output: Value, weight: np.ndarray, bias: float, about: str = "weight") -> Call:
+    return Call("test_dot", (source, Table(weight, about), bias, output, len(weight)), output)
+
+
+def dot_program() -> Program:
+    """A weighted sum of all numbers of the window."""
+    return Program("float", ROWS, CHANNELS, (dot(WINDOW_VALUE, Y, NUMBERS, 0.1),), Y)
+
+
+def sum_program() -> Program:
+    """The same in whole numbers, of a window that lies channel after channel."""
+    whole = Value(WINDOW, "int16_t", (CHANNELS, ROWS))
+    weight = np.arange(-5, 5).astype(np.int8)
+    call = Call("test_sum", (whole, Table(weight, "weight"), 0.25, Y, COUNT), Y)
+    return Program("int16_t", ROWS, CHANNELS, (call,), Y, (100.0, 30.0))
+
+
+def codes_program() -> Program:
+    """How many numbers of the window are not negative; the codes stay readable."""
+    codes = Value("hash codes", "uint32_t", (COUNT,), kept=True)
+    spare = Value("spare", "float", (1,))
+    calls = (
+        dot(WINDOW_VALUE, spare, NUMBERS, 0.0),
+        Call("test_signs", (WINDOW_VALUE, codes, COUNT), codes),
+        Call("test_count", (codes, Y, COUNT), Y),
+    )
+    return Program("float", ROWS, CHANNELS, calls, Y)
+
+
+def branch_program() -> Program:
+    """The oldest number decides; then the newest channel 0, or all numbers."""
+    decision = Value("decision", "float", (1,))
+    newest = Value("newest", "float", (CHANNELS,), of=WINDOW, start=COUNT - CHANNELS)
+    branch = Branch(
+        (dot(WINDOW_VALUE, decision, np.eye(1, COUNT, dtype=np.float32)[0], 0.5, "decision"),),
+        (dot(newest, Y, np.array([2.0, 0.0], np.float32), 1.0, "simple"),),
+        (dot(WINDOW_VALUE, Y, NUMBERS, 0.1, "deep"),),
+        3,
+        2,
+        Y,
+    )
+    return Program("float", ROWS, CHANNELS, (branch,), Y)
+
+
+def make_model(program: Program, calibrator: Calibrator | None = None, name: str = "model") -> Model:
+    calibrator = calibrator or make_calibrator(newest_plan(ROWS))
+    labels = tuple(channel.name for channel in calibrator.inputs.channels)
+    descriptor = describe(calibrator, "box-1", program.quanta)
+    return Model(name, "made by hand", labels, program, plan_memory(program), descriptor)
+
+
+def write_model(model: Model, folder: Path) -> Path:
+    """A folder as `scare export c` writes it, with the kernels above."""
+    (folder / "src").mkdir(parents=True)
+    (folder / f"{model.name}.h").write_text(print_header(model), encoding="utf-8")
+    (folder / f"{model.name}.c").write_text(print_source(model), encoding="utf-8")
+    (folder / "src" / "scare_kernels.h").write_text(KERNELS)
+    for name in ("scare.h", "scare.c"):
+        shutil.copy(RUNTIME / name, folder / "src")
+    return folder
+
+
+def sources(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.c"))
+
+
+def compile_with_gcc(files: Sequence[Path], out: Path, *flags: str, compiler: str = "gcc") -> Path:
+    """By the system's compiler; where there is none the test is skipped."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    done = subprocess.run([compiler, *flags, *map(str, files), "-o", str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def strict_gcc(files: Sequence[Path], out: Path, *flags: str) -> Path:
+    return compile_with_gcc(files, out, *STANDARD, *STRICT, *flags)
+
+
+class Compiled:
+    """An exported model in a shared library: readings in, statuses and values out."""
+
+    def __init__(self, library: ctypes.CDLL, index: int, source: Path) -> None:
+        constants = _constants(source)
+        self.source = source
+        self._library, self._model = library, ctypes.c_void_p(library.get_model(index))
+        self._memory = np.zeros(constants["BYTES"] // 4, np.uint32)
+        self._scratch = self._memory[-(constants["SCRATCH_BYTES"] // 4) :]
+        self._calibration = np.zeros(library.size_of_calibration(), np.uint8)
+        arguments = (_pointer(self._calibration), self._model, _pointer(self._memory))
+        assert library.scare_init(*arguments, ctypes.c_size_t(self._memory.nbytes)) == 0
+
+    def reset(self) -> None:
+        assert self._library.scare_reset(_pointer(self._calibration)) == 0
+
+    def push(self, now_ms: int, reading: Sequence[float] | np.ndarray) -> tuple[int, float]:
+        row, calibrated = np.asarray(reading, np.float32), ctypes.c_float(-1.0)
+        now = ctypes.c_uint32(now_ms % 2**32)
+        status = self._library.scare_push(_pointer(self._calibration), now, _pointer(row), ctypes.byref(calibrated))
+        return status, calibrated.value
+
+    def run(self, window: np.ndarray, choice: np.ndarray | None = None) -> float:
+        """The scaled result of one window as the model reads it."""
+        window = np.ascontiguousarray(window)
+        choice = np.zeros(2, np.uint32) if choice is None else choice
+        scaled = ctypes.c_float(-1.0)
+        pointers = map(_pointer, (window, self._scratch, choice))
+        self._library.run_model(self._model, *pointers, ctypes.byref(scaled))
+        return scaled.value
+
+    def scratch(self, offset: int, count: int) -> np.ndarray:
+        """Words of scratch memory after a run."""
+        return self._scratch[offset // 4 : offset // 4 + count].copy()
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, Compiled]:
+    """Exported models, each called as in C, in one library with one runtime."""
+    access = scratch / "access.c"
+    access.write_text(ACCESS.format(names=", ".join(folders), pointers=", ".join(f"&{name}" for name in folders)))
+    models = {name: folder / f"{name}.c" for name, folder in folders.items()}
+    flags = ("-shared", "-DSCARE_EXACT_FMA", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT)
+    built = compile_c([*models.values(), access, *sources(RUNTIME)], scratch / library_name("models"), flags, [RUNTIME])
+    library = ctypes.CDLL(str(built))
+    library.get_model.restype = ctypes.c_void_p
+    return {name: Compiled(library, index, source) for index, (name, source) in enumerate(models.items())}
+
+
+def _constants(source: Path) -> dict[str, int]:
+    """What a model's header defines."""
+    text = source.with_suffix(".h").read_text(encoding="utf-8")
+    return {key: int(number) for key, number in re.findall(rf"#define {source.stem.upper()}_(\w+) (\d+)", text)}

@@ -1,0 +1,57 @@
+"""Every model, printed and compiled, computes what its plan computes; in integers, every bit."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.fold import fold
+from scare.export.arithmetic import compute
+from scare.export.c_source import Model
+from scare.export.descriptor import as_read
+from scare.export.package import export_c
+from tests.calibrator.building import make_calibrator
+from tests.contract.test_models import CASES, random_network
+from tests.export.building import Compiled, compile_models
+
+WINDOW = 60
+INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
+EXPORTS = [(name, "float32") for name in CASES] + [(name, "int8") for name in INTEGER]
+Built = dict[tuple[str, str], tuple[Model, Compiled]]
+
+
+def called(name: str, arithmetic: str) -> str:
+    return f"m_{name}_{arithmetic}".replace("-", "_")
+
+
+@pytest.fixture(scope="module")
+def calibrators() -> dict[str, Calibrator]:
+    plans = {name: fold(random_network(model, WINDOW, 2).plan()) for name, model in CASES.items()}
+    return {name: make_calibrator(plan.astype(np.float32)) for name, plan in plans.items()}
+
+
+@pytest.fixture(scope="module")
+def built(calibrators: dict[str, Calibrator], tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("every")
+    packages = {
+        (name, arithmetic): export_c(
+            calibrators[name], arithmetic, folder / called(name, arithmetic), name=called(name, arithmetic)
+        )
+        for name, arithmetic in EXPORTS
+    }
+    compiled = compile_models({package.model.name: package.folder for package in packages.values()}, folder)
+    return {key: (package.model, compiled[package.model.name]) for key, package in packages.items()}
+
+
+@pytest.mark.parametrize(("name", "arithmetic"), EXPORTS)
+def test_what_is_compiled_computes_the_plan(
+    calibrators: dict[str, Calibrator], built: Built, name: str, arithmetic: str
+) -> None:
+    windows = np.random.default_rng(1).normal(size=(40, WINDOW, 2)).astype(np.float32)
+    expected = compute(calibrators[name], arithmetic, windows).astype(np.float32)
+    model, compiled = built[name, arithmetic]
+    results = np.array([compiled.run(window) for window in as_read(windows, model.program.quanta)], np.float32)
+    if arithmetic == "int8":
+        assert_array_equal(results, expected)
+    else:
+        assert (np.abs(results - expected) <= 1e-5 * np.maximum(np.abs(expected), 1.0)).all()  # scaled: sd is 1

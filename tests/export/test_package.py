@@ -1,0 +1,226 @@
+"""The exported folder: it compiles by itself, says what it is, comes out the same again, or not at all."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import scare
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.device.toolchain import STRICT, compile_c
+from scare.errors import DataError, NotApplicableError, UsageError
+from scare.export.arithmetic import compute
+from scare.export.descriptor import as_read
+from scare.export.package import Package, export_c, validation_rmse
+from scare.export.runtime import runtime_sources
+from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
+from tests.export.building import RUNTIME, compile_models, sources, strict_gcc
+
+NETWORK = make_calibrator(attention_plan())
+LINE = make_calibrator(newest_plan(6))
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    return export_c(NETWORK, "float32", tmp_path_factory.mktemp("package") / "out", "box-2")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# what is in it
+
+
+def test_the_files_are_these(package: Package) -> None:
+    ours = {"model.c", "model.h", "golden.h", "README.md"}
+    assert contents(package.folder).keys() == ours | {f"src/{name}" for name in runtime_sources()}
+
+
+def test_the_runtime_is_all_there_under_names_of_its_own() -> None:
+    files = [path.name for path in RUNTIME.rglob("*.[ch]")]
+    assert sorted(files) == sorted(runtime_sources())
+
+
+def test_it_compiles_by_itself_without_a_warning(package: Package, tmp_path: Path) -> None:
+    for source in sources(package.folder):
+        strict_gcc([source], tmp_path / f"{source.stem}.o", "-c")
+
+
+def test_its_example_compiles_and_calibrates(package: Package, tmp_path: Path) -> None:
+    (example,) = re.findall(r"```c\n(.*?)```", (package.folder / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert 8 <= len([line for line in example.splitlines() if line]) <= 12
+    prototypes = (
+        "scare_status begin(void);\n"
+        "scare_status calibrate(uint32_t now_ms, const float reading[MODEL_CHANNELS], float *calibrated);\n\n"
+    )
+    (tmp_path / "use.c").write_text(example.replace("static uint32_t", f"{prototypes}static uint32_t", 1))
+    compile_c([tmp_path / "use.c"], tmp_path / "use.o", ["-c", *STRICT], [package.folder])
+
+
+def test_the_page_tells_channels_sizes_and_statuses(package: Package) -> None:
+    page = (package.folder / "README.md").read_text(encoding="utf-8")
+    assert "| pm25 [ug/m3] | 0 | 1000 |\n| current [nA] | -1e+30 | 1e+30 |" in page
+    assert "one reading every 60000 ms" in page
+    assert f"| RAM in all, given to `scare_init` | {package.model.memory_bytes} |" in page
+    assert "| `SCARE_EARLY` | less than half a step after" in page
+    assert "scaled for box-2, in float32" in page
+    assert "$" not in page
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> None:
+    made = export_c(LINE, arithmetic, tmp_path / "out")
+    compiled = compile_models({"model": made.folder}, tmp_path)["model"]
+    text = (made.folder / "golden.h").read_text(encoding="utf-8")
+    printed = re.findall(r"[-x0-9a-fp.+]+(?=f,)", text.split("_results[")[1])
+    windows = as_read(LINE.golden.windows, made.model.program.quanta)
+    results = np.array([float.fromhex(number) for number in printed])
+    assert_array_equal(results, compute(LINE, arithmetic, LINE.golden.windows).astype(np.float32))
+    assert len(results) == 3
+    assert_allclose([compiled.run(window) for window in windows], results, rtol=1e-6 if arithmetic == "float32" else 0)
+
+
+def test_at_most_sixteen_golden_windows_are_written(tmp_path: Path) -> None:
+    windows = np.zeros((40, 6, 2), np.float32)
+    many = replace(LINE, golden=Sample(windows, LINE.compute(windows)))
+    export_c(many, "float32", tmp_path / "out")
+    assert "#define MODEL_GOLDEN 16\n" in (tmp_path / "out" / "golden.h").read_text()
+
+
+def test_a_model_may_have_a_name(tmp_path: Path) -> None:
+    export_c(LINE, "float32", tmp_path / "out", name="dust_2")
+    assert (tmp_path / "out" / "dust_2.c").exists()
+    assert "extern const scare_model dust_2;" in (tmp_path / "out" / "dust_2.h").read_text()
+
+
+def test_the_scaling_is_the_devices(tmp_path: Path) -> None:
+    for device, center in (("", "0x1.6p+4f"), ("box-1", "0x1.4p+4f"), ("box-2", "0x1.9p+4f")):
+        package = export_c(LINE, "float32", tmp_path / f"out{device}", device)
+        assert package.device == device
+        assert f" {center}, 0x0p+0f," in (package.folder / "model.c").read_text()
+
+
+def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
+    values = LINE.compute(LINE.validation.windows)
+    expected = np.sqrt(np.mean((values - LINE.validation.numbers) ** 2))
+    assert validation_rmse(LINE, "float32") == pytest.approx(expected, rel=1e-6)
+    assert validation_rmse(LINE, "int8") == pytest.approx(expected, rel=1e-2)
+    correction = CORRECTIONS["barkjohn-2021"]
+    bound = bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
+    assert np.isnan(validation_rmse(bound, "float32"))
+
+
+# the same again
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+def test_the_same_bundle_gives_the_same_bytes(arithmetic: str, tmp_path: Path) -> None:
+    saved = LINE.save(tmp_path / "a.scare")
+    export_c(LINE, arithmetic, tmp_path / "first", "box-1")
+    export_c(Calibrator.load(saved), arithmetic, tmp_path / "elsewhere" / "second", "box-1")
+    assert contents(tmp_path / "first") == contents(tmp_path / "elsewhere" / "second")
+
+
+def test_the_library_has_the_packages_version() -> None:
+    properties = (RUNTIME.parent / "library.properties").read_text(encoding="utf-8")
+    assert f"\nversion={scare.__version__}\n" in properties
+
+
+# not at all
+
+
+@pytest.mark.parametrize("name", ["2nd", "a-b", "", "float", "run", "scare_x", "uint8_t", "Model", "main"])
+def test_a_name_that_c_or_we_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot name a model"):
+        export_c(LINE, "float32", tmp_path / "out", name=name)
+    assert not any(tmp_path.iterdir())
+
+
+def spoilt() -> list[tuple[Calibrator, dict[str, str], type[Exception], str]]:
+    step = replace(LINE, inputs=replace(LINE.inputs, step_seconds=0.3333))
+    broken = replace(LINE.plan.steps[1], weights={"weight": np.array([[np.inf], [1.0]], np.float32)})
+    weights = replace(LINE, plan=replace(LINE.plan, steps=(LINE.plan.steps[0], broken)))
+    return [
+        (LINE, {"device": "box-9"}, UsageError, "no device called 'box-9'"),
+        (LINE, {"arithmetic": "int4"}, UsageError, "no arithmetic is called 'int4'; did you mean 'int8'"),
+        (step, {}, DataError, "whole milliseconds"),
+        (weights, {}, DataError, "only finite ones"),
+        (NETWORK, {"arithmetic": "int8"}, NotApplicableError, "float32 only"),
+    ]
+
+
+@pytest.mark.parametrize(("calibrator", "options", "kind", "reason"), spoilt())
+def test_what_cannot_be_exported_leaves_nothing(
+    calibrator: Calibrator, options: dict[str, str], kind: type[Exception], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind, match=reason):
+        export_c(calibrator, options.get("arithmetic", "float32"), tmp_path / "out", options.get("device", ""))
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text("mine")
+    with pytest.raises(UsageError, match="is not empty; give another folder, or --force"):
+        export_c(LINE, "float32", tmp_path)
+    assert contents(tmp_path) == {"main.c": b"mine"}
+
+
+def test_force_replaces_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    export_c(NETWORK, "float32", folder)
+    (folder / "main.c").write_text("mine")
+    (folder / "src" / "other.c").write_text("mine too")
+    export_c(LINE, "float32", folder, force=True)
+    export_c(LINE, "float32", tmp_path / "new")
+    mine = {"main.c": b"mine", "src/other.c": b"mine too"}
+    assert contents(folder) == {**contents(tmp_path / "new"), **mine}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "new"}
+
+
+def test_an_empty_folder_is_used(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    export_c(LINE, "float32", tmp_path / "out")
+    assert (tmp_path / "out" / "model.c").exists()
+
+
+def test_the_current_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    export_c(LINE, "float32", Path("."), force=True)
+    assert (tmp_path / "model.c").exists()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    for folder in (tmp_path / "out", tmp_path / "out" / "deeper"):
+        with pytest.raises(UsageError, match="cannot write into"):
+            export_c(LINE, "float32", folder, force=True)
+    assert contents(tmp_path) == {"out": b"a file"}
+
+
+def test_a_disk_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, left = Path.write_text, iter(range(5))
+
+    def full(path: Path, *arguments: object, **options: object) -> int:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        return write(path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        export_c(LINE, "float32", tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_installed_package_brings_the_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(RUNTIME, tmp_path / "runtime_src" / "src")
+    monkeypatch.setattr("scare.export.runtime.INSTALLED", tmp_path / "runtime_src")
+    monkeypatch.setattr("scare.export.runtime.IN_TREE", tmp_path / "nowhere")
+    assert "scare.c" in runtime_sources()
+    project = (RUNTIME.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"runtime" = "scare/export/runtime_src"' in project

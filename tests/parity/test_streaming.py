@@ -1,0 +1,202 @@
+"""An exported calibrator fed reading by reading gives what `live` and `predict` give, whatever the readings are."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.calibrator.plan import Plan, Step
+from scare.data.quality import Flag
+from scare.data.readings import Readings
+from scare.export.arithmetic import compute
+from scare.export.c_source import print_number
+from scare.export.package import export_c
+from scare.windowing.feeding import LiveFeed
+from scare.windowing.slicing import RECENT, STRICT
+from tests.calibrator.building import attention_plan, bad_readings, make_calibrator, make_readings, newest_plan
+from tests.calibrator.test_choice import choice_plan
+from tests.export.building import RUNTIME, Compiled, compile_models, compile_with_gcc, sources
+
+OK, HISTORY, MISSING, RANGE, EARLY = range(5)
+ROWS = 600
+WRAP = 2**32
+
+
+def line_plan(window: int) -> Plan:
+    """A weight for every number of the window."""
+    weight = np.random.default_rng(6).normal(0, 0.3, (2 * window, 1)).astype(np.float32)
+    return Plan(window, 2, (Step("flatten", ("x",), "all"), Step("dense", ("all",), "y", {"weight": weight})))
+
+
+CALIBRATORS = {
+    "newest": make_calibrator(newest_plan()),
+    "one_row": make_calibrator(newest_plan(1)),
+    "long_window": make_calibrator(newest_plan(100), policy=RECENT),
+    "attention": make_calibrator(attention_plan()),
+    "whole_window": make_calibrator(attention_plan(), policy=STRICT),
+    "line": make_calibrator(line_plan(15)),
+    "long_line": make_calibrator(line_plan(60)),
+    "branches": make_calibrator(choice_plan()),
+}
+INTEGER = ("newest", "long_window", "line", "long_line")
+PUBLISHED = {
+    f"correction_{index}": bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
+    for index, correction in enumerate(CORRECTIONS.values())
+}
+Built = dict[str, Compiled]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Everything exported and compiled: calibrators for box-1, some in integers too, and corrections."""
+    folder = tmp_path_factory.mktemp("streaming")
+    for name, calibrator in CALIBRATORS.items():
+        export_c(calibrator, "float32", folder / name, "box-1", name)
+    for name in INTEGER:
+        export_c(CALIBRATORS[name], "int8", folder / f"{name}_int8", "box-1", f"{name}_int8")
+    for name, calibrator in PUBLISHED.items():
+        export_c(calibrator, "float32", folder / name, name=name)
+    return compile_models({path.name: path for path in sorted(folder.iterdir())}, folder)
+
+
+def readings_in_float32(seed: int) -> Readings:
+    """Bad readings whose numbers a board can hold."""
+    readings = bad_readings(seed, ROWS)
+    return make_readings(readings.times, readings.values.astype(np.float32).astype(float))
+
+
+def milliseconds(readings: Readings, start: int) -> list[int]:
+    return [start + round(1000 * seconds) for seconds in readings.times - readings.times[0]]
+
+
+def expected_status(flag: int, row: np.ndarray) -> int:
+    """Of several numbers that cannot be used the first decides."""
+    if flag & Flag.EARLY:
+        return EARLY
+    if flag & Flag.MISSING:
+        dust_is_bad = np.isnan(row[0]) or row[0] < 0 or row[0] > 1000
+        bad = row[0] if dust_is_bad else row[1]
+        return RANGE if bad == -5.0 else MISSING
+    return HISTORY if flag & Flag.HISTORY else OK
+
+
+def close(values: np.ndarray, expected: np.ndarray, calibrator: Calibrator) -> None:
+    spread = float(calibrator.inputs.scaling.target.scale[0])
+    assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * spread)
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_reading_by_reading_it_is_as_live_and_predict(built: Built, name: str, seed: int) -> None:
+    calibrator, board = CALIBRATORS[name], built[name]
+    readings = readings_in_float32(seed)
+    start = WRAP - milliseconds(readings, 0)[ROWS // 2]  # the clock wraps around in the middle
+    board.reset()
+    live = calibrator.live("box-1")
+    values, flags, statuses = np.empty(ROWS), np.empty(ROWS, int), np.empty(ROWS, int)
+    expected = np.empty(ROWS)
+    for index, now in enumerate(milliseconds(readings, start)):
+        row = readings.values[index]
+        statuses[index], values[index] = board.push(now, row)
+        expected[index], flags[index] = live.push(float(readings.times[index]), row)
+    assert_array_equal(statuses, [expected_status(*pair) for pair in zip(flags, readings.values, strict=True)])
+    assert set(statuses) == {OK, MISSING, RANGE, EARLY} | ({HISTORY} if name != "one_row" else set())
+    assert_array_equal(np.isnan(values), statuses != OK)
+    close(values, expected, calibrator)
+    table = calibrator.predict(readings)
+    close(values, table["calibrated"].fill_null(np.nan).to_numpy(), calibrator)
+
+
+def test_a_restart_is_a_new_stream(built: Built) -> None:
+    calibrator, board = CALIBRATORS["attention"], built["attention"]
+    readings = readings_in_float32(3)
+    board.reset()
+    before = [board.push(now, row) for now, row in zip(milliseconds(readings, 5), readings.values, strict=True)]
+    board.reset()
+    again = [board.push(now, row) for now, row in zip(milliseconds(readings, 77), readings.values, strict=True)]
+    assert_array_equal(before, again)
+    board.reset()
+    half = ROWS // 2
+    pairs = zip(milliseconds(readings, 9)[half:], readings.values[half:], strict=True)
+    values = np.array([board.push(now, row)[1] for now, row in pairs])
+    stream, _ = calibrator.stream("box-1").push(readings.times[half:], readings.values[half:])
+    close(values, stream, calibrator)
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None:
+    calibrator, board, readings = CALIBRATORS[name], built[f"{name}_int8"], readings_in_float32(5)
+    feed = LiveFeed(calibrator.inputs, "box-1")
+    pushed = [board.push(*pair) for pair in zip(milliseconds(readings, WRAP - 500), readings.values, strict=True)]
+    windows = [feed.take(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
+    assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
+    scaled = compute(calibrator, "int8", np.stack([window for window in windows if window is not None]))
+    expected = calibrator.inputs.scaling.target.invert(scaled.astype(float)[:, None])[:, 0]
+    values = np.array([value for status, value in pushed if status == OK])
+    # a reading within rounding of half a step may be one step apart: the board scales in float32
+    assert np.isclose(values, expected, rtol=1e-6, atol=1e-5).mean() > 0.95
+    assert_allclose(values, expected, atol=0.05)
+
+
+@pytest.mark.parametrize(("name", "correction"), list(zip(PUBLISHED, CORRECTIONS, strict=True)))
+def test_a_published_correction_gives_its_worked_examples(built: Built, name: str, correction: str) -> None:
+    calibrator, roles = PUBLISHED[name], CORRECTIONS[correction].roles
+    for index, vector in enumerate(CORRECTIONS[correction].vectors):
+        reading = [vector[role.channel.name] for role in roles]
+        status, value = built[name].push(60000 * index, reading)
+        assert status == OK
+        assert value == pytest.approx(calibrator.golden.numbers[index], rel=1e-5)
+        assert value == pytest.approx(calibrator.predict_one(np.array([reading])), rel=1e-5)
+
+
+MAIN = """#include <stdio.h>
+#include "scare.h"
+#define NAN __builtin_nanf("")
+extern const scare_model {names};
+static const scare_model *const models[] = {{{pointers}}};
+static const uint32_t times[] = {{{times}}};
+static const float readings[][2] = {{{readings}}};
+int main(void) {{
+    static uint32_t memory[4096];
+    for (unsigned m = 0; m < sizeof models / sizeof *models; m++) {{
+        scare calibration;
+        size_t bytes = 4 * SCARE_WORDS(models[m]->window * 8 + models[m]->checked / 8 + 8 + models[m]->scratch_bytes);
+        if (scare_init(&calibration, models[m], memory, bytes) != SCARE_OK) return 1;
+        for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {{
+            float calibrated;
+            int status = scare_push(&calibration, times[i], readings[i], &calibrated);
+            printf("%d %a\\n", status, (double)calibrated);
+        }}
+    }}
+    return 0;
+}}
+"""
+
+
+def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_path: Path) -> None:
+    readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_int8" for name in INTEGER)]
+    times = milliseconds(readings, WRAP - 1000)
+    numbers = ["NAN" if np.isnan(one) else print_number(one) for one in readings.values.ravel()]
+    main = MAIN.format(
+        names=", ".join(names),
+        pointers=", ".join(f"&{name}" for name in names),
+        times=", ".join(f"{time % WRAP}u" for time in times),
+        readings=", ".join(f"{{{one}, {other}}}" for one, other in zip(numbers[::2], numbers[1::2], strict=True)),
+    )
+    (tmp_path / "main.c").write_text(main)
+    files = [tmp_path / "main.c", *(built[name].source for name in names), *sources(RUNTIME)]
+    flags = ("-std=c99", "-g", "-O1", "-ffp-contract=off", "-DSCARE_EXACT_FMA", f"-I{RUNTIME}", "-lm")
+    sanitizers = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+    program = compile_with_gcc(files, tmp_path / "program", *flags, *sanitizers)
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    said = np.array([[float(status), float.fromhex(value)] for status, value in lines])
+    for name, part in zip(names, said.reshape(-1, ROWS, 2), strict=True):
+        built[name].reset()
+        pushed = [built[name].push(now, row) for now, row in zip(times, readings.values, strict=True)]
+        assert_array_equal(part, pushed)
