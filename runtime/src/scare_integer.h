@@ -83,7 +83,7 @@ void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, con
 void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
                          uint32_t epsilon, int32_t epsilon_bits, int32_t *out);
 
-/* inner [hidden padded to two][width padded to eight], inner_bias as long as that; outer in blocks of four outputs,
+/* inner [hidden padded to four][width padded to eight], inner_bias as long as that; outer in blocks of four outputs,
  * [width padded to four / 4][hidden / 2][4][2]. */
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
                            const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,

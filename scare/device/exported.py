@@ -62,8 +62,11 @@ class Exported:
     @property
     def defines(self) -> tuple[str, ...]:
         """What a program made for any model must be told."""
-        memory = f"{self.name.upper()}_BYTES"
-        return (f'-DMODEL_HEADER="{self.name}.h"', f"-DMODEL={self.name}", f"-DMODEL_MEMORY={memory}")
+        header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
+        return (
+            *(header, f"-DMODEL={self.name}"),
+            *(f"-DMODEL_MEMORY={prefix}_BYTES", f"-DMODEL_READING={prefix}_CHANNELS"),
+        )
 
 
 class Channel(ctypes.LittleEndianStructure):

@@ -1,5 +1,5 @@
 /* The smallest program that uses a model: what it takes is what the model takes.
- * Built with MODEL_HEADER, MODEL (the model's name) and MODEL_MEMORY (its bytes). */
+ * Built with MODEL_HEADER, MODEL (the model's name), MODEL_MEMORY (its bytes) and MODEL_READING (its channels). */
 #include MODEL_HEADER
 #include "scare.h"
 
@@ -7,7 +7,7 @@ uint32_t board_memory[SCARE_WORDS(MODEL_MEMORY)];
 scare board_calibration;
 
 int main(void) {
-    float calibrated = 0.0f;
+    float reading[MODEL_READING] = {0.0f}, calibrated;
     (void)scare_init(&board_calibration, &MODEL, board_memory, sizeof board_memory);
-    return (int)scare_push(&board_calibration, 0, &calibrated, &calibrated);
+    return (int)scare_push(&board_calibration, 0, reading, &calibrated);
 }

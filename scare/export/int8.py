@@ -242,14 +242,14 @@ def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
 def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     rows, width = plan.shapes[step.output]
     inner, outer = step.weights["inner"].T, step.weights["outer"]
-    outer = _padded(_padded(outer, 4).T, 2)  # [D, F]
+    outer = _padded(_padded(outer, 4).T, 4)  # [D, F]
     blocks = outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2)
     return (
         *inputs,
         *((rows,) if width == 8 else (rows, _fits("width", width))),
         _fits("hidden", len(inner)),
-        _table(_padded(_padded(inner, 8).T, 2).T, f"{step.output} inner"),
-        _table(_padded(step.weights["inner_bias"], 2), f"{step.output} inner bias"),
+        _table(_padded(_padded(inner, 8).T, 4).T, f"{step.output} inner"),
+        _table(_padded(step.weights["inner_bias"], 4), f"{step.output} inner bias"),
         _table(blocks, f"{step.output} outer"),
         _table(step.weights["outer_bias"], f"{step.output} outer bias"),
         *(step.settings["most"], step.settings["bits"]),

@@ -23,6 +23,7 @@ SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *tabl
 {
     SCARE_ROLLED
     for (const int32_t *end = alike + supports; alike != end; alike += 2) {
+        SCARE_WALK(alike);
         int32_t first = 0, second = 0;
         for (uint32_t i = 0u; i < fours; i++) first = scare_add_next(pairs + 4u * i, &table, first);
         for (uint32_t i = 0u; i < fours; i++) second = scare_add_next(pairs + 4u * i, &table, second);
@@ -45,13 +46,14 @@ SCARE_INLINE void bend_all(const void *alike, uint32_t supports, const int32_t *
 {
     SCARE_ROLLED
     for (const int32_t *end = kernel + supports / 2u; kernel != end; kernel += 2) {
+        SCARE_WALK(kernel);
         scare_words next = scare_next_words(&alike);
         kernel[0] = scare_pack_upper(bend(next.a, coefficients, degree), bend(next.b, coefficients, degree));
         kernel[1] = scare_pack_upper(bend(next.c, coefficients, degree), bend(next.d, coefficients, degree));
     }
 }
 
-/* One bit for each sign. For each a bias, then weights; as many pairs as fit. */
+/* One bit for each sign; the table has for each a bias, then its weights. */
 SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits)
 {
     uint32_t negative = 0u;
@@ -61,6 +63,25 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
         for (uint32_t i = 0u; i < fours; i++) sum = scare_add_next(kernel + 4u * i, &table, sum);
         negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
     }
+    return ~negative >> (32u - bits);
+}
+
+/* The same for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
+SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits)
+{
+    int32_t a = kernel[0], b = kernel[1], c = kernel[2], d = kernel[3];
+    int32_t e = kernel[4], f = kernel[5], g = kernel[6], h = kernel[7];
+    uint32_t negative = 1u << (bits - 1u), last;
+    do {
+        scare_words next = scare_next_three(&table);
+        int32_t sum = scare_add_pairs(b, next.c, scare_add_pairs(a, next.b, next.a));
+        next = scare_next_three(&table);
+        sum = scare_add_pairs(e, next.c, scare_add_pairs(d, next.b, scare_add_pairs(c, next.a, sum)));
+        next = scare_next_three(&table);
+        sum = scare_add_pairs(h, next.c, scare_add_pairs(g, next.b, scare_add_pairs(f, next.a, sum)));
+        last = negative & 1u;
+        negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
+    } while (!last);
     return ~negative >> (32u - bits);
 }
 
@@ -76,7 +97,7 @@ SCARE_INLINE void hash_codes(const int32_t *x, uint32_t rows, uint32_t width, ui
         to_unit_pairs(x, width, pairs);
         compare(pairs, fours, support, 8u * eights, alike);
         bend_all(alike, 8u * eights, coefficients, degree, alike);
-        *codes = project(alike, eights, projection, bits);
+        *codes = supports == 16u ? project_16(alike, projection, bits) : project(alike, eights, projection, bits);
     }
 }
 
@@ -115,9 +136,12 @@ SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width
     for (uint32_t column = 0u; column < width; column += 4u) {
         const int32_t *value = values + column;
         SCARE_ROLLED
-        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width)
+        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width) {
+            SCARE_WALK(value);
+            const int32_t *second = value + width;
             for (uint32_t i = 0u; i < 4u; i++)
-                *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(value[i + width], spare));
+                *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(second[i], spare));
+        }
         if (rows % 2u)
             for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
     }

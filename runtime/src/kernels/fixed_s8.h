@@ -47,6 +47,27 @@ SCARE_INLINE int32_t scare_next_word(const void **table)
     return word;
 }
 
+/* Three words, as a, b and c. */
+SCARE_INLINE scare_words scare_next_three(const void **table)
+{
+#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2");
+    __asm__("ldmia %[at]!, {r0-r2}"
+            : "=r"(a), "=r"(b), "=r"(c), [at] "+r"(*table)
+            : "m"(*(const int32_t(*)[3])*table));
+    scare_words words = {a, b, c, 0};
+#else
+    scare_words words = {0, 0, 0, 0};
+    words.a = scare_next_word(table);
+    words.b = scare_next_word(table);
+    words.c = scare_next_word(table);
+#endif
+    return words;
+}
+
+/* Keeps a compiler from turning a pointer that goes through an array into an index: it costs additions. */
+#define SCARE_WALK(pointer) __asm__("" : "+r"(pointer))
+
 SCARE_INLINE int32_t scare_low(int32_t pair)
 {
     return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);

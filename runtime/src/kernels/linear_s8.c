@@ -104,6 +104,8 @@ SCARE_INLINE void token_rows(const int32_t *seen, const int32_t *shared, uint32_
         int32_t *place = out + i;
         SCARE_ROLLED
         for (const int16_t *part = share; part != share + rows; part++, bias += 2, place += outputs) {
+            SCARE_WALK(bias);
+            SCARE_WALK(place);
             int32_t a = scare_add_half(mixed[0], *part, bias[0]), b = scare_add_half(mixed[1], *part, bias[1]);
             a = scare_add_half(*word, first, a);
             b = scare_add_upper(*word++, first, b);
@@ -133,16 +135,20 @@ void scare_token_rows_1_s8(const int32_t *seen, const int32_t *shared, uint32_t 
 
 void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, int32_t *out)
 {
+    const void *first = a;
     SCARE_ROLLED
-    for (; count >= 4u; count -= 4u, a += 4, b += 4, out += 4) {
-        int32_t first = a[0] + b[0], second = a[1] + b[1], third = a[2] + b[2], fourth = a[3] + b[3];
-        out[0] = first;
+    for (const int32_t *end = b + count / 4u * 4u; b != end; b += 4, out += 4) {
+        SCARE_WALK(b);
+        SCARE_WALK(out);
+        scare_words words = scare_next_words(&first);
+        int32_t second = words.b + b[1], third = words.c + b[2], fourth = words.d + b[3];
+        out[0] = words.a + b[0];
         out[1] = second;
         out[2] = third;
         out[3] = fourth;
     }
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < count; i++) out[i] = a[i] + b[i];
+    for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + b[i];
 }
 
 void scare_result_s8(const int32_t *x, float unit, float *out)
