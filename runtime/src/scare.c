@@ -1,6 +1,8 @@
 /* Readings become windows: the same rules as windowing/ring.py and data/quality.py, which the tests compare with. */
 #include "scare.h"
 
+#include "scare_port.h"
+
 #define WORD_BITS 32u
 #define LARGEST_STEP 32767.0f
 
@@ -33,10 +35,12 @@ static uint32_t rows_between(uint32_t elapsed_ms, uint32_t step_ms) {
 }
 
 static scare_status judge(const scare_model *model, const float *reading) {
+    SCARE_ROLLED
     for (uint32_t c = 0u; c < model->channels; c++) {
         if (!is_finite(reading[c])) {
             return SCARE_MISSING;
         }
+        SCARE_ROLLED
         for (uint32_t i = 0u; i < model->absent_count; i++) {
             if (reading[c] == model->absent[i]) {
                 return SCARE_MISSING;
@@ -66,11 +70,14 @@ static int16_t quantise(const scare_channel *channel, float scaled) {
 static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *reading) {
     uint32_t channels = model->channels, end = model->window * channels, moved = end - rows * channels;
     float newest;
+    SCARE_ROLLED
     for (uint32_t i = 0u; i < moved; i++) {
         window[i] = window[i + rows * channels];
     }
+    SCARE_ROLLED
     for (uint32_t c = 0u; c < channels; c++) {
         newest = reading ? scale(&model->channel[c], reading[c]) : window[end - channels + c];
+        SCARE_ROLLED
         for (uint32_t i = moved + c; i < end; i += channels) {
             window[i] = newest;
         }
@@ -80,12 +87,15 @@ static void shift_floats(const scare_model *model, float *window, uint32_t rows,
 static void shift_integers(const scare_model *model, int16_t *window, uint32_t rows, const float *reading) {
     uint32_t end = model->window, moved = end - rows;
     int16_t newest;
+    SCARE_ROLLED
     for (uint32_t c = 0u; c < model->channels; c++, window += end) {
         const scare_channel *channel = &model->channel[c];
         newest = reading ? quantise(channel, scale(channel, reading[c])) : window[end - 1u];
+        SCARE_ROLLED
         for (uint32_t i = 0u; i < moved; i++) {
             window[i] = window[i + rows];
         }
+        SCARE_ROLLED
         for (uint32_t i = moved; i < end; i++) {
             window[i] = newest;
         }
@@ -115,6 +125,7 @@ static void hold(scare *self, uint32_t rows) {
     if (self->filled) {
         shift(self, smaller(rows, model->window), NULL);
     }
+    SCARE_ROLLED
     for (uint32_t i = smaller(rows, model->checked); i > 0u; i--) {
         mark(self, 0u);
     }
@@ -187,6 +198,7 @@ scare_status scare_reset(scare *self) {
     if (!self || !self->model) {
         return SCARE_ARGUMENT;
     }
+    SCARE_ROLLED
     for (uint32_t i = 0u; i < real_words(self->model); i++) {
         self->real[i] = 0u;
     }

@@ -2,15 +2,12 @@
 #ifndef SCARE_PORT_H
 #define SCARE_PORT_H
 
-/* a * b + c: rounded once where the processor can, or where a host build must equal one that can. */
-#if defined(__ARM_FEATURE_FMA) || defined(__FMA__) || defined(SCARE_EXACT_FMA)
-#define SCARE_FMA(a, b, c) __builtin_fmaf((a), (b), (c))
-#else
-#define SCARE_FMA(a, b, c) ((a) * (b) + (c))
-#endif
+/* a * b + c, rounded twice. A Cortex-M4F has one instruction that rounds once, but it takes longer than these two, and
+ * not every processor has it: compile with -ffp-contract=off, or results differ in their last bits. */
+#define SCARE_MLA(a, b, c) ((a) * (b) + (c))
 
 /* Whether the processor has the floating-point registers and instructions of a Cortex-M4F. */
-#if defined(__ARM_FEATURE_FMA) && defined(__ARM_FP) && !defined(__aarch64__)
+#if defined(__thumb2__) && defined(__ARM_FP)
 #define SCARE_VFP 1
 #else
 #define SCARE_VFP 0

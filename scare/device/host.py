@@ -6,7 +6,6 @@ Its twin is `VirtualModel`. Comes from `exported`.
 """
 
 import ctypes
-import platform
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from scare.device.exported import Channel, as_stored, model_structure, read_expo
 from scare.device.toolchain import compile_each, compile_once, library_name
 
 CHUNK = 1024  # windows in one call
+HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")
 Model = model_structure(ctypes.c_void_p)
 
 
@@ -23,9 +23,9 @@ class HostModel:
 
     def __init__(self, folder: Path) -> None:
         self.exported = read_export(folder)
-        runtime = compile_each(self.exported.runtime, host_flags(), [self.exported.runtime_headers])
+        runtime = compile_each(self.exported.runtime, HOST_FLAGS, [self.exported.runtime_headers])
         sources = [*self.exported.sources, Path(__file__).with_name("host.c"), *runtime]
-        flags = (*host_flags(), *self.exported.defines, "-shared", "-lm")
+        flags = (*HOST_FLAGS, *self.exported.defines, "-shared", "-lm")
         library = compile_once(sources, library_name("model"), flags, self.exported.includes)
         self._library = ctypes.CDLL(str(library))
         self._library.host_model.restype = ctypes.POINTER(Model)
@@ -52,15 +52,3 @@ class HostModel:
             *(ctypes.c_size_t(size) for size in (windows[0].nbytes, scratch[0].nbytes, len(windows))),
         )
         return scratch.view(np.uint8)
-
-
-def host_flags() -> tuple[str, ...]:
-    """For a build that gives the numbers of a board: with the processor's fused multiply-add or an exact one."""
-    fused = platform.machine().lower() in ("x86_64", "amd64") and _has_fma()
-    return (f"-mcpu={'x86_64_v3' if fused else 'baseline'}", "-DSCARE_EXACT_FMA", "-fno-sanitize=undefined", "-fPIC")
-
-
-def _has_fma() -> bool:
-    """Whether an x86 processor fuses multiply and add, where the system says so."""
-    facts = Path("/proc/cpuinfo")
-    return facts.exists() and {"fma", "avx2", "bmi2"} <= set(facts.read_text(encoding="utf-8").split())

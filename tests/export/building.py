@@ -198,7 +198,7 @@ def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, Comp
     access = scratch / "access.c"
     access.write_text(ACCESS.format(names=", ".join(folders), pointers=", ".join(f"&{name}" for name in folders)))
     models = {name: folder / f"{name}.c" for name, folder in folders.items()}
-    flags = ("-shared", "-DSCARE_EXACT_FMA", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT)
+    flags = ("-shared", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT)
     built = compile_c([*models.values(), access, *sources(RUNTIME)], scratch / library_name("models"), flags, [RUNTIME])
     library = ctypes.CDLL(str(built))
     library.get_model.restype = ctypes.c_void_p

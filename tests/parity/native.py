@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.device.host import host_flags
+from scare.device.host import HOST_FLAGS
 from scare.device.toolchain import STRICT, compile_once, library_name
 from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
 
@@ -19,7 +19,7 @@ GUARD, UNWRITTEN = 8, 0x7FC0ABCD  # words after an output; a NaN
 
 def library(sources: Sequence[Path]) -> ctypes.CDLL:
     """Sources that may include the runtime's headers, with fused multiply-adds as on the board."""
-    flags = ("-shared", *STRICT, *host_flags())
+    flags = ("-shared", *STRICT, *HOST_FLAGS)
     return ctypes.CDLL(str(compile_once(sources, library_name("kernels"), flags, [RUNTIME])))
 
 

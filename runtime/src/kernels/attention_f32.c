@@ -26,10 +26,10 @@ void scare_hash_codes_f32(uint32_t *codes, const float *x, const float *table, u
             SCARE_ROLLED for (uint32_t i = 0; i < CHUNK; i += 4) {
                 scare_four dot = {0.0f, 0.0f, 0.0f, 0.0f};
                 scare_add_products(&dot, x, &next, width);
-                dot.a = scare_exp2_f32(SCARE_FMA(dot.a, inverse, -sharpness));
-                dot.b = scare_exp2_f32(SCARE_FMA(dot.b, inverse, -sharpness));
-                dot.c = scare_exp2_f32(SCARE_FMA(dot.c, inverse, -sharpness));
-                dot.d = scare_exp2_f32(SCARE_FMA(dot.d, inverse, -sharpness));
+                dot.a = scare_exp2_f32(SCARE_MLA(dot.a, inverse, -sharpness));
+                dot.b = scare_exp2_f32(SCARE_MLA(dot.b, inverse, -sharpness));
+                dot.c = scare_exp2_f32(SCARE_MLA(dot.c, inverse, -sharpness));
+                dot.d = scare_exp2_f32(SCARE_MLA(dot.d, inverse, -sharpness));
                 scare_store_four(kernel + i, dot);
             }
             code = 0;
@@ -57,7 +57,7 @@ SCARE_INLINE void mix(float *out, const float *share, const float *v, uint32_t r
     }
     SCARE_ROLLED for (; d < columns; d++) {
         float sum = 0.0f;
-        SCARE_ROLLED for (uint32_t r = 0; r < rows; r++) sum = SCARE_FMA(share[r], v[r * step + d], sum);
+        SCARE_ROLLED for (uint32_t r = 0; r < rows; r++) sum = SCARE_MLA(share[r], v[r * step + d], sum);
         out[d] = sum * factor;
     }
 }

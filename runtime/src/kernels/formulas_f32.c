@@ -9,16 +9,16 @@ void scare_polynomial_f32(float *out, const float *x, const uint8_t *powers, con
         for (uint32_t i = 0; i < inputs; i++) {
             for (uint32_t power = *powers++; power > 0; power--) term *= x[i];
         }
-        for (uint32_t o = 0; o < outputs; o++) out[o] = SCARE_FMA(term, *weight++, out[o]);
+        for (uint32_t o = 0; o < outputs; o++) out[o] = SCARE_MLA(term, *weight++, out[o]);
     }
 }
 
 void scare_blend_f32(float *out, const float *formulas, const float *x, const float *passages, uint32_t count) {
     float sum = formulas[0];
     for (uint32_t k = 0; k < count; k++, passages += 4) {
-        float between = SCARE_FMA(x[0], passages[2], passages[3]);
+        float between = SCARE_MLA(x[0], passages[2], passages[3]);
         float share = x[0] < passages[0] ? 0.0f : x[0] >= passages[1] ? 1.0f : between;
-        sum = SCARE_FMA(share, formulas[k + 1] - formulas[k], sum);
+        sum = SCARE_MLA(share, formulas[k + 1] - formulas[k], sum);
     }
     out[0] = sum;
 }

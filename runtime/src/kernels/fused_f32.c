@@ -20,10 +20,10 @@ void scare_token_rows_f32(float *out, const float *seen, const float *shared, co
         float *to = out + o;
         SCARE_ROLLED for (uint32_t r = 0; r < rows; r++, table += 4, to += outputs) {
             scare_four sum = scare_load_four(table);
-            sum.a = SCARE_FMA(share[r], common.a, sum.a);
-            sum.b = SCARE_FMA(share[r], common.b, sum.b);
-            sum.c = SCARE_FMA(share[r], common.c, sum.c);
-            sum.d = SCARE_FMA(share[r], common.d, sum.d);
+            sum.a = SCARE_MLA(share[r], common.a, sum.a);
+            sum.b = SCARE_MLA(share[r], common.b, sum.b);
+            sum.c = SCARE_MLA(share[r], common.c, sum.c);
+            sum.d = SCARE_MLA(share[r], common.d, sum.d);
             const float *next = local;
             uint32_t c = channels;
             SCARE_ROLLED do {
@@ -38,7 +38,7 @@ void scare_token_rows_f32(float *out, const float *seen, const float *shared, co
         table += channels;
         SCARE_ROLLED for (uint32_t r = 0; r < rows; r++) {
             const float *next = local;
-            float sum = SCARE_FMA(share[r], common, *table++);
+            float sum = SCARE_MLA(share[r], common, *table++);
             out[r * outputs + o] = scare_add_dot(sum, seen + r * channels, &next, channels);
         }
     }

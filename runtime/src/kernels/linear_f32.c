@@ -16,7 +16,7 @@ void scare_hat_basis_f32(float *hats, const float *x, const uint16_t *run, const
             }
             SCARE_ROLLED for (; left > 0; left--, number += channels) {
                 all += *number;
-                upper = SCARE_FMA(*number, *share++, upper);
+                upper = SCARE_MLA(*number, *share++, upper);
             }
             lower[c] += all - upper;
             lower[channels + c] += upper;
@@ -44,7 +44,7 @@ void scare_lens_f32(float *out, const float *x, const float *weight, uint32_t ro
     SCARE_ROLLED for (; l < lenses; l++, weight += rows + 1) {
         SCARE_ROLLED for (uint32_t c = 0; c < channels; c++) {
             float sum = weight[0];
-            SCARE_ROLLED for (uint32_t t = 0; t < rows; t++) sum = SCARE_FMA(x[t * channels + c], weight[t + 1], sum);
+            SCARE_ROLLED for (uint32_t t = 0; t < rows; t++) sum = SCARE_MLA(x[t * channels + c], weight[t + 1], sum);
             out[l * channels + c] = sum;
         }
     }
@@ -56,7 +56,7 @@ void scare_bins_f32(float *out, const float *x, const uint16_t *length, const fl
         uint32_t rows = length[l];
         for (uint32_t c = 0; c < channels; c++) {
             float sum = 0.0f;
-            for (uint32_t t = 0; t < rows; t++) sum = SCARE_FMA(x[t * channels + c], weight[t], sum);
+            for (uint32_t t = 0; t < rows; t++) sum = SCARE_MLA(x[t * channels + c], weight[t], sum);
             *out++ = sum;
         }
         x += rows * channels;
@@ -87,7 +87,7 @@ void scare_add_outer_f32(float *out, const float *z, const float *g, const float
                          uint32_t width) {
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t d = 0; d < width; d++) {
-            out[r * width + d] = SCARE_FMA(share[r], g[d], z[r * width + d]);
+            out[r * width + d] = SCARE_MLA(share[r], g[d], z[r * width + d]);
         }
     }
 }

@@ -37,41 +37,41 @@ SCARE_INLINE float scare_power_of_two_f32(float shifted) {
 /* (2^f - 1) / f for |f| <= 1/2, to 2^-26. */
 SCARE_INLINE float scare_power_slope_f32(float f) {
     float sum = 0x1.4308fap-13f;
-    sum = SCARE_FMA(sum, f, 0x1.5f07b4p-10f);
-    sum = SCARE_FMA(sum, f, 0x1.3b2ba0p-7f);
-    sum = SCARE_FMA(sum, f, 0x1.c6af6ep-5f);
-    sum = SCARE_FMA(sum, f, 0x1.ebfbdep-3f);
-    return SCARE_FMA(sum, f, 0x1.62e430p-1f);
+    sum = SCARE_MLA(sum, f, 0x1.5f07b4p-10f);
+    sum = SCARE_MLA(sum, f, 0x1.3b2ba0p-7f);
+    sum = SCARE_MLA(sum, f, 0x1.c6af6ep-5f);
+    sum = SCARE_MLA(sum, f, 0x1.ebfbdep-3f);
+    return SCARE_MLA(sum, f, 0x1.62e430p-1f);
 }
 
 /* 2^x for |x| < 2^22. */
 SCARE_INLINE float scare_exp2_f32(float x) {
     float shifted = x + SCARE_ROUND;
     float f = x - (shifted - SCARE_ROUND);
-    return SCARE_FMA(scare_power_slope_f32(f), f, 1.0f) * scare_power_of_two_f32(shifted);
+    return SCARE_MLA(scare_power_slope_f32(f), f, 1.0f) * scare_power_of_two_f32(shifted);
 }
 
 /* What x log2(e) is beyond the whole number n = shifted - SCARE_ROUND. */
 SCARE_INLINE float scare_beyond_f32(float x, float shifted) {
-    float f = SCARE_FMA(x, 0x1.715476p+0f, SCARE_ROUND - shifted);
-    return SCARE_FMA(x, 0x1.4ae0c0p-26f, f);
+    float f = SCARE_MLA(x, 0x1.715476p+0f, SCARE_ROUND - shifted);
+    return SCARE_MLA(x, 0x1.4ae0c0p-26f, f);
 }
 
 /* e^x: 0 below -87.7, infinite above 88.3. */
 SCARE_INLINE float scare_exp_f32(float x) {
     float y = scare_clamp_f32(x, -100.0f, 100.0f);
-    float shifted = SCARE_FMA(y, 0x1.715476p+0f, SCARE_ROUND);
+    float shifted = SCARE_MLA(y, 0x1.715476p+0f, SCARE_ROUND);
     float f = scare_beyond_f32(y, shifted);
-    return SCARE_FMA(scare_power_slope_f32(f), f, 1.0f) * scare_power_of_two_f32(shifted);
+    return SCARE_MLA(scare_power_slope_f32(f), f, 1.0f) * scare_power_of_two_f32(shifted);
 }
 
 /* E / (E + 2) with E = e^2x - 1, which is precise near zero too. */
 SCARE_INLINE float scare_tanh_f32(float x) {
     float y = scare_clamp_f32(x + x, -40.0f, 40.0f);
-    float shifted = SCARE_FMA(y, 0x1.715476p+0f, SCARE_ROUND);
+    float shifted = SCARE_MLA(y, 0x1.715476p+0f, SCARE_ROUND);
     float f = scare_beyond_f32(y, shifted);
     float power = scare_power_of_two_f32(shifted);
-    float grown = SCARE_FMA(scare_power_slope_f32(f) * f, power, power - 1.0f);
+    float grown = SCARE_MLA(scare_power_slope_f32(f) * f, power, power - 1.0f);
     return grown / (grown + 2.0f);
 }
 
@@ -85,16 +85,16 @@ SCARE_INLINE float scare_softplus_f32(float x) {
     float s = t / (2.0f + t);
     float z = s * s;
     float sum = 0x1.208bd0p-2f;
-    sum = SCARE_FMA(sum, z, 0x1.1e510cp-2f);
-    sum = SCARE_FMA(sum, z, 0x1.99dae6p-2f);
-    sum = SCARE_FMA(sum, z, 0x1.5554e0p-1f);
-    sum = SCARE_FMA(sum, z, 2.0f);
-    return SCARE_FMA(sum, s, x > 0.0f ? x : 0.0f);
+    sum = SCARE_MLA(sum, z, 0x1.1e510cp-2f);
+    sum = SCARE_MLA(sum, z, 0x1.99dae6p-2f);
+    sum = SCARE_MLA(sum, z, 0x1.5554e0p-1f);
+    sum = SCARE_MLA(sum, z, 2.0f);
+    return SCARE_MLA(sum, s, x > 0.0f ? x : 0.0f);
 }
 
 /* x (1 + tanh(u)) / 2 = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
 SCARE_INLINE float scare_gelu_one_f32(float x) {
-    float slope = SCARE_FMA(x * x, -0x1.2444f2p-4f, -0x1.988454p+0f);
+    float slope = SCARE_MLA(x * x, -0x1.2444f2p-4f, -0x1.988454p+0f);
     return x / (1.0f + scare_exp_f32(x * slope));
 }
 

@@ -14,7 +14,7 @@ void scare_patches_f32(float *out, const float *x, uint32_t rows, uint32_t chann
 void scare_affine_f32(float *out, const float *x, const float *scale, const float *shift, uint32_t rows,
                       uint32_t width) {
     for (uint32_t r = 0; r < rows; r++, x += width, out += width) {
-        for (uint32_t d = 0; d < width; d++) out[d] = SCARE_FMA(x[d], scale[d], shift[d]);
+        for (uint32_t d = 0; d < width; d++) out[d] = SCARE_MLA(x[d], scale[d], shift[d]);
     }
 }
 
@@ -26,10 +26,10 @@ void scare_window_moments_f32(float *moments, const float *x, uint32_t rows, uin
         float mean = sum * share;
         for (uint32_t t = 0; t < rows; t++) {
             float centred = x[t * channels + c] - mean;
-            squares = SCARE_FMA(centred, centred, squares);
+            squares = SCARE_MLA(centred, centred, squares);
         }
         moments[c] = mean;
-        moments[channels + c] = SCARE_SQRT(SCARE_FMA(squares, share, epsilon));
+        moments[channels + c] = SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
     }
 }
 
@@ -41,5 +41,5 @@ void scare_standardize_f32(float *out, const float *x, const float *moments, uin
 }
 
 void scare_restore_f32(float *out, const float *y, const float *moments, uint32_t channels) {
-    out[0] = SCARE_FMA(y[0], moments[channels], moments[0]);
+    out[0] = SCARE_MLA(y[0], moments[channels], moments[0]);
 }

@@ -24,10 +24,10 @@ SCARE_INLINE void layer_norm(float *out, const float *x, const float *gain, cons
         float mean = sum * share;
         for (uint32_t d = 0; d < width; d++) {
             float centred = x[d] - mean;
-            squares = SCARE_FMA(centred, centred, squares);
+            squares = SCARE_MLA(centred, centred, squares);
         }
-        float inverse = 1.0f / SCARE_SQRT(SCARE_FMA(squares, share, epsilon));
-        for (uint32_t d = 0; d < width; d++) out[d] = SCARE_FMA((x[d] - mean) * inverse, gain[d], bias[d]);
+        float inverse = 1.0f / SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
+        for (uint32_t d = 0; d < width; d++) out[d] = SCARE_MLA((x[d] - mean) * inverse, gain[d], bias[d]);
     }
 }
 

@@ -36,10 +36,14 @@ SCARE_INLINE void scare_add_product(scare_four *sum, float x, const float **weig
     register float a __asm__("s12") = sum->a, b __asm__("s13") = sum->b;
     register float c __asm__("s14") = sum->c, d __asm__("s15") = sum->d;
     __asm__("vldmia %[w]!, {s0-s3}\n\t"
-            "vfma.f32 s12, %[x], s0\n\t"
-            "vfma.f32 s13, %[x], s1\n\t"
-            "vfma.f32 s14, %[x], s2\n\t"
-            "vfma.f32 s15, %[x], s3"
+            "vmul.f32 s0, %[x], s0\n\t"
+            "vmul.f32 s1, %[x], s1\n\t"
+            "vmul.f32 s2, %[x], s2\n\t"
+            "vmul.f32 s3, %[x], s3\n\t"
+            "vadd.f32 s12, s12, s0\n\t"
+            "vadd.f32 s13, s13, s1\n\t"
+            "vadd.f32 s14, s14, s2\n\t"
+            "vadd.f32 s15, s15, s3"
             : "+t"(a), "+t"(b), "+t"(c), "+t"(d), [w] "+r"(*weight)
             : [x] "t"(x), SCARE_NUMBERS(4, *weight)
             : "s0", "s1", "s2", "s3");
@@ -52,23 +56,39 @@ SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float
     register float c __asm__("s14") = sum->c, d __asm__("s15") = sum->d;
     __asm__("vldmia %[x]!, {s0-s3}\n\t"
             "vldmia %[w]!, {s4-s11}\n\t"
-            "vfma.f32 s12, s0, s4\n\t"
-            "vfma.f32 s13, s0, s5\n\t"
-            "vfma.f32 s14, s0, s6\n\t"
-            "vfma.f32 s15, s0, s7\n\t"
-            "vfma.f32 s12, s1, s8\n\t"
-            "vfma.f32 s13, s1, s9\n\t"
-            "vfma.f32 s14, s1, s10\n\t"
-            "vfma.f32 s15, s1, s11\n\t"
+            "vmul.f32 s4, s0, s4\n\t"
+            "vmul.f32 s5, s0, s5\n\t"
+            "vmul.f32 s6, s0, s6\n\t"
+            "vmul.f32 s7, s0, s7\n\t"
+            "vadd.f32 s12, s12, s4\n\t"
+            "vadd.f32 s13, s13, s5\n\t"
+            "vadd.f32 s14, s14, s6\n\t"
+            "vadd.f32 s15, s15, s7\n\t"
+            "vmul.f32 s8, s1, s8\n\t"
+            "vmul.f32 s9, s1, s9\n\t"
+            "vmul.f32 s10, s1, s10\n\t"
+            "vmul.f32 s11, s1, s11\n\t"
+            "vadd.f32 s12, s12, s8\n\t"
+            "vadd.f32 s13, s13, s9\n\t"
+            "vadd.f32 s14, s14, s10\n\t"
+            "vadd.f32 s15, s15, s11\n\t"
             "vldmia %[w]!, {s4-s11}\n\t"
-            "vfma.f32 s12, s2, s4\n\t"
-            "vfma.f32 s13, s2, s5\n\t"
-            "vfma.f32 s14, s2, s6\n\t"
-            "vfma.f32 s15, s2, s7\n\t"
-            "vfma.f32 s12, s3, s8\n\t"
-            "vfma.f32 s13, s3, s9\n\t"
-            "vfma.f32 s14, s3, s10\n\t"
-            "vfma.f32 s15, s3, s11"
+            "vmul.f32 s4, s2, s4\n\t"
+            "vmul.f32 s5, s2, s5\n\t"
+            "vmul.f32 s6, s2, s6\n\t"
+            "vmul.f32 s7, s2, s7\n\t"
+            "vadd.f32 s12, s12, s4\n\t"
+            "vadd.f32 s13, s13, s5\n\t"
+            "vadd.f32 s14, s14, s6\n\t"
+            "vadd.f32 s15, s15, s7\n\t"
+            "vmul.f32 s8, s3, s8\n\t"
+            "vmul.f32 s9, s3, s9\n\t"
+            "vmul.f32 s10, s3, s10\n\t"
+            "vmul.f32 s11, s3, s11\n\t"
+            "vadd.f32 s12, s12, s8\n\t"
+            "vadd.f32 s13, s13, s9\n\t"
+            "vadd.f32 s14, s14, s10\n\t"
+            "vadd.f32 s15, s15, s11"
             : "+t"(a), "+t"(b), "+t"(c), "+t"(d), [x] "+r"(*x), [w] "+r"(*weight)
             : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(16, *weight)
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11");
@@ -79,10 +99,14 @@ SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float
 SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
     __asm__("vldmia %[x]!, {s0-s3}\n\t"
             "vldmia %[w]!, {s4-s7}\n\t"
-            "vfma.f32 %[sum], s0, s4\n\t"
-            "vfma.f32 %[sum], s1, s5\n\t"
-            "vfma.f32 %[sum], s2, s6\n\t"
-            "vfma.f32 %[sum], s3, s7"
+            "vmul.f32 s4, s0, s4\n\t"
+            "vmul.f32 s5, s1, s5\n\t"
+            "vmul.f32 s6, s2, s6\n\t"
+            "vmul.f32 s7, s3, s7\n\t"
+            "vadd.f32 %[sum], %[sum], s4\n\t"
+            "vadd.f32 %[sum], %[sum], s5\n\t"
+            "vadd.f32 %[sum], %[sum], s6\n\t"
+            "vadd.f32 %[sum], %[sum], s7"
             : [sum] "+t"(sum), [x] "+r"(*x), [w] "+r"(*weight)
             : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(4, *weight)
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
@@ -94,13 +118,17 @@ SCARE_INLINE void scare_add_shares(float *all, float *part, const float **x, con
     __asm__("vldmia %[x]!, {s0-s3}\n\t"
             "vldmia %[w]!, {s4-s7}\n\t"
             "vadd.f32 %[all], %[all], s0\n\t"
-            "vfma.f32 %[part], s0, s4\n\t"
+            "vmul.f32 s4, s0, s4\n\t"
+            "vadd.f32 %[part], %[part], s4\n\t"
             "vadd.f32 %[all], %[all], s1\n\t"
-            "vfma.f32 %[part], s1, s5\n\t"
+            "vmul.f32 s5, s1, s5\n\t"
+            "vadd.f32 %[part], %[part], s5\n\t"
             "vadd.f32 %[all], %[all], s2\n\t"
-            "vfma.f32 %[part], s2, s6\n\t"
+            "vmul.f32 s6, s2, s6\n\t"
+            "vadd.f32 %[part], %[part], s6\n\t"
             "vadd.f32 %[all], %[all], s3\n\t"
-            "vfma.f32 %[part], s3, s7"
+            "vmul.f32 s7, s3, s7\n\t"
+            "vadd.f32 %[part], %[part], s7"
             : [all] "+t"(*all), [part] "+t"(*part), [x] "+r"(*x), [w] "+r"(*weight)
             : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(4, *weight)
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
@@ -119,10 +147,10 @@ SCARE_INLINE void scare_store_four(float *to, scare_four four) {
 
 SCARE_INLINE void scare_add_product(scare_four *sum, float x, const float **weight) {
     const float *w = *weight;
-    sum->a = SCARE_FMA(x, w[0], sum->a);
-    sum->b = SCARE_FMA(x, w[1], sum->b);
-    sum->c = SCARE_FMA(x, w[2], sum->c);
-    sum->d = SCARE_FMA(x, w[3], sum->d);
+    sum->a = SCARE_MLA(x, w[0], sum->a);
+    sum->b = SCARE_MLA(x, w[1], sum->b);
+    sum->c = SCARE_MLA(x, w[2], sum->c);
+    sum->d = SCARE_MLA(x, w[3], sum->d);
     *weight = w + 4;
 }
 
@@ -131,14 +159,14 @@ SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float
 }
 
 SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
-    for (int i = 0; i < 4; i++) sum = SCARE_FMA(*(*x)++, *(*weight)++, sum);
+    for (int i = 0; i < 4; i++) sum = SCARE_MLA(*(*x)++, *(*weight)++, sum);
     return sum;
 }
 
 SCARE_INLINE void scare_add_shares(float *all, float *part, const float **x, const float **weight) {
     for (int i = 0; i < 4; i++, (*x)++, (*weight)++) {
         *all += **x;
-        *part = SCARE_FMA(**x, **weight, *part);
+        *part = SCARE_MLA(**x, **weight, *part);
     }
 }
 
@@ -153,7 +181,7 @@ SCARE_INLINE void scare_add_products(scare_four *sum, const float *x, const floa
 /* sum + x[inputs] weight[inputs], and on to the next weights */
 SCARE_INLINE float scare_add_dot(float sum, const float *x, const float **weight, uint32_t inputs) {
     for (uint32_t i = inputs / 4; i > 0; i--) sum = scare_add_four(sum, &x, weight);
-    SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) sum = SCARE_FMA(*x++, *(*weight)++, sum);
+    SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) sum = SCARE_MLA(*x++, *(*weight)++, sum);
     return sum;
 }
 

@@ -13,7 +13,7 @@ void scare_lstm_f32(float *out, const float *x, const float *table, uint32_t row
             scare_add_products(&gate, x, &next, channels);
             scare_add_products(&gate, out, &next, size);
             float written = scare_sigmoid_f32(gate.a) * scare_tanh_f32(gate.c);
-            memory[j] = SCARE_FMA(scare_sigmoid_f32(gate.b), memory[j], written);
+            memory[j] = SCARE_MLA(scare_sigmoid_f32(gate.b), memory[j], written);
             state[j] = scare_sigmoid_f32(gate.d) * scare_tanh_f32(memory[j]);
         }
         for (uint32_t j = 0; j < size; j++) out[j] = state[j];

@@ -6,8 +6,8 @@ void scare_rms_norm_f32(float *out, const float *x, uint32_t rows, uint32_t widt
     float share = 1.0f / (float)width;
     for (uint32_t r = 0; r < rows; r++, x += width, out += width) {
         float squares = 0.0f;
-        for (uint32_t d = 0; d < width; d++) squares = SCARE_FMA(x[d], x[d], squares);
-        float inverse = 1.0f / SCARE_SQRT(SCARE_FMA(squares, share, epsilon));
+        for (uint32_t d = 0; d < width; d++) squares = SCARE_MLA(x[d], x[d], squares);
+        float inverse = 1.0f / SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
         for (uint32_t d = 0; d < width; d++) out[d] = x[d] * inverse;
     }
 }
@@ -32,7 +32,7 @@ void scare_causal_convolution_f32(float *out, const float *x, const float *taps,
         for (uint32_t f = 0; f < features; f++) {
             float sum = bias[f];
             for (uint32_t k = lags; k-- > first;) {
-                sum = SCARE_FMA(x[(t + 1 + k - lags) * features + f], taps[k * features + f], sum);
+                sum = SCARE_MLA(x[(t + 1 + k - lags) * features + f], taps[k * features + f], sum);
             }
             out[t * features + f] = sum;
         }
@@ -55,7 +55,7 @@ void scare_state_space_f32(float *out, const float *x, const float *b, const flo
             float step = scare_softplus_f32(dt[t * heads + h]);
             float share = scare_exp_f32(decay[h] * later[h]) * step * seen;
             const float *row = x + (t * heads + h) * width;
-            for (uint32_t p = 0; p < width; p++) out[h * width + p] = SCARE_FMA(share, row[p], out[h * width + p]);
+            for (uint32_t p = 0; p < width; p++) out[h * width + p] = SCARE_MLA(share, row[p], out[h * width + p]);
             later[h] += step;
         }
     }
