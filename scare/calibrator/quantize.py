@@ -154,6 +154,10 @@ def _absolute(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0
 
 
 def _dense_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    if step.inputs[0] == INPUT:
+        raise NotApplicableError("float32 only: a token for each reading has no integer form")
+    if step.weights.get("bias", np.empty(0)).ndim > 1:
+        raise NotApplicableError("float32 only: a bias for each token has no integer form")
     return _absolute(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
 
 
@@ -167,8 +171,9 @@ def _dense_finest(q: _Quantizer, step: Step) -> np.ndarray:
 
 
 def _dense_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    """One unit, unless the outputs are read in parts."""
     units = _dense_finest(q, step)
-    return units if q.bounds[step.output].ndim == 1 else units.max()
+    return units if all(reader.kernel == "part" for reader in q.plan.readers(step.output)) else units.max()
 
 
 def _dense(q: _Quantizer, step: Step) -> Step:
