@@ -14,13 +14,15 @@ extern "C" {
 /* The largest sizes the kernels have room for. */
 #define SCARE_WIDEST_S8 32u    /* numbers in a token */
 #define SCARE_SUPPORTS_S8 64u  /* supports of a hash */
+#define SCARE_POWERS_S8 13u    /* coefficients of its polynomial */
 #define SCARE_HIDDEN_S8 128u   /* numbers in a hidden layer */
 #define SCARE_PAIRS_S8 128u    /* pairs of numbers in the values of an attention */
 #define SCARE_TOKENS_S8 32u    /* tokens in a softmax attention */
 
-/* Projections of the window. `older` rows have weights of 8 bits, blocks of four projections with four samples each
- * (in the order 0 2 1 3), then single projections; `newer` rows of 16 bits, pairs likewise. `scales`: coarse, fine and
- * bias of each projection. Apart: one result for each channel, [rows][channels]. */
+/* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections with
+ * four samples each (in the order 0 2 1 3), the last of three filled up with zeros, then single projections; `newer`
+ * rows of 16 bits, pairs likewise. Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of
+ * each projection. Apart: one result for each channel, [rows][channels]. */
 void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
                       uint32_t newer, uint32_t rows, const int8_t *older_weights, const int16_t *newer_weights,
                       const int32_t *scales, uint32_t shift, int32_t *out);
@@ -83,21 +85,21 @@ void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, con
 void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
                          uint32_t epsilon, int32_t epsilon_bits, int32_t *out);
 
-/* inner [hidden padded to four][width padded to eight], inner_bias as long as that; outer in blocks of four outputs,
- * [width padded to four / 4][hidden / 2][4][2]. */
+/* inner [hidden padded to four]: the two halves of a word, the bias, then the weights, padded to eight; outer in blocks
+ * of four outputs, [width padded to four / 4][hidden / 2][4][2]. */
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                           const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
-                           int32_t bits, int32_t *out);
+                           const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out);
 
 /* The same for a width of 8. */
 void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *gain, const int32_t *bias, uint32_t epsilon,
                            int32_t epsilon_bits, int32_t *out);
 
 void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,
-                             const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
-                             int32_t bits, int32_t *out);
+                             const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
+                             int32_t *out);
 
-void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, int32_t *out);
+/* a + b / 2^shift. */
+void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift, int32_t *out);
 
 void scare_result_s8(const int32_t *x, float unit, float *out);
 

@@ -34,7 +34,7 @@ def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
 
 
 class _Quantizer:
-    """Bounds first, then units, then steps."""
+    """Bounds and units of all values in the order of the steps, then the integer steps."""
 
     def __init__(self, plan: Plan, quanta: np.ndarray) -> None:
         self.plan, self.quanta = plan, quanta
@@ -43,44 +43,21 @@ class _Quantizer:
         self.units: dict[str, np.ndarray] = {INPUT: steps}
 
     def make(self) -> Plan:
-        """All three passes; units grow until those that must be equal are."""
+        """The integer plan."""
         for step in self.plan.steps:
-            bound = self._view(step, self.bounds) if step.kernel in VIEWS else RULES[step.kernel].bound(self, step)
-            self.bounds[step.output] = np.broadcast_to(bound, self.plan.shapes[step.output])
-        before: dict[str, np.ndarray] = {}
-        while any(not np.array_equal(unit, before.get(name)) for name, unit in self.units.items()):
-            before = dict(self.units)
-            for step in self.plan.steps:
-                self._choose_unit(step)
+            shape, name = self.plan.shapes[step.output], step.output
+            if step.kernel in VIEWS:
+                self.bounds[name], self.units[name] = self._view(step, self.bounds), self._view(step, self.units)
+                continue
+            rule = RULES[step.kernel]
+            self.bounds[name] = np.broadcast_to(rule.bound(self, step), shape)
+            self.units[name] = np.broadcast_to(rule.unit(self, step), shape)
         last = self.plan.steps[-1].output
         steps = [Step("window_s8", (INPUT,), WINDOW, {"quantum": self.quanta.astype(np.float32)})]
         for step in self.plan.steps:
             steps += self._emit(step)
         steps.append(Step("result_s8", (last,), f"{last}.real", settings={"unit": self.unit(last)}))
         return replace(self.plan, steps=tuple(steps))
-
-    def _choose_unit(self, step: Step) -> None:
-        shape, name = self.plan.shapes[step.output], step.output
-        if step.kernel == "flatten":
-            self.units[name] = self._view(step, self.units)
-            return
-        if step.kernel == "part":
-            self.units[name] = np.full(shape, max(self._view(step, self.units).max(), self._known(name)))
-            stacked, start = self.units[step.inputs[0]].copy(), step.settings["start"]
-            stacked[start : start + prod(shape)] = self.units[name].reshape(-1)
-            self.units[step.inputs[0]] = stacked
-            return
-        rule = RULES[step.kernel]
-        if rule.unit is None:
-            return
-        unit = np.maximum(np.broadcast_to(rule.unit(self, step), shape), self.units.get(name, 0.0))
-        for other in (step.inputs[place] for place in rule.alike):
-            unit = np.full(shape, max(unit.max(), self._known(other)))
-            self.units[other] = np.full(self.plan.shapes[other], unit.flat[0])
-        self.units[name] = unit
-
-    def _known(self, name: str) -> float:
-        return float(self.units[name].max()) if name in self.units else 0.0
 
     def _view(self, step: Step, arrays: dict[str, np.ndarray]) -> np.ndarray:
         shape, start = self.plan.shapes[step.output], step.settings.get("start", 0)
@@ -171,9 +148,15 @@ def _dense_finest(q: _Quantizer, step: Step) -> np.ndarray:
 
 
 def _dense_unit(q: _Quantizer, step: Step) -> np.ndarray:
-    """One unit, unless the outputs are read in parts."""
-    units = _dense_finest(q, step)
-    return units if all(reader.kernel == "part" for reader in q.plan.readers(step.output)) else units.max()
+    """One unit for all outputs that are read together."""
+    units, readers = _dense_finest(q, step), q.plan.readers(step.output)
+    if any(reader.kernel != "part" for reader in readers):
+        return units.max()
+    for reader in readers:
+        start = reader.settings["start"]
+        part = slice(start, start + prod(q.plan.shapes[reader.output]))
+        units[part] = units[part].max()
+    return units
 
 
 def _dense(q: _Quantizer, step: Step) -> Step:
@@ -181,7 +164,7 @@ def _dense(q: _Quantizer, step: Step) -> Step:
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
         matrix = weight.reshape(q.plan.window, q.plan.channels, -1) / q.quanta[:, None]
-        return _project(step, matrix / units, bias / units, apart=False)
+        return _project(q, step, matrix / units, bias / units, apart=False)
     fine = _dense_finest(q, step)
     shift = bits_between(units, fine)
     weights = {
@@ -219,14 +202,15 @@ def _lens(q: _Quantizer, step: Step) -> Step:
         raise NotApplicableError("float32 only: a lens with a bias has no integer form")
     unit = float((q.units[step.output] * q.quanta).flat[0])
     if step.inputs[0] == INPUT:
-        return _project(step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
+        return _project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
     return Step("lens_s8", step.inputs, step.output, {"weight": halves(weight * _knots(q, step) / unit)})
 
 
-def _project(step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
+def _project(q: _Quantizer, step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
     """Weights [T, C, R], in units of the output a step of the window, split into older and newer rows."""
     rows = len(matrix)
-    newer = rows if rows <= SHORT else NEWEST + (rows - NEWEST) % 4
+    aligned = q.plan.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
+    newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows
     older, coarse = _diffused(matrix[: rows - newer])
     fine = np.maximum(np.abs(matrix[rows - newer :]).sum(axis=(0, 1)) / 65000, _largest(matrix[rows - newer :]) / HALF)
     fine = np.maximum(fine, 1e-30)
@@ -358,13 +342,16 @@ def _tokens(q: _Quantizer, step: Step) -> Step:
 # attention
 
 
-def _no_bound(q: _Quantizer, step: Step) -> np.ndarray:
+def _none(q: _Quantizer, step: Step) -> np.ndarray:
+    """Codes have neither bound nor unit."""
     return np.zeros(())
 
 
 def _hash(q: _Quantizer, step: Step) -> Step:
     """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
     sharpness = step.settings["sharpness"]
+    if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
+        raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
     supports = whole(step.weights["supports"] / sharpness * HALF, np.int16)
     powers, constant = _kernel_powers(sharpness)
     size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
@@ -398,7 +385,7 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
     for degree in range(1, HIGHEST_DEGREE + 1):
         series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
         if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
-            powers = series.convert(kind=np.polynomial.Polynomial).coef * 4.0 ** np.arange(degree + 1)
+            powers = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float) * 4.0 ** np.arange(degree + 1)
             return powers[1:], float(powers[0])
     raise NotApplicableError(
         f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
@@ -407,6 +394,10 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
 
 def _value_bound(q: _Quantizer, step: Step) -> np.ndarray:
     return np.full(q.plan.shapes[step.output], q.bounds[step.inputs[2]].max())
+
+
+def _value_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.asarray(q.unit(step.inputs[2]))
 
 
 def _own_unit(q: _Quantizer, step: Step) -> np.ndarray:
@@ -454,38 +445,43 @@ def _feed_bound(q: _Quantizer, step: Step) -> np.ndarray:
     return _absolute(hidden, step.weights["outer"], step.weights["outer_bias"])
 
 
-def _feed_scales(step: Step) -> np.ndarray:
-    """By what each hidden number is multiplied, so that all use their 16 bits."""
-    return 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
-
-
-def _feed_unit(q: _Quantizer, step: Step) -> np.ndarray:
-    bias = np.abs(step.weights["inner_bias"] * _feed_scales(step)).max()
-    return np.maximum(holding(q.bounds[step.output].max()), power_above(bias / LARGEST / 65536))
-
-
 def _feed(q: _Quantizer, step: Step) -> Step:
-    unit, scales = q.unit(step.output), _feed_scales(step)
-    bias = step.weights["inner_bias"] * scales / unit / 65536  # for a row without spare bits
-    most = int(np.clip(floor(log2(LARGEST / max(np.abs(bias).max(), 1e-30))), 0, 31))
+    """Each hidden number is multiplied by a factor of its own, so that it uses its 16 bits; the biases must fit too."""
+    unit = q.unit(step.inputs[0])
+    scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
+    for_no_spare_bits = scales / unit / 65536
+    scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * for_no_spare_bits).max()), 1e-30))
+    bias = step.weights["inner_bias"] * scales / unit / 65536
+    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), 1e-30))), 0, 31))
     outer = step.weights["outer"] / scales[:, None]
-    top = max(np.abs(outer).max() / HALF, np.abs(outer).sum(axis=0).max() / 43000)
+    top = max(float(np.abs(outer).max()) / HALF, float(np.abs(outer).sum(axis=0).max()) / 43000)
     bits = floor(-log2(max(top, 2.0**-60)))
     weights = {
         "inner": whole(step.weights["inner"] * scales, np.int16),
         "inner_bias": whole(bias * 2.0**most, np.int32),
         "outer": whole(outer * 2.0**bits, np.int16),
-        "outer_bias": words(step.weights["outer_bias"], unit),
+        "outer_bias": words(step.weights["outer_bias"], q.unit(step.output)),
     }
-    return Step("feed_forward_s8", step.inputs, step.output, weights, {"most": most, "bits": bits - 32})
+    down = bits - 32 + int(bits_between(q.unit(step.output), unit))
+    return Step("feed_forward_s8", step.inputs, step.output, weights, {"most": most, "bits": down})
 
 
 def _add_bound(q: _Quantizer, step: Step) -> np.ndarray:
     return q.bounds[step.inputs[0]] + q.bounds[step.inputs[1]]
 
 
+def _add_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    """The coarser of the two: what is held by it leaves room for two additions."""
+    unit = max(q.unit(name) for name in step.inputs)
+    if q.bounds[step.output].max() / unit >= 2.0**31:
+        raise NotApplicableError("float32 only: a sum of more than three values has no integer form")
+    return np.asarray(unit)
+
+
 def _add(q: _Quantizer, step: Step) -> Step:
-    return Step("add_s8", step.inputs, step.output)
+    coarse, fine = sorted(step.inputs, key=q.unit, reverse=True)
+    shift = int(bits_between(q.unit(coarse), q.unit(fine)))
+    return Step("add_s8", (coarse, fine), step.output, settings={"shift": shift})
 
 
 @dataclass(frozen=True)
@@ -493,9 +489,8 @@ class Rule:
     """How one kernel becomes integers: bound of its output, smallest unit of its output, integer step."""
 
     bound: Callable[[_Quantizer, Step], np.ndarray]
-    unit: Callable[[_Quantizer, Step], np.ndarray] | None
+    unit: Callable[[_Quantizer, Step], np.ndarray]
     emit: Callable[[_Quantizer, Step], Step]
-    alike: tuple[int, ...] = ()  # places of inputs that must have the output's unit
 
 
 RULES = {
@@ -505,10 +500,10 @@ RULES = {
     "bins": Rule(_bins_bound, _channel_units, _bins),
     "newest": Rule(_newest_bound, _newest_unit, _newest),
     "token_rows": Rule(_tokens_bound, _tokens_unit, _tokens),
-    "hash_codes": Rule(_no_bound, None, _hash),
-    "bitwise_attention": Rule(_value_bound, _own_unit, _bitwise, (2,)),
-    "softmax_attention": Rule(_value_bound, _own_unit, _softmax, (2,)),
+    "hash_codes": Rule(_none, _none, _hash),
+    "bitwise_attention": Rule(_value_bound, _value_unit, _bitwise),
+    "softmax_attention": Rule(_value_bound, _value_unit, _softmax),
     "layer_norm": Rule(_norm_bound, _own_unit, _norm),
-    "feed_forward": Rule(_feed_bound, _feed_unit, _feed, (0,)),
-    "add": Rule(_add_bound, _own_unit, _add, (0, 1)),
+    "feed_forward": Rule(_feed_bound, _own_unit, _feed),
+    "add": Rule(_add_bound, _add_unit, _add),
 }

@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import TyperException
 
 from scare import __version__
-from scare.cli import board, compare, data, demo, export, info, inspect, predict, simulate, train
+from scare.cli import board, compare, data, demo, export, info, inspect, predict, simulate, train, verify
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.errors import ExitCode, ScareError
 
@@ -27,6 +27,7 @@ for command in (
     compare.compare,
     predict.predict,
     info.info,
+    verify.verify,
     demo.demo,
 ):
     app.command()(command)

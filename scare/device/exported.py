@@ -2,15 +2,19 @@
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from scare.device.trials import Reading
 from scare.errors import DataError
 from scare.export.descriptor import as_read
+
+OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
+CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window, real, scratch
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,71 @@ def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:
     else:
         stored = as_read(windows, quanta)
     return np.ascontiguousarray(stored)
+
+
+class Pushed(Protocol):
+    """A model that takes readings, wherever it runs."""
+
+    exported: Exported
+    facts: Any
+
+    def restart(self) -> None:
+        """Forget all readings."""
+
+    def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
+        """Push one reading: status, and the calibrated value's bytes."""
+
+    def held(self) -> tuple[bytes, bytes]:
+        """What is in the window and in scratch memory."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What `scare_push` said to each of n readings; of the m for which the model ran, the window and values kept.
+
+    Windows are [m, window, channels], in steps where they are whole numbers.
+    """
+
+    statuses: np.ndarray
+    values: np.ndarray
+    windows: np.ndarray
+    kept: dict[str, np.ndarray]
+
+    @property
+    def ran(self) -> np.ndarray:
+        """For which readings the model ran, [n]."""
+        return np.isin(self.statuses, (OK, NOT_FINITE))
+
+
+def push_all(model: Pushed, readings: Iterable[Reading]) -> Answers:
+    """Push readings one after the other into a model that has seen none."""
+    statuses, values, windows = [], bytearray(), bytearray()
+    kept = {name: bytearray() for name in model.exported.kept}
+    model.restart()
+    for reading in readings:
+        if reading.restart:
+            model.restart()
+        status, value = model.take(reading.now_ms, reading.numbers)
+        statuses.append(status)
+        values += value
+        if status in (OK, NOT_FINITE):
+            window, scratch = model.held()
+            windows += window
+            for name, place in model.exported.kept.items():
+                kept[name] += scratch[place.offset : place.offset + place.size]
+    contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
+    return Answers(np.array(statuses), np.frombuffer(values, "<f4"), _decoded(windows, model.facts), contents)
+
+
+def _decoded(windows: bytearray, facts: Any) -> np.ndarray:
+    if facts.integer:
+        return np.frombuffer(windows, "<i2").reshape(-1, facts.channels, facts.window).swapaxes(1, 2)
+    return np.frombuffer(windows, "<f4").reshape(-1, facts.window, facts.channels)
+
+
+def window_bytes(facts: Any) -> int:
+    """What a model's window takes in memory."""
+    return int(facts.window * facts.channels * (2 if facts.integer else 4))
 
 
 def _kept(prefix: str, header: str) -> list[tuple[str, Kept]]:

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.device.exported import Channel, as_stored, model_structure, read_export
+from scare.device.exported import (
+    CALIBRATION_WORDS,
+    Channel,
+    as_stored,
+    model_structure,
+    read_export,
+    window_bytes,
+)
 from scare.device.toolchain import compile_each, compile_once, library_name
 
 CHUNK = 1024  # windows in one call
@@ -31,6 +38,9 @@ class HostModel:
         self._library.host_model.restype = ctypes.POINTER(Model)
         self.facts = self._library.host_model().contents
         self._channels = (Channel * self.facts.channels).from_address(self.facts.channel)
+        self._library.host_device_bytes.restype = ctypes.c_size_t
+        size = self._library.host_device_bytes()
+        self._device = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Scaled outputs [n] of scaled windows [n, window, channels], each for itself; values kept, by name."""
@@ -43,6 +53,22 @@ class HostModel:
             for name, value in self.exported.kept.items():
                 contents[name] += scratch[:, value.offset : value.offset + value.size].tobytes()
         return outputs, {name: value.decode(contents[name]) for name, value in self.exported.kept.items()}
+
+    def restart(self) -> None:
+        """Forget all readings."""
+        self._library.host_restart(self._device.ctypes.data_as(ctypes.c_void_p))
+
+    def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
+        """Push one reading: status, and the calibrated value's bytes."""
+        reading, calibrated = np.ascontiguousarray(numbers, np.float32), np.empty(1, np.float32)
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._device, reading, calibrated))
+        status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
+        return int(status), calibrated.tobytes()
+
+    def held(self) -> tuple[bytes, bytes]:
+        """What is in the window and in scratch memory."""
+        _, window, _, scratch = self._device[:CALIBRATION_WORDS].tolist()
+        return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Fill outputs; the scratch memory of each window [n, bytes]."""

@@ -1,50 +1,147 @@
-"""Windows to try a model on: those it was checked with, the strangest there can be, and any others."""
+"""What to try a model on: windows it was checked with, the strangest there can be, any others; and a bad stream."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.windowing.feeding import Inputs
+from scare.calibrator.kernels.integer import FULL
+from scare.data.quality import LARGEST
+from scare.export.arithmetic import window_quanta
+from scare.export.descriptor import Descriptor, InputChannel
 
-LARGE = (1.0, 10.0, 1e4, 1e30)  # scaled: a spread is 1
+LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: a spread is 1
 SEED = 20_240_229
+GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
+USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows of the size that a model was made for
+UNDEFINED = ("beyond", "nan", "infinite")  # kinds for which a result need not be a number
+WAITS, SHARES = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4), (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # steps between bad readings
+SPOILT = 4  # every so many of them have a bad number, as long as there are any
+CLEAN, BAD = 20, 200  # readings
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Scaled windows [n, window, channels], and what kind each of them is [n]."""
+
+    windows: np.ndarray
+    kinds: np.ndarray
+
+    def __getitem__(self, part: slice) -> "Trials":
+        return Trials(self.windows[part], self.kinds[part])
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Numbers [channels] and the clock, which does not wrap here; `restart` forgets all readings before."""
+
+    now_ms: int
+    numbers: np.ndarray
+    restart: bool = False
 
 
 def trial_windows(calibrator: Calibrator, count: int) -> np.ndarray:
     """So many scaled windows [n, window, channels]: strange, golden, of validation, then random ones."""
+    found = _joined(strange_trials(calibrator), known_trials(calibrator))[:count]
+    return _joined(found, random_trials(calibrator, count - len(found))).windows
+
+
+def all_trials(calibrator: Calibrator, count: int) -> Trials:
+    """All golden and validation windows, all strange ones, and random ones: strange and random are at least `count`."""
+    strange = strange_trials(calibrator)
+    return _joined(known_trials(calibrator), strange, random_trials(calibrator, max(0, count - len(strange))))
+
+
+def known_trials(calibrator: Calibrator) -> Trials:
+    """The windows in the calibrator's file."""
+    samples = ((GOLDEN, calibrator.golden.windows), (VALIDATION, calibrator.validation.windows))
+    return _joined(*(Trials(windows.astype(np.float32), np.full(len(windows), kind)) for kind, windows in samples))
+
+
+def random_trials(calibrator: Calibrator, count: int) -> Trials:
+    """Noise and random walks, calm to wild."""
     window, channels = calibrator.window, len(calibrator.inputs.channels)
-    known = (strange_windows(calibrator.inputs), calibrator.golden.windows, calibrator.validation.windows)
-    found = np.concatenate([windows.astype(np.float32) for windows in known])[:count]
     random = np.random.default_rng(SEED)
-    spreads = random.choice([0.1, 1.0, 5.0], (count - len(found), 1, 1))
-    steps = random.normal(size=(count - len(found), window, channels)) * spreads
+    steps = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
     walks = np.cumsum(steps, axis=1) / np.sqrt(window)
-    kind = random.random((len(steps), 1, 1)) < 0.5
-    return np.concatenate([found, np.where(kind, walks, steps).astype(np.float32)])
+    kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
+    return Trials(np.where((kinds == WALK)[:, None, None], walks, steps).astype(np.float32), kinds)
 
 
-def strange_windows(inputs: Inputs) -> np.ndarray:
-    """Zeros, constants, the ends of the valid range, steps, combs, spikes, and what is not a number."""
-    rows = np.arange(inputs.window, dtype=np.float32)[:, None]
-    shapes = [
-        np.ones_like(rows),
-        (rows >= inputs.window // 2).astype(np.float32),
-        (rows == inputs.window - 1).astype(np.float32),
-        1 - 2 * (rows % 2),
-        2 * rows / max(inputs.window - 1, 1) - 1,
-    ]
-    levels = [0.0, *(sign * size for size in LARGE for sign in (1, -1)), np.nan, np.inf, -np.inf]
-    ones = np.ones((inputs.window, len(inputs.channels)), np.float32)
-    with np.errstate(invalid="ignore"):
-        drawn = [np.float32(level) * shape * ones for level in levels for shape in shapes]
-    return np.stack([*drawn, *(ones * end for end in _ends(inputs))])
+def strange_trials(calibrator: Calibrator) -> Trials:
+    """Zeros, constants, the ends of the valid range, steps, combs, spikes, ramps, and what is not a number."""
+    kinds, windows = zip(*_strange(calibrator), strict=True)
+    return Trials(np.stack(windows), np.array(kinds))
 
 
-def _ends(inputs: Inputs) -> Iterator[np.ndarray]:
-    """The lowest and the highest valid reading, scaled as the fleet is; no limit: a large number."""
-    largest = np.finfo(np.float32).max
-    for side in ("low", "high"):
-        limits = np.clip([getattr(channel, side) for channel in inputs.channels], -largest, largest)
-        with np.errstate(over="ignore"):
-            yield inputs.scaling.fleet.apply(limits[None])[0].clip(-largest, largest).astype(np.float32)
+def trial_readings(descriptor: Descriptor) -> list[Reading]:
+    """Readings to push: clean ones, then bad ones (missing, out of range, early, late), a long gap, a restart.
+
+    The clock wraps around among the bad ones.
+    """
+    random = np.random.default_rng(SEED)
+    clean = descriptor.checked + CLEAN
+    gap = min(descriptor.checked + descriptor.hold + 3, ((1 << 31) - 1) // descriptor.step_ms)
+    bad = random.choice(WAITS, BAD, p=SHARES)
+    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(2 * clean)])
+    times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
+    times += (1 << 32) - times[clean + BAD // 2]
+    rows = np.stack([_numbers(one, len(times), random) for one in descriptor.channels], axis=1)
+    spoilt = [(column, number) for column, one in enumerate(descriptor.channels) for number in _bad(descriptor, one)]
+    for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
+        column, number = spoilt[which]
+        rows[clean + SPOILT * row, column] = number
+    return [Reading(int(times[i]), rows[i], i == len(times) - clean) for i in range(len(times))]
+
+
+def _joined(*trials: Trials) -> Trials:
+    return Trials(np.concatenate([one.windows for one in trials]), np.concatenate([one.kinds for one in trials]))
+
+
+def _strange(calibrator: Calibrator) -> Iterator[tuple[str, np.ndarray]]:
+    rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
+    ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
+    shapes = {
+        "constant": np.ones_like(rows),
+        "step": (rows >= calibrator.window // 2).astype(np.float32),
+        "spike": (rows == calibrator.window - 1).astype(np.float32),
+        "comb": 1 - 2 * (rows % 2),
+        "ramp": 2 * rows / max(calibrator.window - 1, 1) - 1,
+    }
+    for kind, level in _levels():
+        for name, shape in shapes.items():
+            drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
+            yield kind or name, drawn * ones
+    yield from (("ends", end * ones) for end in _ends(calibrator))
+
+
+def _levels() -> Iterator[tuple[str, float]]:
+    yield "zero", 0.0
+    yield from ((kind, sign * size) for kind, sizes in LEVELS.items() for size in sizes for sign in (1, -1))
+    yield from (("nan", np.nan), ("infinite", np.inf), ("infinite", -np.inf))
+
+
+def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
+    """The lowest and the highest valid reading, scaled as the fleet is; no limit: what an int16 window can hold."""
+    inputs, reach = calibrator.inputs, FULL / window_quanta(calibrator)
+    for side, sign in (("low", -1), ("high", 1)):
+        limits = np.array([getattr(channel, side) for channel in inputs.channels])
+        scaled = inputs.scaling.fleet.apply(limits[None])[0]
+        yield np.where(np.isfinite(scaled), scaled, sign * reach).astype(np.float32)
+
+
+def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
+    usual = channel.center + random.normal(size=count) / channel.inverse
+    return usual.clip(channel.low, channel.high).astype(np.float32)
+
+
+def _bad(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
+    """What no reading should be, the numbers just outside the valid range, and its ends, which are valid."""
+    low, high = np.float32(channel.low), np.float32(channel.high)
+    outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
+    ends = [end for end in (low, high) if abs(end) < LARGEST / 2]
+    return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside, *ends], np.float32)

@@ -15,13 +15,12 @@ import numpy as np
 from scare.device.boards import Board
 from scare.device.cycles import CycleModel, Cycles
 from scare.device.emulator import OUTSIDE, Machine, MachineError, Trace
-from scare.device.exported import Channel, Exported, as_stored, model_structure
+from scare.device.exported import CALIBRATION_WORDS, Channel, Exported, as_stored, model_structure, window_bytes
 from scare.device.firmware import build
 
 READING, CALIBRATED, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2004, 0x200C))
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
 IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
-CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory
 Model = model_structure(ctypes.c_uint32)
 
 
@@ -108,6 +107,21 @@ class VirtualModel:
         return Pushes(
             one.instructions, two.instructions, self._cycles.estimate(one), whole.stack_bytes, alone.stack_bytes
         )
+
+    def restart(self) -> None:
+        """Forget all readings."""
+        self._begin(self._model)
+
+    def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
+        """Push one reading: status, and the calibrated value's bytes."""
+        self.machine.write(READING, numbers.astype(np.float32))
+        self._push(now_ms)
+        return self.machine.result, self.machine.read(CALIBRATED, 4)
+
+    def held(self) -> tuple[bytes, bytes]:
+        """What is in the window and in scratch memory."""
+        window, scratch = self._memory()
+        return self.machine.read(window, window_bytes(self.facts)), self.machine.read(scratch, self.facts.scratch_bytes)
 
     def _memory(self) -> tuple[int, int]:
         """Where the window and scratch memory are."""

@@ -97,10 +97,14 @@ def _project(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...
 
 
 def _blocked(weights: np.ndarray) -> np.ndarray:
-    """[C, R, groups, g] in blocks of four of the R, what is left one by one: block, channel, group, projection, g."""
-    count = weights.shape[1]
-    fours, ones = count - count % 4, range(count - count % 4, count)
-    parts = [weights[:, start : start + 4] for start in range(0, fours, 4)] + [weights[:, i : i + 1] for i in ones]
+    """[C, R, groups, g] in blocks of four of the R; of what is left three filled up with zeros, or one by one.
+
+    Their order is block, channel, group, projection, g.
+    """
+    filled = np.pad(weights, ((0, 0), (0, 1), (0, 0), (0, 0))) if weights.shape[1] % 4 == 3 else weights
+    fours = filled.shape[1] // 4 * 4
+    borders = [*range(4, fours + 1, 4), *range(fours + 1, filled.shape[1])]
+    parts = np.split(filled, borders, axis=1)
     return np.concatenate([part.swapaxes(1, 2).reshape(-1) for part in parts])
 
 
@@ -198,11 +202,15 @@ def _hash(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     degree = len(weights["coefficients"]) - 1
     support = _table(_padded(_padded(weights["supports"], 8).T, 8).T, "supports")
     coefficients = _table(weights["coefficients"], "kernel polynomial")
-    bias = weights["bias"].astype("<i4").view("<i2").reshape(-1, 2)
-    signs = _table(np.concatenate([bias, _padded(weights["projection"].T, 8)], axis=1), "hash bias and projection", np.int16)
+    signs = _table(_after_bias(weights["bias"], weights["projection"])[::-1], "hash bias and projection")
     if _usual_hash(step):
         return (*inputs, rows, bits, support, coefficients, signs)
     return (*inputs, rows, width, supports, bits, support, coefficients, degree, signs)
+
+
+def _after_bias(bias: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """For each output of weights [I, O] the two halves of a word, its bias, then its weights, padded to eight."""
+    return np.concatenate([bias.astype("<i4").view("<i2").reshape(-1, 2), _padded(weight.T, 8)], axis=1)
 
 
 def _usual_hash(step: Step) -> bool:
@@ -241,15 +249,15 @@ def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
 
 def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     rows, width = plan.shapes[step.output]
-    inner, outer = step.weights["inner"].T, step.weights["outer"]
+    inner = _after_bias(step.weights["inner_bias"], step.weights["inner"])
+    outer = step.weights["outer"]
     outer = _padded(_padded(outer, 4).T, 4)  # [D, F]
     blocks = outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2)
     return (
         *inputs,
         *((rows,) if width == 8 else (rows, _fits("width", width))),
         _fits("hidden", len(inner)),
-        _table(_padded(_padded(inner, 8).T, 4).T, f"{step.output} inner"),
-        _table(_padded(step.weights["inner_bias"], 4), f"{step.output} inner bias"),
+        _table(_padded(inner.T, 4).T, f"{step.output} inner bias and weights"),
         _table(blocks, f"{step.output} outer"),
         _table(step.weights["outer_bias"], f"{step.output} outer bias"),
         *(step.settings["most"], step.settings["bits"]),
@@ -257,7 +265,7 @@ def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument
 
 
 def _add(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
-    return (*inputs, int(np.prod(plan.shapes[step.output])))
+    return (*inputs, int(np.prod(plan.shapes[step.output])), step.settings["shift"])
 
 
 def _result(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:

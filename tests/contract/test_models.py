@@ -63,6 +63,9 @@ def random_network(model: Model, window: int, channels: int) -> Network:
     def draw(path: Any, node: Any) -> Any:
         if is_buffer(node) and (node.array.ndim == 0 or path[-1].name == "variance"):  # a bandwidth is positive too
             return Buffer(rng.uniform(0.5, 1.5, node.array.shape))
+        if is_buffer(node) and path[-1].name == "supports":  # of a hash: unit vectors
+            supports = rng.normal(size=node.array.shape)
+            return Buffer(supports / np.linalg.norm(supports, axis=-1, keepdims=True))
         return jax.tree.map(lambda leaf: rng.normal(size=leaf.shape) / max(1.0, leaf.size) ** 0.25, node)
 
     return jax.tree_util.tree_map_with_path(draw, shapes, is_leaf=is_buffer)

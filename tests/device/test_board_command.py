@@ -9,7 +9,7 @@ from scare.cli import board as command
 from scare.cli.application import run
 from scare.device.boards import boards
 from scare.device.toolchain import require
-from scare.device.trials import strange_windows, trial_windows
+from scare.device.trials import strange_trials, trial_windows
 from scare.errors import ExitCode, UsageError
 from tests.calibrator.building import attention_plan, make_calibrator
 from tests.device.small_model import write_model
@@ -97,7 +97,7 @@ def test_trial_windows_are_strange_known_and_random_and_always_the_same(calibrat
     np.testing.assert_array_equal(windows, again)
     assert windows.shape == (300, calibrator.window, 2)
     assert windows.dtype == np.float32
-    strange = strange_windows(calibrator.inputs)
+    strange = strange_trials(calibrator).windows
     np.testing.assert_array_equal(windows[: len(strange)], strange)
     assert any(np.isnan(window).all() for window in strange)
     assert any(np.isposinf(window).all() for window in strange)

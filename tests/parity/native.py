@@ -13,20 +13,21 @@ from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 FLOAT32 = sorted((RUNTIME / "kernels").glob("*_f32.c"))
-NUMBERS = {"float": np.float32, "uint32_t": np.uint32}
+INTEGER = sorted((RUNTIME / "kernels").glob("*_s8.c"))
+NUMBERS = {"float": np.float32, "uint32_t": np.uint32, "int32_t": np.int32}
 GUARD, UNWRITTEN = 8, 0x7FC0ABCD  # words after an output; a NaN
 
 
 def library(sources: Sequence[Path]) -> ctypes.CDLL:
-    """Sources that may include the runtime's headers, with fused multiply-adds as on the board."""
+    """Sources that may include the runtime's headers."""
     flags = ("-shared", *STRICT, *HOST_FLAGS)
     return ctypes.CDLL(str(compile_once(sources, library_name("kernels"), flags, [RUNTIME])))
 
 
 @cache
 def kernels() -> ctypes.CDLL:
-    """All float32 kernels."""
-    return library(FLOAT32)
+    """All kernels."""
+    return library([*FLOAT32, *INTEGER])
 
 
 class Machine:
@@ -37,8 +38,9 @@ class Machine:
         self.held: dict[str, np.ndarray] = {}
 
     def run(self, window: np.ndarray) -> float:
-        """What the program gives for a window [window, channels]; its values are held until the next run."""
-        self.held = {WINDOW: np.ascontiguousarray(window, np.float32).ravel()}
+        """What the program gives for a window as it reads it; its values are held until the next run."""
+        kind = np.float32 if self.program.kind == "float" else np.int16
+        self.held = {WINDOW: np.append(np.ascontiguousarray(window, kind).ravel(), np.zeros(1, kind))}
         for call in self.program.calls:
             if isinstance(call, Branch):
                 self._branch(call)
@@ -78,4 +80,4 @@ def _argument(argument: Value | Table | int | float, held: dict[str, np.ndarray]
         return ctypes.c_void_p(array_of(argument, held).ctypes.data)
     if isinstance(argument, Table):
         return ctypes.c_void_p(argument.values.ctypes.data)
-    return ctypes.c_uint32(argument) if isinstance(argument, int) else ctypes.c_float(argument)
+    return ctypes.c_uint32(argument & 0xFFFFFFFF) if isinstance(argument, int) else ctypes.c_float(argument)

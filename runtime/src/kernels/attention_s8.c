@@ -15,7 +15,7 @@ SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs
     scare_root inverse = scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
     int32_t factor = scare_shifted(inverse.root, 17u - inverse.half);
     for (uint32_t i = 0u; i < (width + 1u) / 2u; i++)
-        pairs[i] = scare_pack(scare_multiply_half(factor, pairs[i]), scare_multiply_upper(factor, pairs[i]));
+        pairs[i] = scare_pack(scare_add_half(factor, pairs[i], 0), scare_add_upper(factor, pairs[i], 0));
 }
 
 /* Cosines between a row, given as pairs, and the supports, in Q30. */
@@ -25,8 +25,8 @@ SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *tabl
     for (const int32_t *end = alike + supports; alike != end; alike += 2) {
         SCARE_WALK(alike);
         int32_t first = 0, second = 0;
-        for (uint32_t i = 0u; i < fours; i++) first = scare_add_next(pairs + 4u * i, &table, first);
-        for (uint32_t i = 0u; i < fours; i++) second = scare_add_next(pairs + 4u * i, &table, second);
+        for (uint32_t i = 0u; i < fours; i++) first = scare_add_all(pairs + 4u * i, scare_next_four(&table), first);
+        for (uint32_t i = 0u; i < fours; i++) second = scare_add_all(pairs + 4u * i, scare_next_four(&table), second);
         alike[0] = first;
         alike[1] = second;
     }
@@ -40,52 +40,70 @@ SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t 
     return sum;
 }
 
-/* The kernels of all supports, as pairs. */
-SCARE_INLINE void bend_all(const void *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree,
-                           int32_t *kernel)
+/* The kernels of all supports, as pairs in the place of the first cosines. */
+SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree)
 {
+    const void *from = alike;
+    int32_t powers[SCARE_POWERS_S8];
+    for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
     SCARE_ROLLED
-    for (const int32_t *end = kernel + supports / 2u; kernel != end; kernel += 2) {
-        SCARE_WALK(kernel);
-        scare_words next = scare_next_words(&alike);
-        kernel[0] = scare_pack_upper(bend(next.a, coefficients, degree), bend(next.b, coefficients, degree));
-        kernel[1] = scare_pack_upper(bend(next.c, coefficients, degree), bend(next.d, coefficients, degree));
+    for (const int32_t *end = alike + supports / 2u; alike != end; alike += 2) {
+        SCARE_WALK(alike);
+        scare_words next = scare_next_four(&from);
+        int32_t first = scare_pack_upper(bend(next.a, powers, degree), bend(next.b, powers, degree));
+        alike[1] = scare_pack_upper(bend(next.c, powers, degree), bend(next.d, powers, degree));
+        alike[0] = first;
     }
 }
 
-/* One bit for each sign; the table has for each a bias, then its weights. */
+/* One bit for each sign, the highest first; the table has for each a bias, then its weights. */
 SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits)
 {
     uint32_t negative = 0u;
     SCARE_ROLLED
     for (uint32_t left = bits; left > 0u; left--) {
         int32_t sum = scare_next_word(&table);
-        for (uint32_t i = 0u; i < fours; i++) sum = scare_add_next(kernel + 4u * i, &table, sum);
-        negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
+        for (uint32_t i = 0u; i < fours; i++) sum = scare_add_all(kernel + 4u * i, scare_next_four(&table), sum);
+        negative = negative << 1 | (uint32_t)sum >> 31;
     }
-    return ~negative >> (32u - bits);
+    return negative ^ (0xffffffffu >> (32u - bits));
 }
 
 /* The same for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
 SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits)
 {
-    int32_t a = kernel[0], b = kernel[1], c = kernel[2], d = kernel[3];
-    int32_t e = kernel[4], f = kernel[5], g = kernel[6], h = kernel[7];
-    uint32_t negative = 1u << (bits - 1u), last;
-    do {
-        scare_words next = scare_next_three(&table);
-        int32_t sum = scare_add_pairs(b, next.c, scare_add_pairs(a, next.b, next.a));
-        next = scare_next_three(&table);
-        sum = scare_add_pairs(e, next.c, scare_add_pairs(d, next.b, scare_add_pairs(c, next.a, sum)));
-        next = scare_next_three(&table);
-        sum = scare_add_pairs(h, next.c, scare_add_pairs(g, next.b, scare_add_pairs(f, next.a, sum)));
-        last = negative & 1u;
-        negative = (negative >> 1) | ((uint32_t)sum & 0x80000000u);
-    } while (!last);
-    return ~negative >> (32u - bits);
+#if SCARE_ASSEMBLY
+    register const int32_t *from __asm__("r0") = kernel;
+    register const void *next __asm__("r1") = table;
+    register uint32_t negative __asm__("r2") = 1u << (32u - bits);
+    __asm__("ldmia r0, {r4-r11}\n"
+            "mov r12, r1\n"
+            "mov lr, r2\n"
+            "1: ldmia r12!, {r0-r3}\n"
+            "smlad r0, r4, r1, r0\n"
+            "smlad r0, r5, r2, r0\n"
+            "smlad r0, r6, r3, r0\n"
+            "ldmia r12!, {r1-r3}\n"
+            "smlad r0, r7, r1, r0\n"
+            "smlad r0, r8, r2, r0\n"
+            "smlad r0, r9, r3, r0\n"
+            "ldmia r12!, {r1-r2}\n"
+            "smlad r0, r10, r1, r0\n"
+            "smlad r0, r11, r2, r0\n"
+            "lsls r0, r0, #1\n"
+            "adcs lr, lr, lr\n"
+            "bcc 1b\n"
+            "mov r2, lr"
+            : "+r"(from), "+r"(next), "+r"(negative)
+            :
+            : "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    return negative ^ (0xffffffffu >> (32u - bits));
+#else
+    return project(kernel, 2u, table, bits);
+#endif
 }
 
-SCARE_INLINE void hash_codes(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+SCARE_INLINE void hash_codes(uint32_t usual, const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                              const int16_t *support, const int32_t *coefficients, uint32_t degree,
                              const int16_t *projection, uint32_t *codes)
 {
@@ -96,8 +114,8 @@ SCARE_INLINE void hash_codes(const int32_t *x, uint32_t rows, uint32_t width, ui
     for (const uint32_t *end = codes + rows; codes != end; codes++, x += width) {
         to_unit_pairs(x, width, pairs);
         compare(pairs, fours, support, 8u * eights, alike);
-        bend_all(alike, 8u * eights, coefficients, degree, alike);
-        *codes = supports == 16u ? project_16(alike, projection, bits) : project(alike, eights, projection, bits);
+        bend_all(alike, 8u * eights, coefficients, degree);
+        *codes = usual ? project_16(alike, projection, bits) : project(alike, eights, projection, bits);
     }
 }
 
@@ -105,13 +123,13 @@ void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32
                          const int16_t *support, const int32_t *coefficients, uint32_t degree,
                          const int16_t *projection, uint32_t *codes)
 {
-    hash_codes(x, rows, width, supports, bits, support, coefficients, degree, projection, codes);
+    hash_codes(0u, x, rows, width, supports, bits, support, coefficients, degree, projection, codes);
 }
 
 void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
                               const int32_t *coefficients, const int16_t *projection, uint32_t *codes)
 {
-    hash_codes(x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, codes);
+    hash_codes(1u, x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, codes);
 }
 
 /* How many bits are set in each half of a word. */
@@ -179,7 +197,7 @@ void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, c
             int32_t a = 0, b = 0, c = 0, d = 0;
             SCARE_ROLLED
             for (const int32_t *weight = weights; weight != weights + couples; weight++) {
-                scare_words next = scare_next_words(&table);
+                scare_words next = scare_next_four(&table);
                 a = scare_add_pairs(*weight, next.a, a);
                 b = scare_add_pairs(*weight, next.b, b);
                 c = scare_add_pairs(*weight, next.c, c);

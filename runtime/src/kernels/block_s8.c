@@ -57,47 +57,46 @@ SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, 
     return spare;
 }
 
-/* The hidden layer as pairs, from 0 to 32767. */
-SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *table, const int32_t *bias,
-                           uint32_t couples, uint32_t shift, int32_t *active)
+/* One number of the hidden layer, from 0 to 32767: its bias, then its weights. */
+SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift)
+{
+    int32_t sum;
+    scare_words next = scare_next_five(table, &sum);
+    sum = scare_add_all(pairs, next, sum >> shift);
+    for (uint32_t i = 1u; i < fours; i++) sum = scare_add_all(pairs + 4u * i, scare_next_four(table), sum);
+    return scare_positive_half(sum >> 16);
+}
+
+/* The hidden layer as pairs. */
+SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *table, uint32_t couples, uint32_t shift,
+                           int32_t *active)
 {
     SCARE_ROLLED
-    for (const int32_t *end = active + couples; active != end; active++, bias += 2) {
+    for (const int32_t *end = active + couples; active != end; active++) {
         SCARE_WALK(active);
-        SCARE_WALK(bias);
-        int32_t first = bias[0] >> shift, second = bias[1] >> shift;
-        for (uint32_t i = 0u; i < fours; i++) first = scare_add_next(pairs + 4u * i, &table, first);
-        first = scare_positive_half(first >> 16);
-        for (uint32_t i = 0u; i < fours; i++) second = scare_add_next(pairs + 4u * i, &table, second);
-        *active = scare_pack(first, scare_positive_half(second >> 16));
+        int32_t first = activate_one(pairs, fours, &table, shift);
+        *active = scare_pack(first, activate_one(pairs, fours, &table, shift));
     }
 }
 
 /* Four sums of products with the hidden layer; on to the next weights. */
-SCARE_INLINE const void *collect(const int32_t *active, uint32_t couples, const void *table, int32_t *sums)
+SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer)
 {
-    int32_t a = 0, b = 0, c = 0, d = 0;
+    scare_words sum = {0, 0, 0, 0};
+    const void *table = *outer;
     SCARE_ROLLED
     for (const int32_t *end = active + couples; active != end; active += 2) {
         SCARE_WALK(active);
-        scare_words next = scare_next_words(&table);
-        a = scare_add_pairs(active[0], next.a, a);
-        b = scare_add_pairs(active[0], next.b, b);
-        c = scare_add_pairs(active[0], next.c, c);
-        d = scare_add_pairs(active[0], next.d, d);
-        next = scare_next_words(&table);
-        a = scare_add_pairs(active[1], next.a, a);
-        b = scare_add_pairs(active[1], next.b, b);
-        c = scare_add_pairs(active[1], next.c, c);
-        d = scare_add_pairs(active[1], next.d, d);
+        scare_add_each(&sum, active[0], scare_next_four(&table));
+        scare_add_each(&sum, active[1], scare_next_four(&table));
     }
-    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    return table;
+    *outer = table;
+    return sum;
 }
 
 SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                               const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias,
-                               uint32_t most, int32_t bits, int32_t *out)
+                               const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
+                               int32_t *out)
 {
     int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 3u) / 4u * 2u;
@@ -105,15 +104,15 @@ SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, 
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width) {
         uint32_t spare = to_pairs(x, width, most, pairs);
-        activate(pairs, fours, inner, inner_bias, couples, most - spare, active);
+        activate(pairs, fours, inner, couples, most - spare, active);
         int32_t down = (int32_t)spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
         const void *table = outer;
         const int32_t *bias = outer_bias;
         SCARE_ROLLED
         for (uint32_t i = 0u; i < width; i += 4u) {
-            int32_t sums[4];
-            table = collect(active, couples, table, sums);
+            scare_words sum = collect(active, couples, &table);
+            const int32_t sums[4] = {sum.a, sum.b, sum.c, sum.d};
             SCARE_WALK(bias);
             SCARE_WALK(out);
             for (uint32_t j = 0u; j < 4u && i + j < width; j++)
@@ -123,15 +122,14 @@ SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, 
 }
 
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                           const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
-                           int32_t bits, int32_t *out)
+                           const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out)
 {
-    feed_forward(x, rows, width, hidden, inner, inner_bias, outer, outer_bias, most, bits, out);
+    feed_forward(x, rows, width, hidden, inner, outer, outer_bias, most, bits, out);
 }
 
 void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,
-                             const int32_t *inner_bias, const int16_t *outer, const int32_t *outer_bias, uint32_t most,
-                             int32_t bits, int32_t *out)
+                             const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
+                             int32_t *out)
 {
-    feed_forward(x, rows, 8u, hidden, inner, inner_bias, outer, outer_bias, most, bits, out);
+    feed_forward(x, rows, 8u, hidden, inner, outer, outer_bias, most, bits, out);
 }

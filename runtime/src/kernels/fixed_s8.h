@@ -10,6 +10,13 @@
 #include <arm_acle.h>
 #endif
 
+/* Where the assembly of a Cortex-M4 may be used; what stands beside it is equal in every bit. */
+#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__) && !defined(SCARE_PLAIN)
+#define SCARE_ASSEMBLY 1
+#else
+#define SCARE_ASSEMBLY 0
+#endif
+
 /* Two int16_t in a word, the first in the low half: aligned to two bytes at least. */
 SCARE_INLINE int32_t scare_pair(const int16_t *numbers)
 {
@@ -18,26 +25,10 @@ SCARE_INLINE int32_t scare_pair(const int16_t *numbers)
     return pair;
 }
 
-/* Four words of a table, which is aligned to four bytes, and on to the next: one instruction where there is one. */
+/* Words of a table, which is aligned to four bytes, and on to the next: one instruction where there is one. */
 typedef struct {
     int32_t a, b, c, d;
 } scare_words;
-
-SCARE_INLINE scare_words scare_next_words(const void **table)
-{
-#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
-    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
-    __asm__("ldmia %[at]!, {r0-r3}"
-            : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
-            : "m"(*(const int32_t(*)[4])*table));
-    scare_words words = {a, b, c, d};
-#else
-    scare_words words;
-    __builtin_memcpy(&words, *table, sizeof words);
-    *table = (const int8_t *)*table + sizeof words;
-#endif
-    return words;
-}
 
 SCARE_INLINE int32_t scare_next_word(const void **table)
 {
@@ -47,22 +38,36 @@ SCARE_INLINE int32_t scare_next_word(const void **table)
     return word;
 }
 
-/* Three words, as a, b and c. */
-SCARE_INLINE scare_words scare_next_three(const void **table)
+SCARE_INLINE scare_words scare_next_four(const void **table)
 {
-#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
-    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2");
-    __asm__("ldmia %[at]!, {r0-r2}"
-            : "=r"(a), "=r"(b), "=r"(c), [at] "+r"(*table)
-            : "m"(*(const int32_t(*)[3])*table));
-    scare_words words = {a, b, c, 0};
+#if SCARE_ASSEMBLY
+    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
+    __asm__("ldmia %[at]!, {r0-r3}"
+            : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
+            : "m"(*(const int32_t(*)[4])*table));
+    return (scare_words){a, b, c, d};
 #else
-    scare_words words = {0, 0, 0, 0};
-    words.a = scare_next_word(table);
-    words.b = scare_next_word(table);
-    words.c = scare_next_word(table);
-#endif
+    scare_words words;
+    __builtin_memcpy(&words, *table, sizeof words);
+    *table = (const int8_t *)*table + sizeof words;
     return words;
+#endif
+}
+
+/* One word, then four. */
+SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first)
+{
+#if SCARE_ASSEMBLY
+    register int32_t before __asm__("r0"), a __asm__("r1"), b __asm__("r2"), c __asm__("r3"), d __asm__("r4");
+    __asm__("ldmia %[at]!, {r0-r4}"
+            : "=r"(before), "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
+            : "m"(*(const int32_t(*)[5])*table));
+    *first = before;
+    return (scare_words){a, b, c, d};
+#else
+    *first = scare_next_word(table);
+    return scare_next_four(table);
+#endif
 }
 
 /* Keeps a compiler from turning a pointer that goes through an array into an index: it costs additions. */
@@ -99,14 +104,22 @@ SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
 #endif
 }
 
-/* sum + the products of four pairs with the next four of a table. */
-SCARE_INLINE int32_t scare_add_next(const int32_t *pairs, const void **table, int32_t sum)
+/* sum + the products of four pairs with four others. */
+SCARE_INLINE int32_t scare_add_all(const int32_t *pairs, scare_words others, int32_t sum)
 {
-    scare_words next = scare_next_words(table);
-    sum = scare_add_pairs(pairs[0], next.a, sum);
-    sum = scare_add_pairs(pairs[1], next.b, sum);
-    sum = scare_add_pairs(pairs[2], next.c, sum);
-    return scare_add_pairs(pairs[3], next.d, sum);
+    sum = scare_add_pairs(pairs[0], others.a, sum);
+    sum = scare_add_pairs(pairs[1], others.b, sum);
+    sum = scare_add_pairs(pairs[2], others.c, sum);
+    return scare_add_pairs(pairs[3], others.d, sum);
+}
+
+/* The products of a pair with four others, each to its own sum. */
+SCARE_INLINE void scare_add_each(scare_words *sum, int32_t pair, scare_words others)
+{
+    sum->a = scare_add_pairs(pair, others.a, sum->a);
+    sum->b = scare_add_pairs(pair, others.b, sum->b);
+    sum->c = scare_add_pairs(pair, others.c, sum->c);
+    sum->d = scare_add_pairs(pair, others.d, sum->d);
 }
 
 /* sum + both squares; the sum may use all 32 bits. */
@@ -164,24 +177,6 @@ SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum)
 #endif
 }
 
-SCARE_INLINE int32_t scare_multiply_half(int32_t word, int32_t half)
-{
-#if defined(__ARM_FEATURE_DSP)
-    return __smulwb(word, half);
-#else
-    return scare_add_half(word, half, 0);
-#endif
-}
-
-SCARE_INLINE int32_t scare_multiply_upper(int32_t word, int32_t pair)
-{
-#if defined(__ARM_FEATURE_DSP)
-    return __smulwt(word, pair);
-#else
-    return scare_add_upper(word, pair, 0);
-#endif
-}
-
 /* The upper word of a product. */
 SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b)
 {
@@ -202,15 +197,6 @@ SCARE_INLINE int32_t scare_least(int32_t a, int32_t b)
 SCARE_INLINE int32_t scare_most(int32_t a, int32_t b)
 {
     return a > b ? a : b;
-}
-
-SCARE_INLINE int32_t scare_half_word(int32_t number)
-{
-#if defined(__ARM_FEATURE_SAT)
-    return __ssat(number, 16);
-#else
-    return scare_most(scare_least(number, 32767), -32768);
-#endif
 }
 
 /* From 0 to 32767. */

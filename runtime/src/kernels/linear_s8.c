@@ -8,7 +8,7 @@ SCARE_INLINE const void *add_four(const int32_t *x, uint32_t inputs, const void 
     int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
     SCARE_ROLLED
     for (const int32_t *end = x + inputs / 2u * 2u; x != end; x += 2) {
-        scare_words next = scare_next_words(&table);
+        scare_words next = scare_next_four(&table);
         a = scare_add_half(x[0], next.a, a);
         b = scare_add_upper(x[0], next.a, b);
         c = scare_add_half(x[0], next.b, c);
@@ -19,7 +19,7 @@ SCARE_INLINE const void *add_four(const int32_t *x, uint32_t inputs, const void 
         d = scare_add_upper(x[1], next.d, d);
     }
     if (inputs % 2u) {
-        scare_words next = scare_next_words(&table);
+        scare_words next = scare_next_four(&table);
         a = scare_add_half(x[0], next.a, a);
         b = scare_add_upper(x[0], next.a, b);
         c = scare_add_half(x[0], next.b, c);
@@ -76,7 +76,7 @@ SCARE_INLINE const void *mix_two(const int32_t *shared, uint32_t width, const vo
     int32_t a = 0, b = 0;
     SCARE_ROLLED
     for (const int32_t *end = shared + width; shared != end; shared += 4) {
-        scare_words next = scare_next_words(&table);
+        scare_words next = scare_next_four(&table);
         a = scare_add_half(shared[0], next.a, a);
         b = scare_add_upper(shared[0], next.a, b);
         a = scare_add_half(shared[1], next.b, a);
@@ -133,22 +133,23 @@ void scare_token_rows_1_s8(const int32_t *seen, const int32_t *shared, uint32_t 
     token_rows(seen, shared, rows, 1u, width, outputs, local, share, mix, bias, shift, out);
 }
 
-void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, int32_t *out)
+void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift, int32_t *out)
 {
     const void *first = a;
     SCARE_ROLLED
     for (const int32_t *end = b + count / 4u * 4u; b != end; b += 4, out += 4) {
         SCARE_WALK(b);
         SCARE_WALK(out);
-        scare_words words = scare_next_words(&first);
-        int32_t second = words.b + b[1], third = words.c + b[2], fourth = words.d + b[3];
-        out[0] = words.a + b[0];
+        scare_words words = scare_next_four(&first);
+        int32_t second = words.b + (b[1] >> shift), third = words.c + (b[2] >> shift);
+        int32_t fourth = words.d + (b[3] >> shift);
+        out[0] = words.a + (b[0] >> shift);
         out[1] = second;
         out[2] = third;
         out[3] = fourth;
     }
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + b[i];
+    for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + (b[i] >> shift);
 }
 
 void scare_result_s8(const int32_t *x, float unit, float *out)

@@ -51,10 +51,10 @@ SCARE_INLINE float scare_exp2_f32(float x) {
     return SCARE_MLA(scare_power_slope_f32(f), f, 1.0f) * scare_power_of_two_f32(shifted);
 }
 
-/* What x log2(e) is beyond the whole number n = shifted - SCARE_ROUND. */
+/* What x log2(e) is beyond the whole number n = shifted - SCARE_ROUND: ln 2 in two parts, n times the first exact. */
 SCARE_INLINE float scare_beyond_f32(float x, float shifted) {
-    float f = SCARE_MLA(x, 0x1.715476p+0f, SCARE_ROUND - shifted);
-    return SCARE_MLA(x, 0x1.4ae0c0p-26f, f);
+    float n = shifted - SCARE_ROUND;
+    return SCARE_MLA(n, -0x1.7f7d1cp-20f, SCARE_MLA(n, -0x1.62e400p-1f, x)) * 0x1.715476p+0f;
 }
 
 /* e^x: 0 below -87.7, infinite above 88.3. */

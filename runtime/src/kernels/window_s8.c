@@ -3,50 +3,87 @@
 #include "scare_integer.h"
 
 typedef struct {
-    int32_t coarse[4], fine[4];
+    scare_words coarse, fine;
 } sums;
 
-/* Four projections at once, so that each sample is loaded once for all of them. */
-SCARE_INLINE void add_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
-                           const int16_t **large)
+/* sum + the products of two pairs of samples with four weights of 8 bits, which are in the order 0 2 1 3. */
+SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32_t sum)
 {
-    const void *table = *small;
-    int32_t a = sum->coarse[0], b = sum->coarse[1], c = sum->coarse[2], d = sum->coarse[3];
-    SCARE_ROLLED
-    for (const int16_t *end = x + older; x != end; x += 4) {
-        int32_t first = scare_pair(x), second = scare_pair(x + 2);
-        scare_words next = scare_next_words(&table);
-        a = scare_add_pairs(second, scare_odd_bytes(next.a), scare_add_pairs(first, scare_even_bytes(next.a), a));
-        b = scare_add_pairs(second, scare_odd_bytes(next.b), scare_add_pairs(first, scare_even_bytes(next.b), b));
-        c = scare_add_pairs(second, scare_odd_bytes(next.c), scare_add_pairs(first, scare_even_bytes(next.c), c));
-        d = scare_add_pairs(second, scare_odd_bytes(next.d), scare_add_pairs(first, scare_even_bytes(next.d), d));
-    }
-    sum->coarse[0] = a, sum->coarse[1] = b, sum->coarse[2] = c, sum->coarse[3] = d;
-    const int16_t *fine = *large;
-    SCARE_ROLLED
-    for (const int16_t *end = x + newer; x != end; x += 2, fine += 8)
-        for (uint32_t i = 0u; i < 4u; i++)
-            sum->fine[i] = scare_add_pairs(scare_pair(x), scare_pair(fine + 2u * i), sum->fine[i]);
-    *small = table, *large = fine;
+    return scare_add_pairs(second, scare_odd_bytes(word), scare_add_pairs(first, scare_even_bytes(word), sum));
 }
 
-SCARE_INLINE void add_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
-                          const int16_t **large)
+/* Four sums at once of products with weights of 8 bits, four samples with a word of each sum's. */
+SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights)
 {
-    const int8_t *weights = *small;
-    int32_t coarse = sum->coarse[0], fine = sum->fine[0];
-    SCARE_ROLLED
-    for (const int16_t *end = x + older; x != end; x += 4, weights += 4) {
-        int32_t word;
-        __builtin_memcpy(&word, weights, sizeof word);
-        coarse = scare_add_pairs(scare_pair(x), scare_even_bytes(word), coarse);
-        coarse = scare_add_pairs(scare_pair(x + 2), scare_odd_bytes(word), coarse);
+#if SCARE_ASSEMBLY
+#define ADD_WORD(word, sum)                 \
+    "sxtb16 r10, " word ", ror #8\n"        \
+    "sxtb16 " word ", " word "\n"           \
+    "smlad " sum ", r4, " word ", " sum "\n" \
+    "smlad " sum ", r5, r10, " sum "\n"
+#define ADD_FOUR_SAMPLES        \
+    "ldmia r12!, {r0-r3}\n"     \
+    "ldmia lr!, {r4-r5}\n"      \
+    ADD_WORD("r0", "r6") ADD_WORD("r1", "r7") ADD_WORD("r2", "r8") ADD_WORD("r3", "r9")
+    register const int16_t *from __asm__("r0") = x, *end __asm__("r1") = x + older;
+    register const void *table __asm__("r2") = *weights;
+    register int32_t a __asm__("r6") = sum->a, b __asm__("r7") = sum->b;
+    register int32_t c __asm__("r8") = sum->c, d __asm__("r9") = sum->d;
+    __asm__("mov lr, r0\n"
+            "mov r11, r1\n"
+            "mov r12, r2\n"
+            "1: " ADD_FOUR_SAMPLES ADD_FOUR_SAMPLES
+            "cmp lr, r11\n"
+            "bne 1b\n"
+            "mov r2, r12"
+            : "+r"(from), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+            :
+            : "r3", "r4", "r5", "r10", "r11", "r12", "lr", "cc", "memory");
+    *sum = (scare_words){a, b, c, d};
+    *weights = table;
+#else
+    for (const int16_t *end = x + older; x != end; x += 4) {
+        scare_words next = scare_next_four(weights);
+        int32_t first = scare_pair(x), second = scare_pair(x + 2);
+        sum->a = add_word(first, second, next.a, sum->a);
+        sum->b = add_word(first, second, next.b, sum->b);
+        sum->c = add_word(first, second, next.c, sum->c);
+        sum->d = add_word(first, second, next.d, sum->d);
     }
-    const int16_t *more = *large;
+#endif
+}
+
+/* Four projections at once, so that each sample is loaded once for all of them. */
+SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
+                               const void **large)
+{
+    if (older) add_coarse(&sum->coarse, x, older, small);
+    const void *table = *large;
+    x += older;
     SCARE_ROLLED
-    for (const int16_t *end = x + newer; x != end; x += 2, more += 2)
-        fine = scare_add_pairs(scare_pair(x), scare_pair(more), fine);
-    sum->coarse[0] = coarse, sum->fine[0] = fine;
+    for (const int16_t *end = x + newer; x != end; x += 2) {
+        SCARE_WALK(x);
+        scare_add_each(&sum->fine, scare_pair(x), scare_next_four(&table));
+    }
+    *large = table;
+}
+
+SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
+                              const void **large)
+{
+    const void *weights = *small, *more = *large, *samples = x;
+    int32_t coarse = sum->coarse.a, fine = sum->fine.a;
+    x += older;
+    SCARE_ROLLED
+    while (samples != x) {
+        scare_words next = scare_next_four(&samples);
+        coarse = add_word(next.a, next.b, scare_next_word(&weights), coarse);
+        coarse = add_word(next.c, next.d, scare_next_word(&weights), coarse);
+    }
+    SCARE_ROLLED
+    for (const int16_t *end = x + newer; x != end; x += 2)
+        fine = scare_add_pairs(scare_pair(x), scare_next_word(&more), fine);
+    sum->coarse.a = coarse, sum->fine.a = fine;
     *small = weights, *large = more;
 }
 
@@ -57,28 +94,28 @@ void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels,
     uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
     SCARE_ROLLED
     for (uint32_t turn = 0u; turn < turns; turn++) {
-        const void *small = older_weights;
-        const int16_t *large = newer_weights;
+        const void *small = older_weights, *large = newer_weights;
         const int32_t *scale = scales;
         int32_t *place = out + turn;
         SCARE_ROLLED
-        for (uint32_t row = 0u; row < rows;) {
-            uint32_t count = rows - row >= 4u ? 4u : 1u;
+        for (uint32_t left = rows; left > 0u;) {
+            uint32_t count = left >= 4u ? 4u : left == 3u ? 3u : 1u;
             sums sum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
             SCARE_ROLLED
             for (uint32_t channel = 0u; channel < together; channel++) {
                 const int16_t *x = window + (turn + channel) * stride;
-                if (count == 4u)
-                    add_four(&sum, x, older, newer, &small, &large);
+                if (count == 1u)
+                    project_one(&sum, x, older, newer, &small, &large);
                 else
-                    add_one(&sum, x, older, newer, &small, &large);
+                    project_four(&sum, x, older, newer, &small, &large);
             }
+            const int32_t *coarse = &sum.coarse.a, *fine = &sum.fine.a;
             SCARE_ROLLED
             for (uint32_t i = 0u; i < count; i++, scale += 3, place += turns) {
-                int64_t whole = (int64_t)sum.coarse[i] * scale[0] + (int64_t)sum.fine[i] * scale[1];
+                int64_t whole = (int64_t)coarse[i] * scale[0] + (int64_t)fine[i] * scale[1];
                 *place = scare_rounded(whole, shift) + scale[2];
             }
-            row += count;
+            left -= count;
         }
     }
 }
@@ -97,7 +134,7 @@ void scare_hat_basis_s8(const int16_t *window, uint32_t stride, uint32_t channel
             int64_t nearer = 0, farther = held;
             SCARE_ROLLED
             for (const int16_t *end = x + segment[1] / 2u * 4u; x != end; x += 4) {
-                scare_words next = scare_next_words(&table);
+                scare_words next = scare_next_four(&table);
                 nearer = scare_add_pairs_long(scare_pair(x), next.a, nearer);
                 farther = scare_add_pairs_long(scare_pair(x), next.b, farther);
                 nearer = scare_add_pairs_long(scare_pair(x + 2), next.c, nearer);

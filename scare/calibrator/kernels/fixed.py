@@ -59,8 +59,3 @@ def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def word(a: np.ndarray) -> np.ndarray:
     """As stored: 32 bits."""
     return a.astype(np.int32)
-
-
-def half_word(a: np.ndarray) -> np.ndarray:
-    """Held within 16 bits (SSAT)."""
-    return np.clip(a, -32768, 32767)

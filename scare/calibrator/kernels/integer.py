@@ -13,7 +13,6 @@ import numpy as np
 from scare.calibrator.kernels.attention import ATTENTION
 from scare.calibrator.kernels.fixed import (
     LEAST_SQUARE,
-    half_word,
     inverse_root,
     multiply_half,
     multiply_wide,
@@ -258,9 +257,10 @@ def layer_norm_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.nda
 
 
 def feed_forward_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Dense, cut-off below zero, dense of each row of words x [L, D], in the unit of x.
+    """Dense, cut-off below zero, dense of each row of words x [L, D].
 
-    Each row is shifted to 15 bits by at most `most` spare bits; its biases follow.
+    Each row is shifted to 15 bits by at most `most` spare bits; its biases follow. Sums are shifted right by `bits` and
+    the spare bits used.
     """
     wide = x.astype(np.int64)
     spare = np.minimum(spare_bits(wide), settings["most"])
@@ -285,8 +285,8 @@ def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operati
 
 
 def add_s8(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Adds two values of one shape and unit."""
-    return a + b
+    """Adds two values of one shape, the second shifted right to the unit of the first."""
+    return a + (b >> settings["shift"])
 
 
 def result_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:

@@ -1,0 +1,310 @@
+"""What every model takes on a virtual Arduino Nano 33 BLE Sense: makes the page `board.md`.
+
+    python benchmarks/board.py [--models a,b] [--windows 15,60,360,720,1440] [--bundles DIR] [--json] [--out board.md]
+
+Each model goes with random weights through `scare export c` and the virtual board. `--bundles` adds what trained
+calibrators (`DIR/*.scare`) lose in int8. Instructions and bytes are the same on every computer; cycles are estimates.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise, product
+from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.fold import fold
+from scare.calibrator.plan import Plan, values
+from scare.data.quality import QualitySettings
+from scare.data.readings import Channel
+from scare.device.boards import board
+from scare.device.measure import measure
+from scare.device.trials import trial_windows
+from scare.errors import NotApplicableError
+from scare.export.arithmetic import Arithmetic, plan_for
+from scare.export.package import export_c, validation_rmse
+from scare.models import MODELS, Model, Scare
+from scare.windowing.feeding import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.slicing import RECENT
+
+Row = dict[str, Any]
+Sizes = tuple[float | None, ...]
+
+BOARD = board("nano33ble")
+PRESETS = {"scare-default": Scare.default(), "scare-paper": Scare.paper()}
+EVERY = PRESETS | {name: model.default() for name, model in MODELS.items() if name != "scare"}
+WINDOWS = (15, 60, 360, 720, 1440)
+MANY, SOME, FEW = 1000, 20, 2  # windows run: SCARE at the paper's length, a model that fits, one that does not
+PAPER_WINDOW = 360
+
+# Measured once in the same emulator, not run again here: instructions, RAM B, flash B, ms (estimate); None: not known.
+GRAPHS: dict[str, Sizes] = {
+    "TFLite-Micro, the paper's graph, float32": (605_192, 30_880, 125_508, 16.7),
+    "TFLite-Micro, fused algebra, float32": (341_530, 11_104, 132_560, 9.4),
+    "TFLite-Micro, int8 after training, CMSIS-NN": (580_816, 11_796, 134_440, 12.7),
+}
+LINEAR: dict[str, Sizes] = {
+    "m2cgen, as generated (double)": (44_092, None, None, None),
+    "emlearn, float32": (2_694, None, None, None),
+    "TFLite-Micro, float32": (2_267, 1_808, None, None),
+    "TFLite-Micro, int8, CMSIS-NN": (1_369, 804, None, None),
+}
+PAGE = Template("""# On the board
+
+Made by `python benchmarks/board.py --bundles DIR --out benchmarks/board.md`; do not edit.
+
+A virtual $board, with $memory. Each model is exported (`scare export c`),
+built by the pinned compiler and run in an emulator (`scare board run`; [docs/board.md](../docs/board.md)). One channel,
+random weights: training changes their values, not how many there are. The one exception: in int8 a hash of a bandwidth
+much smaller than training gives (about 2) needs a polynomial of more than the fourth degree.
+
+- Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper, $some of other models, $few of
+  what does not fit; extremes, NaN and infinities are among them. A single number is minimum and maximum at once.
+- RAM is window, state, scratch memory and the deepest stack. Flash is the whole program: constants, kernels, runtime.
+- Cycles and milliseconds are estimates, means over the windows, never checked on hardware, and without flash wait
+  states: uncached reads of constants would add up to 37 %.
+
+## SCARE against its graph on TFLite-Micro
+
+In brackets: how many times less than in the first row. The rows of TFLite-Micro were measured once in the same emulator
+and are constants of the script. Their RAM is the tensor arena alone, without stack.
+
+$scare
+
+## A linear model
+
+The other rows were measured once, as above. Ours is DLinear: it folds to one dot product.
+
+$linear
+
+## All models
+
+Models without an int8 row are float32 only. SenDaL chooses a branch for each window: its minimum is the simple one.
+
+$every
+
+## SCARE: what one reading more in the window takes
+
+From one length to the next, for each reading. The number of lenses, log₂ N, grows with it.
+
+$growth
+
+## What int8 costs in accuracy
+
+Trained calibrators on the validation windows in their files; RMSE to the reference in its unit.
+
+$loss
+
+## Where int8 takes more than float32
+
+$integers
+
+Fused multiply-add is not used: on this core VFMA takes 3 cycles, VMUL and VADD one each, and two roundings give the
+same bits on every processor.
+""")
+
+
+def random_calibrator(model: Model, window: int) -> Calibrator:
+    """A model of one channel as it is built; zeros become numbers about 2, as a trained hash's bandwidth is."""
+    draw = np.random.default_rng(0)
+
+    def fill(leaf: Any) -> Any:
+        return np.where(leaf == 0, draw.uniform(1.5, 2.5, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
+
+    plan = fold(jax.tree.map(fill, model.build(window, 1, jax.random.key(0))).plan()).astype(np.float32)
+    scale = Affine(np.array([20.0]), np.array([10.0]))
+    channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
+    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings())
+    sample = Sample(draw.normal(size=(16, window, 1)).astype(np.float32), np.zeros(16))
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample)
+
+
+def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
+    """What `scare board run` reports of so many windows (0: by whether it fits), with the model's own sizes."""
+    with TemporaryDirectory() as scratch:
+        model = export_c(calibrator, arithmetic, Path(scratch) / "model").model
+        count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
+        trials = trial_windows(calibrator, max(count, 200))
+        chosen = trials[np.linspace(0, len(trials) - 1, count).astype(int)]
+        facts = measure(Path(scratch) / "model", BOARD, chosen).as_dict()
+        return {"scratch_bytes": model.layout.bytes, **facts}
+
+
+def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
+    """A row for every model, window length and arithmetic there is."""
+    rows = []
+    for name, window, arithmetic in product(models, windows, map(str, Arithmetic)):
+        say(f"{name}, N = {window}, {arithmetic}")
+        count = MANY if name in PRESETS and window == PAPER_WINDOW else 0
+        with suppress(NotApplicableError):  # float32 only
+            facts = run_on_board(random_calibrator(EVERY[name], window), arithmetic, count)
+            rows.append({"model": name, "window": window, "arithmetic": arithmetic, **facts})
+    return rows
+
+
+def measure_loss(path: Path) -> Row:
+    """What a trained calibrator loses in int8 on its validation windows, and what it takes on the board."""
+    say(f"{path.stem}: float32 and int8 on its validation windows")
+    calibrator = Calibrator.load(path)
+    before, after = (validation_rmse(calibrator, one) for one in Arithmetic)
+    counts = {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic}
+    return {
+        "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
+        "window": calibrator.window,
+        "channels": len(calibrator.inputs.channels),
+        "validation_windows": len(calibrator.validation.windows),
+        "rmse": {"float32": before, "int8": after, "ratio": after / before},
+        "equal_bits": equal_bits(calibrator),
+        "instructions": counts,
+    }
+
+
+def equal_bits(calibrator: Calibrator) -> float | None:
+    """The share of hash bits that are the same in both arithmetics; None without hashing."""
+    plans = [plan_for(calibrator, one) for one in Arithmetic]
+    hashes = [step for step in plans[0].steps if step.kernel == "hash_codes"]
+    if not hashes:
+        return None
+
+    def codes(plan: Plan) -> dict[str, np.ndarray]:
+        return values(plan, calibrator.validation.windows, {step.output for step in hashes})
+
+    first, second = map(codes, plans)
+    differing = sum(int(np.bitwise_count(first[step.output] ^ second[step.output]).sum()) for step in hashes)
+    return 1 - differing / sum(first[step.output].size * step.weights["projection"].shape[1] for step in hashes)
+
+
+def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
+    """The page in Markdown; a table of what was not measured says so."""
+    usual = [row for row in rows if row["window"] == PAPER_WINDOW]
+    return PAGE.substitute(
+        board=f"{BOARD.title}, {BOARD.chip} at {BOARD.clock_hz / 1e6:g} MHz",
+        memory=f"{BOARD.ram:,} B of RAM and {BOARD.flash:,} B of flash",
+        **{"many": f"{MANY:,}", "some": SOME, "few": FEW, "paper": PAPER_WINDOW},
+        scare=rival_table(GRAPHS, [row for row in usual if row["model"] in PRESETS]),
+        linear=rival_table(LINEAR, [row for row in usual if row["model"] == "dlinear"]),
+        **{"every": every_table(rows), "growth": growth_table(rows)},
+        **{"loss": loss_table(losses), "integers": integer_note(rows)},
+    )
+
+
+def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
+    """Rivals, then ours; beside a number, how many times less it is than the first rival's."""
+    ours = {f"ours: {row['model']}, {row['arithmetic']}": sizes(row) for row in rows}
+    first = next(iter(rivals.values()))
+    lines = []
+    for name, (*counts, time) in {**rivals, **ours}.items():
+        cells = [_against(own, base) for own, base in zip(counts, first, strict=False)]
+        lines.append((name, *cells, "" if time is None else f"{time:.2f}"))
+    return table((f"N = {PAPER_WINDOW}", "instructions", "RAM B", "flash B", "ms (estimate)"), lines if ours else [])
+
+
+def _against(own: float | None, base: float | None) -> str:
+    return "" if own is None else f"{own:,} ({base / own:.1f}×)" if base else f"{own:,}"
+
+
+def every_table(rows: Sequence[Row]) -> str:
+    """All models and window lengths."""
+    lines = []
+    for row in rows:
+        low, high = row["instructions"]["min"], row["instructions"]["max"]
+        cells = [f"{high:,}" if low == high else f"{low:,} to {high:,}"]
+        cells += [f"{row['cycles']['typical']:,.0f}", f"{row['milliseconds']['typical']:,.3f}"]
+        cells += [f"{row[size]:,}" for size in ("ram_bytes", "stack_bytes", "scratch_bytes", "flash_bytes")]
+        fits = "yes" if row["fits"] else f"no: {'; '.join(row['reasons'])}"
+        lines.append((row["model"], str(row["window"]), row["arithmetic"], *cells, fits))
+    head = ("model", "N", "arithmetic", "instructions", "cycles (estimate)", "ms (estimate)")
+    return table((*head, "RAM B", "of it stack", "of it scratch", "flash B", "fits"), lines)
+
+
+def growth_table(rows: Sequence[Row]) -> str:
+    """SCARE: what each reading more in the window takes, from one length to the next."""
+    lines = []
+    for name, arithmetic in product(PRESETS, Arithmetic):
+        one = [row for row in rows if (row["model"], row["arithmetic"]) == (name, arithmetic)]
+        for before, after in pairwise(one):
+            longer = after["window"] - before["window"]
+            more = [(high - low) / longer for high, low in zip(sizes(after), sizes(before), strict=True)][:3]
+            lengths = f"{before['window']} → {after['window']}"
+            lines.append((name, arithmetic, lengths, *(f"{each:.1f}" for each in more)))
+    return table(("model", "arithmetic", "N", "instructions", "RAM B", "flash B"), lines)
+
+
+def loss_table(losses: Sequence[Row]) -> str:
+    """What trained calibrators lose."""
+    lines = [
+        (
+            *(row["model"], str(row["window"]), str(row["channels"]), str(row["validation_windows"])),
+            *(f"{number:.4f}" for number in row["rmse"].values()),
+            "" if row["equal_bits"] is None else f"{row['equal_bits']:.5f}",
+            *(f"{count['max']:,}" for count in row["instructions"].values()),
+        )
+        for row in losses
+    ]
+    head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE int8", "int8 / float32", "equal hash bits")
+    return table((*head, "instructions float32", "instructions int8"), lines)
+
+
+def integer_note(rows: Sequence[Row]) -> str:
+    """Where int8 takes more than float32."""
+    floats = {(row["model"], row["window"]): row for row in rows if row["arithmetic"] == Arithmetic.FLOAT32}
+    worse = []
+    for row in (row for row in rows if row["arithmetic"] == Arithmetic.INT8):
+        other = floats[row["model"], row["window"]]
+        pairs = zip(("instructions", "RAM", "flash"), sizes(row), sizes(other), strict=False)
+        more = [f"{what} {own:,} for {theirs:,}" for what, own, theirs in pairs if own > theirs]
+        worse += [f"- {row['model']}, N = {row['window']}: {', '.join(more)}"] if more else []
+    return "\n".join(worse) or "- nowhere"
+
+
+def sizes(row: Row) -> tuple[float, ...]:
+    """Instructions, RAM, flash, milliseconds."""
+    return row["instructions"]["max"], row["ram_bytes"], row["flash_bytes"], row["milliseconds"]["typical"]
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, or a word that there is nothing in it."""
+    every = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in every) if len(every) > 2 else "Not measured."
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure, then write or print the page, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(EVERY), help="of " + ", ".join(EVERY))
+    parser.add_argument("--windows", default=",".join(map(str, WINDOWS)), help="window lengths")
+    parser.add_argument("--bundles", type=Path, help="folder with trained .scare files that have an int8 form")
+    parser.add_argument("--json", action="store_true", help="print the rows")
+    parser.add_argument("--out", type=Path, help="where the page goes")
+    options = parser.parse_args()
+    models = options.models.split(",")
+    if unknown := [name for name in models if name not in EVERY]:
+        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(EVERY)}")
+    rows = measure_all(models, [int(window) for window in options.windows.split(",")])
+    losses = [measure_loss(path) for path in sorted(options.bundles.glob("*.scare"))] if options.bundles else []
+    page = print_page(rows, losses)
+    if options.out:
+        options.out.write_text(page, encoding="utf-8", newline="\n")
+    if options.json:
+        print(json.dumps({"models": rows, "bundles": losses}, indent=2))
+    elif not options.out:
+        print(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`scare verify`: proof that a calibrator computes the same in Python, in C and on a board."""
+
+import hashlib
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scare.cli.board import STEP_SECONDS
+from scare.cli.console import STDOUT, emit, progress, say, show_table
+from scare.cli.export import open_calibrator
+from scare.cli.options import Json
+from scare.data.files import replacing
+from scare.device import boards
+from scare.device.agreement import Agreement
+from scare.device.certificate import Certificate, Result
+from scare.device.certificate import verify as make_certificate
+from scare.errors import ExitCode
+from scare.export.arithmetic import Arithmetic
+
+SHOWN = 10  # windows with other hash codes; the certificate lists all
+
+
+class Which(StrEnum):
+    """Arithmetics to verify."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"
+    BOTH = "both"
+
+
+def verify(
+    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
+    arithmetic: Annotated[Which, typer.Option("--arithmetic", help="What to verify.")] = Which.BOTH,
+    windows: Annotated[int, typer.Option("--windows", min=1, help="At least so many strange and random ones.")] = 1000,
+    device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
+    out: Annotated[Path, typer.Option("--out", help="Where the certificate goes.")] = Path("certificate.json"),
+    as_json: Json = False,
+) -> None:
+    """Prove that Python, C on this computer and C on a virtual board compute the same, and write a certificate.
+
+    Exit code 5: they do not; the certificate says where.
+
+    Examples:
+      scare verify no2.scare
+      scare verify no2.scare --arithmetic int8 --board stm32f4 --json
+    """
+    chosen, calibrator = boards.board(board), open_calibrator(model, STEP_SECONDS)
+    arithmetics = list(Arithmetic) if arithmetic is Which.BOTH else [Arithmetic(arithmetic)]
+    with replacing(out) as temporary, progress("running", "what") as (bar, task):
+        bar.update(task, what=f"windows on {chosen.title}")
+        certificate = make_certificate(calibrator, chosen, arithmetics, windows, device, lambda: bar.advance(task))
+        facts = {"sha256": _digest(model), **certificate.as_dict()}
+        temporary.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    if as_json:
+        emit(facts)
+    else:
+        _show(certificate)
+    say(f"certificate written to {out}")
+    for reason in certificate.reasons:
+        say(f"it fails: {reason}")
+    if not certificate.passed:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def _digest(model: str) -> str | None:
+    """Of the file; a published correction has none."""
+    path = Path(model)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def _show(certificate: Certificate) -> None:
+    """A column for each arithmetic, the windows with other hash codes, and the verdict."""
+    columns = {name: _column(result) for name, result in certificate.results.items() if result.windows}
+    labels = next(iter(columns.values()))
+    rows = [(label, *(column[label] for column in columns.values())) for label in labels]
+    made = certificate.made_with
+    show_table(f"Python, C, and C on {made['board']}", ("", *columns), rows)
+    for name, result in certificate.results.items():
+        if result.absent:
+            STDOUT.print(f"{name}: {result.absent}", markup=False)
+        for one in result.windows.listed[:SHOWN] if result.windows else ():
+            STDOUT.print(
+                f"{name}, window {one.index} ({one.kind}): {one.tokens} tokens differ, activations up to"
+                f" {one.from_tie:.1g} from zero; results {one.difference:.1g} apart",
+                markup=False,
+            )
+    verdict = "PASSED" if certificate.passed else "FAILED"
+    STDOUT.print(f"{verdict}: {', '.join(columns)}", style="green" if certificate.passed else "red", markup=False)
+
+
+def _column(result: Result) -> dict[str, str]:
+    windows, streaming = result.windows, result.streaming
+    assert windows
+    assert streaming
+    return {
+        **_compared("windows", windows),
+        "equal hash codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
+        "hash ties": "" if result.ties is None else f"{result.ties:.3%}",
+        "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
+        "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
+        "readings": f"{sum(streaming.statuses.values()):,}",
+        **(_compared("calibrated", streaming.agreement) if streaming.agreement else {"calibrated": "not compared"}),
+        "verdict": "failed" if result.reasons else "passed",
+    }
+
+
+def _compared(what: str, agreement: Agreement) -> dict[str, str]:
+    return {
+        what: f"{sum(agreement.windows.values()):,}",
+        f"{what}, host = board": f"{agreement.equal_bits['host_board']:,}",
+        f"{what}, host = Python": f"{agreement.equal_bits['host_python']:,}",
+    }

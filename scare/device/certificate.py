@@ -1,0 +1,320 @@
+"""The parity certificate: a calibrator computes the same in NumPy, in C on this computer and in C on a board.
+
+    certificate = verify(calibrator, board("nano33ble"), list(Arithmetic), windows=1000)
+    certificate.passed, certificate.reasons, certificate.as_dict()
+
+Windows are given to `run` of each runtime, and a stream of bad readings to `scare_push` and to NumPy's `LiveFeed`.
+The rules are in `agreement`, the windows and readings in `trials`. It holds no date: the same calibrator has the
+same certificate. docs/certificate.md says how to read one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import scare
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.kernels import Choice, hash_activations
+from scare.calibrator.kernels.integer import window_s8
+from scare.calibrator.plan import run, values
+from scare.data.quality import LARGEST, Flag
+from scare.data.readings import Channel
+from scare.device.agreement import Agreement, Computed, Runtimes, Spread
+from scare.device.boards import Board
+from scare.device.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all
+from scare.device.host import HostModel
+from scare.device.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
+from scare.device.virtual import VirtualModel
+from scare.errors import NotApplicableError
+from scare.export.arithmetic import Arithmetic, plan_for
+from scare.export.c_source import Model
+from scare.export.package import Package, export_c
+from scare.windowing.feeding import Inputs, LiveFeed
+
+CHUNK = 256  # windows computed at once
+TOOLS = ("ziglang", "unicorn")  # compiler and board
+TIE = 1e-4  # an activation nearer to zero is a tie
+SCALED = 1e-6  # how far a scaled reading of a board may be from NumPy's, as a share of it or of 1
+STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """What became of the readings of a stream, how far windows made of them differ, and what was computed."""
+
+    statuses: Mapping[str, int]
+    window_difference: float | None  # the largest, of a scaled reading; in int8 in steps
+    agreement: Agreement | None  # None where statuses differ, as is the difference
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One arithmetic: windows, hash ties and a stream; or why the calibrator has no such arithmetic."""
+
+    windows: Agreement | None = None
+    streaming: Streaming | None = None
+    ties: float | None = None  # share of the hash activations of known windows that are within TIE of zero
+    absent: str = ""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it fails; empty when it does not."""
+        streaming = [f"streaming: {reason}" for reason in self.streaming.reasons] if self.streaming else []
+        return [*(self.windows.reasons if self.windows else ()), *streaming]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        if self.absent:
+            return {"absent": self.absent}
+        facts = {"passed": not self.reasons, "reasons": self.reasons}
+        return facts | {name: value for name, value in asdict(self).items() if name != "absent"}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was compared, with what, and the result of each arithmetic."""
+
+    calibrator: Mapping[str, Any]
+    made_with: Mapping[str, str]
+    results: Mapping[str, Result]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it fails; empty when it does not."""
+        return [f"{name}: {reason}" for name, result in self.results.items() for reason in result.reasons]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rule holds."""
+        return not self.reasons
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "passed": self.passed,
+            "reasons": self.reasons,
+            "calibrator": dict(self.calibrator),
+            "made_with": dict(self.made_with),
+            "results": {name: result.as_dict() for name, result in self.results.items()},
+        }
+
+
+def verify(
+    calibrator: Calibrator,
+    board: Board,
+    arithmetics: Sequence[Arithmetic],
+    windows: int,
+    device: str = "",
+    advance: Callable[[], object] = lambda: None,
+) -> Certificate:
+    """Compare the runtimes on all known windows and on at least so many strange and random ones.
+
+    `advance` is called after each window on the board. A calibrator that has none of the arithmetics is refused.
+    """
+    trials = all_trials(calibrator, windows)
+    results: dict[str, Result] = {}
+    for arithmetic in arithmetics:
+        with TemporaryDirectory() as scratch:
+            try:
+                package = export_c(calibrator, arithmetic, Path(scratch) / "model", device)
+            except NotApplicableError as error:
+                if list(arithmetics) == [arithmetic]:
+                    raise
+                results[str(arithmetic)] = Result(absent=str(error))
+                continue
+            results[str(arithmetic)] = _Trial(calibrator, arithmetic, package, board).verify(trials, advance)
+    facts = {"target": calibrator.target.name, "window": calibrator.window, "device": package.device}
+    facts["channels"] = [channel.name for channel in calibrator.inputs.channels]
+    tools = {
+        "board": board.name,
+        "scare": scare.__version__,
+        **{tool: version(tool) for tool in ("ziglang", "unicorn")},
+    }
+    return Certificate(facts, tools, results)
+
+
+class _Trial:
+    """One arithmetic of a calibrator in all three runtimes."""
+
+    def __init__(self, calibrator: Calibrator, arithmetic: Arithmetic, package: Package, board: Board) -> None:
+        self.exact = arithmetic is Arithmetic.INT8
+        self.model, self.plan = package.model, plan_for(calibrator, arithmetic)
+        self.inputs, self.device = _as_on_board(calibrator.inputs, package.model), package.device
+        self.scale = float(calibrator.inputs.scaling.target.scale[0])
+        self.deviation = _deviation(calibrator)
+        self.host = HostModel(package.folder)
+        self.board = VirtualModel(self.host.exported, board)
+        kept = {value.name: name.lower() for name, value in package.model.values.values() if value.kept}
+        hashing = [] if self.plan.branches else [step for step in self.plan.steps if step.output in kept]
+        self.hashing = {kept[step.output]: step for step in hashing}  # by their codes' names in C
+
+    def verify(self, trials: Trials, advance: Callable[[], object]) -> Result:
+        """Windows and a stream."""
+        runs = self.board.run(trials.windows, advance)
+        runtimes = Runtimes(
+            trials.kinds,
+            self._in_numpy(trials.windows),
+            self._in_c(*self.host.run(trials.windows)),
+            self._in_c(runs.outputs, runs.kept),
+        )
+        agreement = self._agree(runtimes, trials.windows, Spread(self.deviation, 1 / self.scale))
+        known = trials.windows[np.isin(trials.kinds, (GOLDEN, VALIDATION))]
+        return Result(agreement, self._stream(), self._ties(known))
+
+    def _agree(self, runtimes: Runtimes, windows: np.ndarray, spread: Spread) -> Agreement:
+        unlike = [] if self.exact else np.flatnonzero(runtimes.unlike.any(axis=1)).tolist()
+        bits = runtimes.python.codes ^ runtimes.host.codes
+        return runtimes.agree(self.exact, spread, {at: self._from_tie(windows[at], bits[at]) for at in unlike})
+
+    def _in_numpy(self, windows: np.ndarray) -> Computed:
+        """Outputs and hash codes of windows, each for itself."""
+        parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
+        last = self.plan.steps[-1].output
+        names = [step.output for step in self.hashing.values()]
+        with np.errstate(all="ignore"):
+            if self.plan.branches:
+                found = [{last: run(self.plan, part)[:, None]} for part in parts]
+            else:
+                found = [values(self.plan, part, {last, *names}) for part in parts]
+        outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
+        codes = [np.concatenate([part[name] for part in found]) for name in names]
+        return Computed(outputs, _side_by_side(codes, len(windows)))
+
+    def _in_c(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> Computed:
+        return Computed(outputs, _side_by_side([kept[name] for name in self.hashing], len(outputs)))
+
+    def _activations(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+        """How far what each hash step takes the signs of is from zero, [n, tokens, bits]."""
+        sources = values(self.plan, windows, {step.inputs[0] for step in self.hashing.values()})
+        for step in self.hashing.values():
+            yield np.abs(hash_activations(sources[step.inputs[0]], step.weights, step.settings))
+
+    def _ties(self, windows: np.ndarray) -> float | None:
+        if self.exact or not self.hashing or not len(windows):
+            return None
+        return float(np.mean(np.concatenate([sizes.ravel() < TIE for sizes in self._activations(windows)])))
+
+    def _from_tie(self, window: np.ndarray, bits: np.ndarray) -> float:
+        """How far from zero an activation is at most whose bit of the codes [tokens] is set."""
+        farthest, start = 0.0, 0
+        for sizes in self._activations(window[None]):
+            (tokens, width) = sizes.shape[1:]
+            chosen = bits[start : start + tokens, None] >> np.arange(width, dtype=np.uint32) & 1 == 1
+            farthest, start = max(farthest, float(sizes[0][chosen].max(initial=0.0))), start + tokens
+        return farthest
+
+    def _stream(self) -> Streaming:
+        """Bad readings through `scare_push`, and through the windows that NumPy makes of them."""
+        readings = trial_readings(self.model.descriptor)
+        host, board = push_all(self.host, readings), push_all(self.board, readings)
+        live = self._live(readings, host)
+        counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
+        broken = list(_unlike_statuses(live, host, board))
+        if broken:
+            return Streaming(counts, None, None, tuple(broken))
+        apart, allowed = self._window_difference(live.windows, host.windows)
+        if apart > allowed:
+            broken.append(f"a reading in the window is {apart:.3g} from Python's; {allowed:g} is allowed")
+        computed = self._steps(host.windows) if self.exact else live.windows
+        in_numpy = Computed(live.values[live.ran], self._in_numpy(computed).codes)
+        in_c = (self._in_c(one.values[one.ran], one.kept) for one in (host, board))
+        runtimes = Runtimes(np.full(len(computed), READING), in_numpy, *in_c)
+        agreement = self._agree(runtimes, computed, Spread(self.deviation * self.scale, 1.0))
+        return Streaming(counts, apart, agreement, (*broken, *agreement.reasons))
+
+    def _live(self, readings: Sequence[Reading], host: Answers) -> Answers:
+        """NumPy's answers, with its own windows; in int8 it computes with the host's, a step of which may differ."""
+        statuses, numbers = [], []
+        windows: list[np.ndarray] = []
+        feed, choice = LiveFeed(self.inputs, self.device), Choice()
+        for reading in readings:
+            if reading.restart:
+                feed, choice = LiveFeed(self.inputs, self.device), Choice()
+            window, flag = feed.take(reading.now_ms / 1000, reading.numbers)
+            value = np.float32(np.nan)
+            if window is not None:
+                theirs = host.windows[len(windows) : len(windows) + 1]
+                value = self._value(self._steps(theirs) if self.exact and len(theirs) else window[None], choice)
+                windows.append(window)
+            statuses.append(self._status(flag, reading.numbers, bool(np.isfinite(value))))
+            numbers.append(value)
+        shape = (-1, self.plan.window, self.plan.channels)
+        return Answers(np.array(statuses), np.array(numbers), np.array(windows, np.float32).reshape(shape), {})
+
+    def _value(self, window: np.ndarray, choice: Choice) -> np.float32:
+        """The calibrated value of a window, rounded as on a board; NaN where it is no number."""
+        facts = self.model.descriptor
+        with np.errstate(all="ignore"):
+            scaled = run(self.plan, window, choice).astype(np.float32)[0]
+            value = scaled * np.float32(facts.target_scale) + np.float32(facts.target_center)
+        return value if np.isfinite(value) else np.float32(np.nan)
+
+    def _status(self, flag: Flag, row: np.ndarray, finite: bool) -> int:
+        """What `scare_push` must say where NumPy has this flag."""
+        if flag & Flag.EARLY:
+            return EARLY
+        if flag & Flag.MISSING:
+            columns = zip(row, self.inputs.channels, strict=True)
+            return next(status for number, channel in columns if (status := self._judged(float(number), channel)))
+        if flag & Flag.HISTORY:
+            return HISTORY
+        return OK if finite else NOT_FINITE
+
+    def _judged(self, number: float, channel: Channel) -> int:
+        if not np.isfinite(number) or number in self.inputs.quality.sentinels:
+            return MISSING
+        return OK if max(channel.low, -LARGEST) <= number <= min(channel.high, LARGEST) else RANGE
+
+    def _steps(self, windows: np.ndarray) -> np.ndarray:
+        """Windows in steps as the scaled numbers that they stand for."""
+        return windows.astype(np.float32) / np.array(self.model.program.quanta, np.float32)
+
+    def _window_difference(self, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+        """How far the numbers of windows are from NumPy's, and how far they may be: in int8 one step."""
+        if self.exact:
+            steps = window_s8(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
+            return float(np.abs(steps.astype(int) - theirs).max(initial=0)), 1.0
+        return float((np.abs(theirs.astype(float) - ours) / np.maximum(np.abs(ours), 1)).max(initial=0.0)), SCALED
+
+
+def _unlike_statuses(live: Answers, host: Answers, board: Answers) -> Iterator[str]:
+    count = len(host.statuses)
+    for name, other in (("the board", board), ("Python", live)):
+        unlike = np.flatnonzero(host.statuses != other.statuses)
+        if len(unlike):
+            pair = STATUSES[int(host.statuses[unlike[0]])], STATUSES[int(other.statuses[unlike[0]])]
+            first = f"the first is reading {unlike[0]}: {pair[0]} and {pair[1]}"
+            yield f"host and {name} have another status for {len(unlike):,} of {count:,} readings, {first}"
+    for name, one in (("host", host), ("the board", board)):
+        if (np.isnan(one.values) == (one.statuses == OK)).any():
+            yield f"{name} gives a value without the status ok, or the status without a value"
+    if not (host.statuses == OK).any():
+        yield "no reading got a value"
+
+
+def _as_on_board(inputs: Inputs, model: Model) -> Inputs:
+    """Inputs that never settle, with the range that an int16 window can hold, if it is one."""
+    channels = inputs.channels
+    if model.program.quanta:
+        pairs = zip(channels, model.descriptor.channels, strict=True)
+        channels = tuple(replace(channel, low=board.low, high=board.high) for channel, board in pairs)
+    return replace(inputs, channels=channels, scaling=replace(inputs.scaling, settle=0))
+
+
+def _deviation(calibrator: Calibrator) -> float:
+    """The target's standard deviation, scaled: 1 where it is scaled by it, or where it is not known."""
+    scaling, numbers = calibrator.inputs.scaling, calibrator.validation.numbers
+    if scaling.method == "standard" or len(numbers) < 2:
+        return 1.0
+    return float(np.std(numbers) / scaling.target.scale[0]) or 1.0
+
+
+def _side_by_side(codes: Sequence[np.ndarray], count: int) -> np.ndarray:
+    return np.concatenate([np.empty((count, 0), np.uint32), *codes], axis=1)

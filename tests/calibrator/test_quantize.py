@@ -1,0 +1,105 @@
+"""A quantized plan computes nearly what the plan computes; fixed-point arithmetic keeps what it promises."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scare.calibrator.fold import fold
+from scare.calibrator.fuse import fuse
+from scare.calibrator.kernels.fixed import LEAST_SQUARE, inverse_root, leading_zeros, rounded, spare_bits, to_top
+from scare.calibrator.kernels.integer import power_of_two
+from scare.calibrator.plan import Plan, Step, run, values
+from scare.calibrator.quantize import _diffused, quantize
+from scare.errors import NotApplicableError
+from scare.models import Model
+from tests.contract.test_models import CASES, random_network
+
+INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
+words = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=9)
+
+
+def wandering(window: int, channels: int, count: int = 200) -> np.ndarray:
+    """Windows like those of a sensor: a level, and a walk around it."""
+    rng = np.random.default_rng(0)
+    walk = 0.1 * rng.normal(size=(count, window, channels)).cumsum(axis=1)
+    return (walk + rng.normal(size=(count, 1, channels))).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", INTEGER)
+@pytest.mark.parametrize(("window", "channels"), [(15, 1), (60, 1), (61, 3), (360, 1)])
+def test_integers_give_nearly_the_same(name: str, window: int, channels: int) -> None:
+    plan = fuse(fold(random_network(CASES[name], window, channels).plan()))
+    integer, windows = quantize(plan, np.full(channels, 32767 / 8)), wandering(window, channels)
+    coded = {step.output for step in plan.steps if step.kernel == "hash_codes"}
+    ours, theirs = values(plan, windows, coded), values(integer, windows, coded)
+    alike = np.ones(len(windows), bool)
+    for code in coded:
+        assert np.bitwise_count(ours[code] ^ theirs[code]).mean() / 16 < 0.002
+        alike &= (ours[code] == theirs[code]).all(axis=1)
+    expected, got = run(plan, windows), run(integer, windows)
+    assert np.sqrt(np.mean((expected - got)[alike] ** 2)) < 0.01 * expected.std()
+    assert np.corrcoef(expected, got)[0, 1] > 0.995
+
+
+@pytest.mark.parametrize("model", [CASES[name] for name in CASES if "ablation" not in name and name not in INTEGER])
+def test_what_has_no_integer_form_says_so(model: Model) -> None:
+    with pytest.raises(NotApplicableError, match="float32 only"):
+        quantize(fuse(fold(random_network(model, 16, 1).plan())), np.ones(1))
+
+
+def test_large_and_small_inputs_lose_nothing_of_their_shape() -> None:
+    """Doubling or halving the window's unit, and the quanta with it, changes no bit."""
+    plan = fuse(fold(random_network(CASES["scare-default"], 30, 1).plan()))
+    integer, windows = quantize(plan, np.array([1000.0])), wandering(30, 1)
+    assert len(np.unique(run(integer, windows))) > 190
+    same = run(integer, np.full((1, 30, 1), 1e30, np.float32)), run(integer, np.full((1, 30, 1), 32.767, np.float32))
+    assert same[0] == same[1]
+
+
+def test_a_plan_without_weights_is_exact() -> None:
+    newest = Step("newest", ("x",), "now")
+    plan = Plan(4, 1, (newest, Step("dense", ("now",), "y", {"weight": np.ones((1, 1)), "bias": np.array([0.5])})))
+    integer = quantize(plan, np.array([64.0]))
+    windows = np.array([0.25, -3.0, 100.0], np.float32)[:, None, None] * np.ones((1, 4, 1), np.float32)
+    np.testing.assert_allclose(run(integer, windows), [0.75, -2.5, 100.5], rtol=1e-4)
+
+
+@given(st.integers(LEAST_SQUARE, 2**32 - 1))
+def test_inverse_root(square: int) -> None:
+    root, half = inverse_root(np.array([square]))
+    assert abs(root[0] * 2.0 ** (-14 - half[0]) * square**0.5 - 1) < 7e-5
+    assert 0 < root[0] < 2**15
+    assert 13 <= half[0] <= 16
+
+
+@given(words, st.integers(1, 15))
+def test_rows_go_to_the_top_and_fit(row: list[int], bits: int) -> None:
+    numbers = np.array(row)
+    spare = spare_bits(numbers)
+    assert (np.abs(numbers << spare) <= 2**31).all()
+    top = to_top(numbers, spare, bits)
+    assert ((-(2**bits) <= top) & (top < 2**bits)).all()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_leading_zeros(number: int) -> None:
+    assert leading_zeros(np.array([number]))[0] == 32 - number.bit_length()
+
+
+@given(st.integers(-(2**60), 2**60), st.integers(1, 40))
+def test_rounded_is_nearest(number: int, bits: int) -> None:
+    assert abs(int(rounded(np.array([number]), bits)[0]) * 2**bits - number) <= 2 ** (bits - 1)
+
+
+@given(st.floats(0, 30))
+def test_power_of_two(power: float) -> None:
+    got = power_of_two(np.array([round(power * 65536)]))[0] / 2**13
+    assert abs(got - 2.0**-power) < 2**-13 + 1e-4
+
+
+def test_what_one_rounding_loses_the_next_makes_up_for() -> None:
+    weights = np.random.default_rng(0).normal(size=(400, 1, 3))
+    small, scale = _diffused(weights)
+    lost = np.cumsum(weights - small * scale, axis=0) / scale
+    assert (np.abs(lost) <= 0.5 + 1e-9).all()

@@ -1,0 +1,254 @@
+"""The certificate passes every model there is, and nothing that computes something else."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.calibrator.fold import fold
+from scare.calibrator.plan import Plan
+from scare.device import certificate
+from scare.device.agreement import Computed, Runtimes, Spread
+from scare.device.boards import board
+from scare.device.certificate import Certificate, verify
+from scare.device.trials import all_trials, strange_trials, trial_readings
+from scare.errors import NotApplicableError
+from scare.export.arithmetic import Arithmetic
+from scare.export.package import export_c, make_model
+from scare.models import Model
+from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
+from tests.calibrator.test_choice import choice_plan
+from tests.contract.test_models import CASES, random_network
+
+NANO = board("nano33ble")
+FEW = 110  # strange windows and some random ones
+FAST = ("scare-default", "dlinear-default", "ecoformer-default")
+ONE = Spread(1.0, 1.0)
+
+
+def certify(calibrator: Calibrator, *arithmetics: Arithmetic, **options: Any) -> Certificate:
+    return verify(calibrator, NANO, arithmetics or tuple(Arithmetic), FEW, **options)
+
+
+def random_calibrator(model: Model, window: int) -> Calibrator:
+    return make_calibrator(fold(random_network(model, window, 2).plan()).astype(np.float32))
+
+
+def cases() -> list[Any]:
+    pairs = [(name, window) for window in (15, 60) for name in CASES]
+    quick = {(name, 15) for name in FAST}
+    return [pytest.param(*pair, marks=() if pair in quick else pytest.mark.slow) for pair in pairs]
+
+
+@pytest.mark.parametrize(("name", "window"), cases())
+def test_every_model_passes(name: str, window: int) -> None:
+    found = certify(random_calibrator(CASES[name], window))
+    assert found.passed, found.reasons
+    for result in found.results.values():
+        assert result.absent.startswith("float32 only") or result.windows
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_every_published_correction_passes(name: str) -> None:
+    roles = CORRECTIONS[name].roles
+    found = certify(bind(CORRECTIONS[name], {role.channel.name: role.channel for role in roles}, 60.0))
+    assert found.passed, found.reasons
+
+
+@pytest.mark.parametrize("plan", [newest_plan(1), attention_plan(), choice_plan()], ids=["row", "network", "branches"])
+def test_a_calibrator_passes_for_each_device_and_for_the_fleet(plan: Plan) -> None:
+    for device, settle in (("box-2", 0), ("", 30)):
+        found = certify(make_calibrator(plan, settle), Arithmetic.FLOAT32, device=device)
+        assert found.passed, found.reasons
+        assert found.calibrator["device"] == device
+
+
+@pytest.fixture(scope="module")
+def passed() -> Certificate:
+    return certify(make_calibrator(newest_plan(6)))
+
+
+def test_it_tells_what_was_compared(passed: Certificate) -> None:
+    told = passed.as_dict()
+    assert (told["passed"], told["reasons"]) == (True, [])
+    assert told["made_with"] == {"board": "nano33ble", "scare": "0.1.0", "ziglang": "0.16.0", "unicorn": "2.1.4"}
+    for result in told["results"].values():
+        kinds = result["windows"]["windows"]
+        expected = {"golden", "validation", "zero", "tiny", "constant", "step", "spike", "comb", "ramp", "ends", "nan"}
+        assert kinds.keys() >= expected | {"infinite", "beyond", "noise", "walk"}
+        assert result["windows"]["equal_bits"]["host_board"] == sum(kinds.values()) == FEW + 6
+        assert result["streaming"]["statuses"].keys() == {"ok", "history", "missing", "range", "early"}
+    assert told["results"]["int8"]["windows"]["equal_bits"]["host_python"] == FEW + 6
+    assert 0 < told["results"]["float32"]["windows"]["largest"]["share"] < 1e-5
+
+
+def test_the_same_calibrator_has_the_same_certificate(passed: Certificate) -> None:
+    assert certify(make_calibrator(newest_plan(6))).as_dict() == passed.as_dict()
+
+
+def test_a_network_in_float32_only_says_so_and_passes() -> None:
+    calibrator = make_calibrator(attention_plan())
+    found = certify(calibrator)
+    assert found.passed
+    assert found.results["int8"].as_dict() == {"absent": found.results["int8"].absent}
+    assert found.results["int8"].absent.startswith("float32 only")
+    assert found.results["float32"].ties is not None
+    assert found.results["float32"].windows.tokens == 6 * 95  # type: ignore[union-attr]
+    with pytest.raises(NotApplicableError, match="float32 only"):
+        certify(calibrator, Arithmetic.INT8)
+
+
+Edit = Callable[[str], str]
+
+
+def edited(monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit) -> None:
+    """Someone changes a file of every export."""
+
+    def export(calibrator: Calibrator, arithmetic: str, folder: Path, device: str = "") -> Any:
+        package = export_c(calibrator, arithmetic, folder, device)
+        path = folder / file
+        before = path.read_text(encoding="utf-8")
+        after = edit(before)
+        assert after != before
+        path.write_text(after, encoding="utf-8")
+        return package
+
+    monkeypatch.setattr(certificate, "export_c", export)
+
+
+def other_weight(source: str) -> str:
+    """The first number of the first table of weights, a little larger."""
+    found = re.search(r"table_\w+\[\d*\] = \{\s*(-?[\w.+-]+)", source)
+    assert found
+    number = found[1]
+    larger = f"{float.fromhex(number.rstrip('f')) * 1.001:.9g}f" if "x" in number else str(int(number) - 1)
+    return source[: found.start(1)] + larger + source[found.end(1) :]
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic)
+def test_another_weight_is_found(monkeypatch: pytest.MonkeyPatch, arithmetic: Arithmetic) -> None:
+    edited(monkeypatch, "model.c", other_weight)
+    found = certify(make_calibrator(newest_plan(6)), arithmetic)
+    assert not found.passed
+    assert any("Python" in reason for reason in found.reasons)
+    assert found.results[arithmetic].windows.equal_bits["host_board"] == FEW + 6  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "reason"),
+    [
+        ("src/scare.c", ("return SCARE_RANGE", "return SCARE_MISSING"), "another status"),
+        ("src/scare.c", ("rest >= step_ms - rest", "rest > 0u"), "another status"),
+        ("src/scare.c", (" - channel->rest) * channel->inverse", ") * 1.001f * channel->inverse"), "in the window"),
+        ("src/scare.c", ("float value = __builtin_nanf", "float value = 0.0f * __builtin_inff() > 0.0f ? 1.0f : 2.0f; float x = __builtin_nanf"), "without the status"),
+        ("src/scare_port.h", ("#define SCARE_PORT_H", "#define SCARE_PORT_H\n#ifdef __arm__\n#define scare_dense_f32 other\n#endif"), ""),
+    ][:4],
+)  # fmt: skip
+def test_another_runtime_is_found(
+    monkeypatch: pytest.MonkeyPatch, file: str, edit: tuple[str, str], reason: str
+) -> None:
+    edited(monkeypatch, file, lambda text: text.replace(*edit))
+    found = certify(make_calibrator(newest_plan(6)), Arithmetic.FLOAT32)
+    assert any(reason in one for one in found.reasons), found.reasons
+
+
+def test_a_board_that_differs_from_the_host_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = "#ifdef __arm__\n    *scaled += 1e-7f;\n#endif\n}\n\nconst scare_model"
+    edited(monkeypatch, "model.c", lambda text: re.sub(r"\}\s+const scare_model", wrong, text))
+    found = certify(make_calibrator(newest_plan(6)), Arithmetic.FLOAT32)
+    assert any("host and the board differ" in reason for reason in found.reasons)
+    assert any("streaming: host and the board differ" in reason for reason in found.reasons)
+
+
+def computed(outputs: list[float], codes: list[list[int]] | None = None) -> Computed:
+    return Computed(
+        np.array(outputs, np.float32),
+        np.array(codes or np.empty((len(outputs), 0)), np.uint32).reshape(len(outputs), -1),
+    )
+
+
+def runtimes(python: Computed, host: Computed, kinds: str = "noise") -> Runtimes:
+    return Runtimes(np.full(len(host.outputs), kinds), python, host, host)
+
+
+@pytest.mark.parametrize(
+    ("python", "host", "deviation", "agrees"),
+    [
+        (1.0, 1.0 + 9e-6, 0.1, True),
+        (1.0, 1.0 + 12e-6, 0.1, False),
+        (0.0, 9e-6, 1.0, True),
+        (0.0, 9e-6, 0.1, False),
+        (300.0, 300.002, 1.0, True),
+        (np.nan, np.nan, 1.0, False),  # a number is due
+        (np.nan, 1.0, 1.0, False),
+        (1.0, np.inf, 1.0, False),
+    ],
+)
+def test_a_result_is_near_or_not(python: float, host: float, deviation: float, agrees: bool) -> None:
+    one = runtimes(computed([python]), computed([host]))
+    assert (not one.agree(False, Spread(deviation, 1.0), {}).reasons) == agrees
+    assert one.agree(True, Spread(deviation, 1.0), {}).reasons or python != python
+
+
+def test_where_no_number_is_due_all_runtimes_must_know() -> None:
+    assert not runtimes(computed([np.nan, 5.0]), computed([np.inf, 7.0]), "beyond").agree(False, ONE, {}).reasons
+    (reason,) = runtimes(computed([np.nan]), computed([5.0]), "nan").agree(False, ONE, {}).reasons
+    assert "not in both" in reason
+
+
+@pytest.mark.parametrize(("tokens", "agrees"), [(10_000, True), (9_999, False)])
+def test_one_hash_code_in_ten_thousand_may_differ_and_is_listed(tokens: int, agrees: bool) -> None:
+    ours = np.zeros((3, tokens // 3 + 1), np.uint32)[:, : tokens // 3 + 1]
+    ours = np.resize(ours, (1, tokens))
+    theirs = ours.copy()
+    theirs[0, 7] = 4
+    far = runtimes(Computed(np.float32([1.0]), ours), Computed(np.float32([2.0]), theirs)).agree(False, ONE, {0: 2e-7})
+    assert (not far.reasons) == agrees
+    assert far.equal_codes == pytest.approx(1 - 1 / tokens)
+    (listed,) = far.listed
+    assert (listed.index, listed.kind, listed.tokens, listed.difference, listed.from_tie) == (0, "noise", 1, 1.0, 2e-7)
+    assert far.largest["share"] == 0.0  # codes differ: not judged by its result
+
+
+def test_trials_hold_what_is_asked_for() -> None:
+    calibrator = make_calibrator(newest_plan(6))
+    trials, strange = all_trials(calibrator, 300), strange_trials(calibrator)
+    assert len(trials) == 300 + 6
+    assert len(all_trials(calibrator, 1)) == len(strange) + 6
+    ends = strange.windows[strange.kinds == "ends"]
+    seen = np.abs(np.concatenate([calibrator.golden.windows, calibrator.validation.windows])).max(axis=(0, 1))
+    np.testing.assert_allclose(ends[:, 0, 0], [(0 - 22) / 8.5, (1000 - 22) / 8.5], rtol=1e-6)
+    np.testing.assert_allclose(ends[:, 0, 1], [-8 * seen[1], 8 * seen[1]], rtol=1e-6)  # a current has no limits
+    spikes = strange.windows[strange.kinds == "nan"]
+    assert any(np.isnan(window[-1]).all() and not np.isnan(window[:-1]).any() for window in spikes)
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic)
+def test_a_stream_is_bad_in_every_way(arithmetic: Arithmetic) -> None:
+    facts = make_model(make_calibrator(newest_plan(6)), arithmetic, "box-1").descriptor
+    readings = trial_readings(facts)
+    rows, times = np.stack([one.numbers for one in readings]), np.array([one.now_ms for one in readings])
+    assert np.isnan(rows).any()
+    assert np.isinf(rows).any()
+    assert {*facts.absent} <= {*rows.ravel().tolist()}
+    for column, channel in enumerate(facts.channels):
+        assert (rows[:, column] < channel.low).any()
+        assert (rows[:, column] > channel.high).any()
+    waits = np.diff(times) / facts.step_ms
+    assert waits.min() < 0
+    assert waits.max() > facts.checked + facts.hold
+    assert times[0] < 1 << 32 < times[-1]
+    assert sum(one.restart for one in readings) == 1
+
+
+def test_a_slow_sensor_has_a_stream_too() -> None:
+    calibrator = make_calibrator(newest_plan(6))
+    hourly = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=36 * 3600.0))
+    found = certify(hourly, Arithmetic.FLOAT32)
+    assert found.passed, found.reasons
