@@ -11,10 +11,10 @@ demo: $(VENV)/.train
 
 # Fast suite with doctests, linter, types and the import contract.
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -27,7 +27,7 @@ $(VENV)/.train: pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,device,dev]'
 	touch $@
 
 clean:

@@ -23,7 +23,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
-from scare.calibrator.plan import Plan, values
+from scare.calibrator.plan import values
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
 from scare.device.boards import board
@@ -158,11 +158,10 @@ def measure_loss(path: Path) -> Row:
     calibrator = Calibrator.load(path)
     before, after = (validation_rmse(calibrator, one) for one in Arithmetic)
     counts = {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic}
+    _, window, channels = calibrator.validation.windows.shape
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
-        "window": calibrator.window,
-        "channels": len(calibrator.inputs.channels),
-        "validation_windows": len(calibrator.validation.windows),
+        **{"window": window, "channels": channels, "validation_windows": len(calibrator.validation.windows)},
         "rmse": {"float32": before, "int8": after, "ratio": after / before},
         "equal_bits": equal_bits(calibrator),
         "instructions": counts,
@@ -175,12 +174,9 @@ def equal_bits(calibrator: Calibrator) -> float | None:
     hashes = [step for step in plans[0].steps if step.kernel == "hash_codes"]
     if not hashes:
         return None
-
-    def codes(plan: Plan) -> dict[str, np.ndarray]:
-        return values(plan, calibrator.validation.windows, {step.output for step in hashes})
-
-    first, second = map(codes, plans)
-    differing = sum(int(np.bitwise_count(first[step.output] ^ second[step.output]).sum()) for step in hashes)
+    names = {step.output for step in hashes}
+    first, second = (values(plan, calibrator.validation.windows, names) for plan in plans)
+    differing = sum(int(np.bitwise_count(first[name] ^ second[name]).sum()) for name in names)
     return 1 - differing / sum(first[step.output].size * step.weights["projection"].shape[1] for step in hashes)
 
 

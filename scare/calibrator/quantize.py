@@ -385,8 +385,9 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
     for degree in range(1, HIGHEST_DEGREE + 1):
         series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
         if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
-            powers = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float) * 4.0 ** np.arange(degree + 1)
-            return powers[1:], float(powers[0])
+            power = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float)
+            power *= 4.0 ** np.arange(degree + 1)
+            return power[1:], float(power[0])
     raise NotApplicableError(
         f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
     )

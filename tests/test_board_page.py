@@ -1,0 +1,107 @@
+"""The board's page is made from what was measured, and the pages on export and boards are true."""
+
+import importlib.util
+import re
+import shlex
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from scare.cli.application import run
+from scare.device.boards import Board, boards
+from scare.device.toolchain import STRICT, compile_c
+from scare.export.readme import statuses
+
+ROOT = Path(__file__).parents[1]
+EXPORT, BOARD = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("export.md", "board.md"))
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def table(page: str, head: str) -> list[list[str]]:
+    """The cells of the table whose head begins so."""
+    (lines,) = re.findall(rf"^\| {re.escape(head)} .*\n\| --- .*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("board_benchmark", ROOT / "benchmarks" / "board.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_says_what_was_measured(benchmark: ModuleType) -> None:
+    rows = benchmark.measure_all(["dlinear", "ecoformer"], [8, 16])
+    assert [(row["model"], row["window"], row["arithmetic"]) for row in rows] == [
+        *(("dlinear", 8, "float32"), ("dlinear", 8, "int8"), ("dlinear", 16, "float32"), ("dlinear", 16, "int8")),
+        *(("ecoformer", 8, "float32"), ("ecoformer", 16, "float32")),
+    ]
+    assert all(row["instructions"]["min"] == row["instructions"]["max"] for row in rows)
+    lines = table(benchmark.print_page(rows), "model | N | arithmetic | instructions")
+    for row, line in zip(rows, lines, strict=True):
+        assert line[:4] == [row["model"], str(row["window"]), row["arithmetic"], f"{row['instructions']['max']:,}"]
+        assert line[6] == f"{row['ram_bytes']:,}"
+        assert line[-1] == "yes"
+
+
+def test_the_page_compares_and_says_what_does_not_fit(benchmark: ModuleType) -> None:
+    def row(model: str, window: int, arithmetic: str, instructions: int) -> dict[str, object]:
+        return {
+            **{"model": model, "window": window, "arithmetic": arithmetic},
+            "instructions": {"min": instructions - 1, "max": instructions},
+            "cycles": {"typical": 2.0},
+            "milliseconds": {"typical": 0.5},
+            **{"ram_bytes": 3088, "stack_bytes": 8, "scratch_bytes": 4, "flash_bytes": 2 * window},
+            **{"fits": window < 720, "reasons": ["needs much"] if window >= 720 else []},
+        }
+
+    rows = [
+        row("scare-paper", n, kind, 10 * n + extra) for n in (360, 720) for kind, extra in (("float32", 0), ("int8", 5))
+    ]
+    page = benchmark.print_page(rows)
+    assert table(page, "N = 360")[3][:3] == ["ours: scare-paper, float32", "3,600 (168.1×)", "3,088 (10.0×)"]
+    assert table(page, "model | arithmetic | N")[0] == ["scare-paper", "float32", "360 → 720", "10.0", "0.0", "2.0"]
+    assert "- scare-paper, N = 360: instructions 3,605 for 3,600\n" in page
+    every = table(page, "model | N | arithmetic | instructions")
+    assert every[0][3] == "3,599 to 3,600"
+    assert every[2][-1] == "no: needs much"
+    assert page.count("Not measured.") == 2
+
+
+def test_the_command_lines_of_both_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line[2:] for page in (EXPORT, BOARD) for block in blocks(page, "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("scare ")]
+    assert len(commands) == 4
+    for command in commands:
+        assert run(command) == 0, command
+
+
+def test_the_example_in_c_compiles_with_the_exported_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    assert run(["export", "c", "barkjohn-2021", "--out", str(folder)]) == 0
+    (example,) = blocks(EXPORT, "c")
+    (folder / "example.c").write_text(
+        '#include "scare.h"\nscare_status begin(void);\n'
+        "scare_status calibrate(uint32_t, const float *, float *);\n" + example,
+        encoding="utf-8",
+    )
+    compile_c([folder / "example.c"], tmp_path / "example.o", ("-c", *STRICT), [folder, folder / "src"])
+    named = set(re.findall(r"^\| `(\S+)` \| ", EXPORT.split("## Statuses")[0], re.MULTILINE))
+    assert {name.rstrip("/") for name in named} == {path.name for path in folder.iterdir()} - {"example.c"}
+
+
+def test_the_statuses_and_boards_are_those_of_the_code() -> None:
+    assert dict(re.findall(r"^\| `(SCARE_\w+)` \| (.*) \|$", EXPORT, re.MULTILINE)) == statuses()
+    assert re.findall(r"^\| `(\w+)` \| ", BOARD.split("## Boards")[1], re.MULTILINE) == list(boards())
+    (example,) = blocks(BOARD, "toml")
+    (facts,) = tomllib.loads(example).values()
+    assert {"name", *facts} == {field.name for field in fields(Board)}
