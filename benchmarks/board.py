@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 from string import Template
@@ -32,7 +33,7 @@ from scare.device.trials import trial_windows
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.package import export_c, validation_rmse
-from scare.models import MODELS, Model, Scare
+from scare.models import MODELS, Scare
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import RECENT
@@ -43,7 +44,6 @@ Sizes = tuple[float | None, ...]
 BOARD = board("nano33ble")
 PRESETS = {"scare-default": Scare.default(), "scare-paper": Scare.paper()}
 EVERY = PRESETS | {name: model.default() for name, model in MODELS.items() if name != "scare"}
-WINDOWS = (15, 60, 360, 720, 1440)
 MANY, SOME, FEW = 1000, 20, 2  # windows run: SCARE at the paper's length, a model that fits, one that does not
 PAPER_WINDOW = 360
 
@@ -114,14 +114,15 @@ same bits on every processor.
 """)
 
 
-def random_calibrator(model: Model, window: int) -> Calibrator:
+@cache
+def random_calibrator(name: str, window: int) -> Calibrator:
     """A model of one channel as it is built; zeros become numbers about 2, as a trained hash's bandwidth is."""
     draw = np.random.default_rng(0)
 
     def fill(leaf: Any) -> Any:
         return np.where(leaf == 0, draw.uniform(1.5, 2.5, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
 
-    plan = fold(jax.tree.map(fill, model.build(window, 1, jax.random.key(0))).plan()).astype(np.float32)
+    plan = fold(jax.tree.map(fill, EVERY[name].build(window, 1, jax.random.key(0))).plan()).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
     channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
     inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings())
@@ -130,7 +131,7 @@ def random_calibrator(model: Model, window: int) -> Calibrator:
 
 
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
-    """What `scare board run` reports of so many windows (0: by whether it fits), with the model's own sizes."""
+    """What `scare board run` reports of so many windows (0: by whether it fits), and scratch memory."""
     with TemporaryDirectory() as scratch:
         model = export_c(calibrator, arithmetic, Path(scratch) / "model").model
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
@@ -144,27 +145,33 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
     """A row for every model, window length and arithmetic there is."""
     rows = []
     for name, window, arithmetic in product(models, windows, map(str, Arithmetic)):
-        say(f"{name}, N = {window}, {arithmetic}")
+        print(f"{name}, N = {window}, {arithmetic}", file=sys.stderr)
         count = MANY if name in PRESETS and window == PAPER_WINDOW else 0
         with suppress(NotApplicableError):  # float32 only
-            facts = run_on_board(random_calibrator(EVERY[name], window), arithmetic, count)
+            facts = run_on_board(random_calibrator(name, window), arithmetic, count)
             rows.append({"model": name, "window": window, "arithmetic": arithmetic, **facts})
     return rows
 
 
-def measure_loss(path: Path) -> Row:
-    """What a trained calibrator loses in int8 on its validation windows, and what it takes on the board."""
-    say(f"{path.stem}: float32 and int8 on its validation windows")
-    calibrator = Calibrator.load(path)
+def measure_losses(folder: Path) -> list[Row]:
+    """A row for every trained calibrator in a folder that has an int8 form."""
+    rows = []
+    for path in sorted(folder.glob("*.scare")):
+        print(f"{path.stem}: float32 and int8", file=sys.stderr)
+        with suppress(NotApplicableError):
+            rows.append(measure_loss(Calibrator.load(path)))
+    return rows
+
+
+def measure_loss(calibrator: Calibrator) -> Row:
+    """What int8 loses on the validation windows, and what both arithmetics take on the board."""
     before, after = (validation_rmse(calibrator, one) for one in Arithmetic)
-    counts = {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic}
-    _, window, channels = calibrator.validation.windows.shape
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
-        **{"window": window, "channels": channels, "validation_windows": len(calibrator.validation.windows)},
+        **dict(zip(("validation_windows", "window", "channels"), calibrator.validation.windows.shape, strict=True)),
         "rmse": {"float32": before, "int8": after, "ratio": after / before},
         "equal_bits": equal_bits(calibrator),
-        "instructions": counts,
+        "instructions": {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic},
     }
 
 
@@ -189,8 +196,8 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
         **{"many": f"{MANY:,}", "some": SOME, "few": FEW, "paper": PAPER_WINDOW},
         scare=rival_table(GRAPHS, [row for row in usual if row["model"] in PRESETS]),
         linear=rival_table(LINEAR, [row for row in usual if row["model"] == "dlinear"]),
-        **{"every": every_table(rows), "growth": growth_table(rows)},
-        **{"loss": loss_table(losses), "integers": integer_note(rows)},
+        **{"every": every_table(rows), "growth": growth_table(rows), "integers": integer_note(rows)},
+        loss=loss_table(losses),
     )
 
 
@@ -200,13 +207,10 @@ def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
     first = next(iter(rivals.values()))
     lines = []
     for name, (*counts, time) in {**rivals, **ours}.items():
-        cells = [_against(own, base) for own, base in zip(counts, first, strict=False)]
-        lines.append((name, *cells, "" if time is None else f"{time:.2f}"))
+        ratios = [f" ({base / own:.1f}×)" if own and base else "" for own, base in zip(counts, first, strict=False)]
+        cells = [f"{own:,}{ratio}" if own else "" for own, ratio in zip(counts, ratios, strict=True)]
+        lines.append((name, *cells, f"{time:.2f}" if time else ""))
     return table((f"N = {PAPER_WINDOW}", "instructions", "RAM B", "flash B", "ms (estimate)"), lines if ours else [])
-
-
-def _against(own: float | None, base: float | None) -> str:
-    return "" if own is None else f"{own:,} ({base / own:.1f}×)" if base else f"{own:,}"
 
 
 def every_table(rows: Sequence[Row]) -> str:
@@ -227,26 +231,22 @@ def growth_table(rows: Sequence[Row]) -> str:
     """SCARE: what each reading more in the window takes, from one length to the next."""
     lines = []
     for name, arithmetic in product(PRESETS, Arithmetic):
-        one = [row for row in rows if (row["model"], row["arithmetic"]) == (name, arithmetic)]
-        for before, after in pairwise(one):
+        same = [row for row in rows if (row["model"], row["arithmetic"]) == (name, arithmetic)]
+        for before, after in pairwise(same):
             longer = after["window"] - before["window"]
             more = [(high - low) / longer for high, low in zip(sizes(after), sizes(before), strict=True)][:3]
-            lengths = f"{before['window']} → {after['window']}"
-            lines.append((name, arithmetic, lengths, *(f"{each:.1f}" for each in more)))
+            lines.append((name, arithmetic, f"{before['window']} → {after['window']}", *(f"{one:.1f}" for one in more)))
     return table(("model", "arithmetic", "N", "instructions", "RAM B", "flash B"), lines)
 
 
 def loss_table(losses: Sequence[Row]) -> str:
     """What trained calibrators lose."""
-    lines = [
-        (
-            *(row["model"], str(row["window"]), str(row["channels"]), str(row["validation_windows"])),
-            *(f"{number:.4f}" for number in row["rmse"].values()),
-            "" if row["equal_bits"] is None else f"{row['equal_bits']:.5f}",
-            *(f"{count['max']:,}" for count in row["instructions"].values()),
-        )
-        for row in losses
-    ]
+    lines = []
+    for row in losses:
+        cells = [str(row[fact]) for fact in ("model", "window", "channels", "validation_windows")]
+        cells += [f"{number:.4f}" for number in row["rmse"].values()]
+        cells.append("" if row["equal_bits"] is None else f"{row['equal_bits']:.5f}")
+        lines.append((*cells, *(f"{count['max']:,}" for count in row["instructions"].values())))
     head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE int8", "int8 / float32", "equal hash bits")
     return table((*head, "instructions float32", "instructions int8"), lines)
 
@@ -274,25 +274,19 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in every) if len(every) > 2 else "Not measured."
 
 
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def main() -> None:
     """Measure, then write or print the page, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(EVERY), help="of " + ", ".join(EVERY))
-    parser.add_argument("--windows", default=",".join(map(str, WINDOWS)), help="window lengths")
-    parser.add_argument("--bundles", type=Path, help="folder with trained .scare files that have an int8 form")
+    parser.add_argument("--windows", default="15,60,360,720,1440", help="window lengths")
+    parser.add_argument("--bundles", type=Path, help="folder with trained .scare files")
     parser.add_argument("--json", action="store_true", help="print the rows")
-    parser.add_argument("--out", type=Path, help="where the page goes")
+    parser.add_argument("--out", type=Path, help="where the page goes; printed if neither is given")
     options = parser.parse_args()
-    models = options.models.split(",")
-    if unknown := [name for name in models if name not in EVERY]:
-        parser.error(f"no model is called {', '.join(unknown)}; there are {', '.join(EVERY)}")
+    if unknown := set(models := options.models.split(",")) - set(EVERY):
+        parser.error(f"no model is called {', '.join(sorted(unknown))}; there are {', '.join(EVERY)}")
+    losses = measure_losses(options.bundles) if options.bundles else []
     rows = measure_all(models, [int(window) for window in options.windows.split(",")])
-    losses = [measure_loss(path) for path in sorted(options.bundles.glob("*.scare"))] if options.bundles else []
     page = print_page(rows, losses)
     if options.out:
         options.out.write_text(page, encoding="utf-8", newline="\n")

@@ -1,18 +1,21 @@
 """The board's page is made from what was measured, and the pages on export and boards are true."""
 
-import importlib.util
 import re
 import shlex
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
 
+import numpy as np
 import pytest
 
+from benchmarks import board as benchmark
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.plan import Plan
 from scare.cli.application import run
 from scare.device.boards import Board, boards
 from scare.device.toolchain import STRICT, compile_c
+from scare.export.package import validation_rmse
 from scare.export.readme import statuses
 
 ROOT = Path(__file__).parents[1]
@@ -29,30 +32,47 @@ def table(page: str, head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()]
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("board_benchmark", ROOT / "benchmarks" / "board.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_says_what_was_measured(benchmark: ModuleType) -> None:
-    rows = benchmark.measure_all(["dlinear", "ecoformer"], [8, 16])
-    assert [(row["model"], row["window"], row["arithmetic"]) for row in rows] == [
-        *(("dlinear", 8, "float32"), ("dlinear", 8, "int8"), ("dlinear", 16, "float32"), ("dlinear", 16, "int8")),
-        *(("ecoformer", 8, "float32"), ("ecoformer", 16, "float32")),
-    ]
-    assert all(row["instructions"]["min"] == row["instructions"]["max"] for row in rows)
+def test_the_page_says_what_was_measured() -> None:
+    rows = benchmark.measure_all(["dlinear", "ecoformer"], [8])
+    names = [(row["model"], row["arithmetic"]) for row in rows]
+    assert names == [("dlinear", "float32"), ("dlinear", "int8"), ("ecoformer", "float32")]
     lines = table(benchmark.print_page(rows), "model | N | arithmetic | instructions")
     for row, line in zip(rows, lines, strict=True):
-        assert line[:4] == [row["model"], str(row["window"]), row["arithmetic"], f"{row['instructions']['max']:,}"]
+        assert row["instructions"]["min"] == row["instructions"]["max"]
+        assert line[:4] == [row["model"], "8", row["arithmetic"], f"{row['instructions']['max']:,}"]
         assert line[6] == f"{row['ram_bytes']:,}"
         assert line[-1] == "yes"
 
 
-def test_the_page_compares_and_says_what_does_not_fit(benchmark: ModuleType) -> None:
+def test_what_int8_loses_is_measured_where_there_is_int8(tmp_path: Path) -> None:
+    for name in ("dlinear", "ecoformer"):
+        calibrator = benchmark.random_calibrator(name, 8).with_facts(model=name, preset="default")
+        calibrator.save(tmp_path / f"{name}.scare")
+    (loss,) = benchmark.measure_losses(tmp_path)
+    before, after = (validation_rmse(Calibrator.load(tmp_path / "dlinear.scare"), one) for one in ("float32", "int8"))
+    assert loss["rmse"] == {"float32": before, "int8": after, "ratio": after / before}
+    (line,) = table(benchmark.print_page([], [loss]), "model | N | channels")
+    assert line[:4] == ["dlinear-default", "8", "1", "16"]
+    assert line[7] == ""
+
+
+def test_equal_hash_bits_are_a_share_of_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrator = benchmark.random_calibrator("scare-paper", 8)
+    share = benchmark.equal_bits(calibrator)
+    assert share is not None
+    assert 0.95 < share <= 1
+    exact = benchmark.values
+
+    def one_bit_off(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
+        codes = exact(benchmark.plan_for(calibrator, "float32"), windows, wanted)
+        integer = plan.steps[0].kernel == "window_s8"
+        return {name: code ^ np.uint32(integer) for name, code in codes.items()}
+
+    monkeypatch.setattr(benchmark, "values", one_bit_off)
+    assert benchmark.equal_bits(calibrator) == 1 - 1 / 16
+
+
+def test_the_page_compares_and_says_what_does_not_fit() -> None:
     def row(model: str, window: int, arithmetic: str, instructions: int) -> dict[str, object]:
         return {
             **{"model": model, "window": window, "arithmetic": arithmetic},

@@ -52,19 +52,19 @@ void scare_dense_1_s8(const int32_t *x, uint32_t inputs, const int16_t *weights,
 void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t lenses, const int16_t *weights,
                    int32_t *out);
 
-/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Two outputs at a
- * time, the width a multiple of four: local [outputs / 2][channels][2], mix [outputs / 2][width][2], bias [outputs / 2][rows][2]. */
+/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Four outputs at a
+ * time: local [outputs / 4][channels][4]; mix as the weights of scare_dense_s8; rest [outputs / 4][rows]: share, then
+ * four biases. */
 void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs, const int16_t *local, const int16_t *share, const int16_t *mix,
-                         const int32_t *bias, uint32_t shift, int32_t *out);
+                         uint32_t outputs, const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out);
 
-/* The same for one channel. */
-void scare_token_rows_1_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width, uint32_t outputs,
-                           const int16_t *local, const int16_t *share, const int16_t *mix, const int32_t *bias,
-                           uint32_t shift, int32_t *out);
+/* The same for one channel and eight outputs. */
+void scare_token_rows_1_8_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width,
+                             const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out);
 
-/* Codes of the rows of x. Supports [supports][width], both sizes filled up with zeros to a multiple of eight; projection:
- * for each bit the two halves of a word, the bias, then as many weights as there are supports. */
+/* Codes of the rows of x. Supports [supports][width], both sizes filled up with zeros to a multiple of eight;
+ * projection, for each bit, the highest first: the two halves of a word, the bias, then as many weights as there are
+ * supports. */
 void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                          const int16_t *support, const int32_t *coefficients, uint32_t degree,
                          const int16_t *projection, uint32_t *codes);
@@ -82,16 +82,18 @@ void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, con
                                 uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
                                 uint32_t score_bits, uint32_t value_bits, uint32_t room, int32_t *out);
 
-void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
-                         uint32_t epsilon, int32_t epsilon_bits, int32_t *out);
+/* `scales`: gain and bias of each number of a row, filled up to an even number of them. */
+void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales, uint32_t epsilon,
+                         int32_t epsilon_bits, int32_t *out);
 
-/* inner [hidden padded to four]: the two halves of a word, the bias, then the weights, padded to eight; outer in blocks
- * of four outputs, [width padded to four / 4][hidden / 2][4][2]. */
+/* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
+ * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros, width to eight for the inner weights, to four
+ * for the outer, hidden to eight. */
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
                            const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out);
 
 /* The same for a width of 8. */
-void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *gain, const int32_t *bias, uint32_t epsilon,
+void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *scales, uint32_t epsilon,
                            int32_t epsilon_bits, int32_t *out);
 
 void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,

@@ -315,28 +315,22 @@ def _mixed_unit(q: _Quantizer, step: Step) -> float:
     return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
 
 
-def _tokens_finest(q: _Quantizer, step: Step) -> float:
-    """The unit of the rows before they are shifted to the unit of the output."""
+def _tokens_unit(q: _Quantizer, step: Step) -> np.ndarray:
     local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
     share = step.weights["share"] * _mixed_unit(q, step)
-    return float(max(holding(q.bounds[step.output].max()), finest(local).max(), finest(share[:, None]).max()))
-
-
-def _tokens_unit(q: _Quantizer, step: Step) -> np.ndarray:
-    return np.asarray(_tokens_finest(q, step))
+    return np.max([holding(q.bounds[step.output].max()), finest(local).max(), *finest(share[:, None])])
 
 
 def _tokens(q: _Quantizer, step: Step) -> Step:
-    unit, mixed = _tokens_finest(q, step), _mixed_unit(q, step)
-    shift = int(bits_between(q.unit(step.output), unit))
+    unit, mixed = q.unit(step.output), _mixed_unit(q, step)
     weights = {
         "local": halves(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
         "share": halves(step.weights["share"] * mixed / unit),
-        "bias": words(step.weights["bias"], unit) + (1 << shift >> 1),
+        "bias": words(step.weights["bias"], unit),
     }
     if "mix" in step.weights:
         weights["mix"] = halves(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
-    return Step("token_rows_s8", step.inputs, step.output, weights, {"shift": shift})
+    return Step("token_rows_s8", step.inputs, step.output, weights)
 
 
 # attention

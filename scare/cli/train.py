@@ -61,6 +61,9 @@ def train(
     steps: options.Steps = None,
     rate: Annotated[float | None, typer.Option("--rate", min=0, help="Peak learning rate, not the preset's.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=1, help="Windows a step, not the preset's.")] = None,
+    members: Annotated[
+        int | None, typer.Option("--members", min=1, help="Networks trained; their mean is the calibrator.")
+    ] = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -73,6 +76,7 @@ def train(
       scare train sensor.csv --reference-file station.csv --reference PM2.5
     """
     settings = {"window": window, "epochs": epochs, "steps": steps, "rate": rate, "batch": batch, "seed": seed}
+    settings["members"] = members
     recipe = _recipe(model, preset, gap_policy, scaling, settings)
     labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after

@@ -13,7 +13,7 @@ import numpy as np
 
 from scare.device.trials import UNDEFINED, USUAL
 
-CODES, NUMBERS = 0.9999, 1e-5
+CODES, NUMBERS = 10_000, 1e-5  # of so many tokens one may have another hash code; how far a result may be
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,11 @@ class Computed:
 
 @dataclass(frozen=True)
 class Spread:
-    """The target's standard deviation, and its unit, both in the unit of the outputs compared."""
+    """The target's standard deviation, its unit and its center, all in the unit of the outputs compared."""
 
     deviation: float
     unit: float
+    center: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,11 @@ class Runtimes:
 
     def _apart(self, spread: Spread) -> Iterator[str]:
         unlike, judged = self.unlike, self.judged
-        if unlike.sum() > (1 - CODES) * judged.sum() * unlike.shape[1]:
+        count, tokens = int(unlike.sum()), int(judged.sum()) * unlike.shape[1]
+        if count * CODES > tokens:
             yield (
-                f"hash codes of {int(unlike.sum()):,} of {int(judged.sum()) * unlike.shape[1]:,} tokens differ from"
-                f" Python's, more than {1 - CODES:.2%}, {self._first(np.flatnonzero(unlike.any(axis=1)))}"
+                f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {CODES:,},"
+                f" {self._first(np.flatnonzero(unlike.any(axis=1)))}"
             )
         far = np.flatnonzero(judged & ~unlike.any(axis=1) & ~(self._shares(spread) <= NUMBERS))
         if len(far):
@@ -127,9 +129,11 @@ class Runtimes:
             yield f"{len(other):,} windows give a number in Python or in C, but not in both, {self._first(other)}"
 
     def _shares(self, spread: Spread) -> np.ndarray:
-        """Differences, each as a share of the larger of the result and the deviation."""
+        """Differences, each as a share of the largest of the result, its distance from the center, the deviation."""
+        results = self.python.outputs.astype(float)
+        sizes = np.maximum(np.abs(results), np.abs(results - spread.center)).clip(min=spread.deviation)
         with np.errstate(invalid="ignore"):
-            return self.differences / np.maximum(np.abs(self.python.outputs), spread.deviation)
+            return self.differences / sizes
 
     def _largest(self, spread: Spread) -> dict[str, float]:
         """Of the windows whose codes agree, as a share of what it is judged by; of the usual ones, in three units."""

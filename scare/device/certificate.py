@@ -4,6 +4,8 @@
     certificate.passed, certificate.reasons, certificate.as_dict()
 
 Windows are given to `run` of each runtime, and a stream of bad readings to `scare_push` and to NumPy's `LiveFeed`.
+A board scales a reading in float32, NumPy in double precision: the windows made of readings may differ by a rounding,
+so they are compared as such, and results on the windows that C made.
 The rules are in `agreement`, the windows and readings in `trials`. It holds no date: the same calibrator has the
 same certificate. docs/certificate.md says how to read one.
 """
@@ -46,11 +48,15 @@ STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EA
 
 @dataclass(frozen=True)
 class Streaming:
-    """What became of the readings of a stream, how far windows made of them differ, and what was computed."""
+    """What became of the readings of a stream, how far C's windows are from NumPy's, and what was computed of C's.
+
+    Where statuses differ the rest is None.
+    """
 
     statuses: Mapping[str, int]
     window_difference: float | None  # the largest, of a scaled reading; in int8 in steps
-    agreement: Agreement | None  # None where statuses differ, as is the difference
+    live_difference: float | None  # in deviations, from what NumPy makes of its own windows; not judged
+    agreement: Agreement | None
     reasons: tuple[str, ...]
 
 
@@ -147,7 +153,8 @@ class _Trial:
         self.exact = arithmetic is Arithmetic.INT8
         self.model, self.plan = package.model, plan_for(calibrator, arithmetic)
         self.inputs, self.device = _as_on_board(calibrator.inputs, package.model), package.device
-        self.scale = float(calibrator.inputs.scaling.target.scale[0])
+        target = calibrator.inputs.scaling.target
+        self.scale, self.center = float(target.scale[0]), float(target.center[0])
         self.deviation = _deviation(calibrator)
         self.host = HostModel(package.folder)
         self.board = VirtualModel(self.host.exported, board)
@@ -211,42 +218,52 @@ class _Trial:
         return farthest
 
     def _stream(self) -> Streaming:
-        """Bad readings through `scare_push`, and through the windows that NumPy makes of them."""
+        """Bad readings through `scare_push` and through NumPy's own feed; then NumPy computes the host's windows."""
         readings = trial_readings(self.model.descriptor)
         host, board = push_all(self.host, readings), push_all(self.board, readings)
-        live = self._live(readings, host)
+        live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
         broken = list(_unlike_statuses(live, host, board))
         if broken:
-            return Streaming(counts, None, None, tuple(broken))
+            return Streaming(counts, None, None, None, tuple(broken))
         apart, allowed = self._window_difference(live.windows, host.windows)
         if apart > allowed:
             broken.append(f"a reading in the window is {apart:.3g} from Python's; {allowed:g} is allowed")
-        computed = self._steps(host.windows) if self.exact else live.windows
-        in_numpy = Computed(live.values[live.ran], self._in_numpy(computed).codes)
+        windows = self._steps(host.windows) if self.exact else host.windows
+        in_numpy = Computed(self._values(readings, host.ran, windows), self._in_numpy(windows).codes)
         in_c = (self._in_c(one.values[one.ran], one.kept) for one in (host, board))
-        runtimes = Runtimes(np.full(len(computed), READING), in_numpy, *in_c)
-        agreement = self._agree(runtimes, computed, Spread(self.deviation * self.scale, 1.0))
-        return Streaming(counts, apart, agreement, (*broken, *agreement.reasons))
+        deviation = self.deviation * self.scale
+        runtimes = Runtimes(np.full(len(windows), READING), in_numpy, *in_c)
+        agreement = self._agree(runtimes, windows, Spread(deviation, 1.0, self.center))
+        live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / deviation
+        return Streaming(counts, apart, live_difference, agreement, (*broken, *agreement.reasons))
 
-    def _live(self, readings: Sequence[Reading], host: Answers) -> Answers:
-        """NumPy's answers, with its own windows; in int8 it computes with the host's, a step of which may differ."""
-        statuses, numbers = [], []
-        windows: list[np.ndarray] = []
-        feed, choice = LiveFeed(self.inputs, self.device), Choice()
+    def _live(self, readings: Sequence[Reading]) -> Answers:
+        """NumPy's answers, of windows of its own."""
+        statuses, windows = [], []
+        feed = LiveFeed(self.inputs, self.device)
         for reading in readings:
             if reading.restart:
-                feed, choice = LiveFeed(self.inputs, self.device), Choice()
+                feed = LiveFeed(self.inputs, self.device)
             window, flag = feed.take(reading.now_ms / 1000, reading.numbers)
-            value = np.float32(np.nan)
+            statuses.append(self._status(flag, reading.numbers))
             if window is not None:
-                theirs = host.windows[len(windows) : len(windows) + 1]
-                value = self._value(self._steps(theirs) if self.exact and len(theirs) else window[None], choice)
                 windows.append(window)
-            statuses.append(self._status(flag, reading.numbers, bool(np.isfinite(value))))
-            numbers.append(value)
         shape = (-1, self.plan.window, self.plan.channels)
-        return Answers(np.array(statuses), np.array(numbers), np.array(windows, np.float32).reshape(shape), {})
+        ran, own = np.array(statuses) == OK, np.array(windows, np.float32).reshape(shape)
+        answers = np.full(len(readings), np.nan, np.float32)
+        answers[ran] = self._values(readings, ran, own)
+        return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, own, {})
+
+    def _values(self, readings: Sequence[Reading], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
+        """The calibrated values [m] of a stream's windows [m, …], the choice of a branch carried until a restart."""
+        found: list[np.float32] = []
+        choice = Choice()
+        for reading, has_window in zip(readings, ran.tolist(), strict=True):
+            choice = Choice() if reading.restart else choice
+            if has_window:
+                found.append(self._value(windows[len(found)][None], choice))
+        return np.array(found, np.float32)
 
     def _value(self, window: np.ndarray, choice: Choice) -> np.float32:
         """The calibrated value of a window, rounded as on a board; NaN where it is no number."""
@@ -256,16 +273,14 @@ class _Trial:
             value = scaled * np.float32(facts.target_scale) + np.float32(facts.target_center)
         return value if np.isfinite(value) else np.float32(np.nan)
 
-    def _status(self, flag: Flag, row: np.ndarray, finite: bool) -> int:
-        """What `scare_push` must say where NumPy has this flag."""
+    def _status(self, flag: Flag, row: np.ndarray) -> int:
+        """What `scare_push` must say where NumPy has this flag, unless the result is no number."""
         if flag & Flag.EARLY:
             return EARLY
         if flag & Flag.MISSING:
             columns = zip(row, self.inputs.channels, strict=True)
             return next(status for number, channel in columns if (status := self._judged(float(number), channel)))
-        if flag & Flag.HISTORY:
-            return HISTORY
-        return OK if finite else NOT_FINITE
+        return HISTORY if flag & Flag.HISTORY else OK
 
     def _judged(self, number: float, channel: Channel) -> int:
         if not np.isfinite(number) or number in self.inputs.quality.sentinels:

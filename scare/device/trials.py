@@ -81,7 +81,7 @@ def strange_trials(calibrator: Calibrator) -> Trials:
 def trial_readings(descriptor: Descriptor) -> list[Reading]:
     """Readings to push: clean ones, then bad ones (missing, out of range, early, late), a long gap, a restart.
 
-    The clock wraps around among the bad ones.
+    The clock wraps around among the bad ones; the last readings are at the ends of the valid range.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
@@ -95,6 +95,9 @@ def trial_readings(descriptor: Descriptor) -> list[Reading]:
     for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
         column, number = spoilt[which]
         rows[clean + SPOILT * row, column] = number
+    ends = [(column, end) for column, one in enumerate(descriptor.channels) for end in (one.low, one.high)]
+    for row, (column, end) in enumerate(ends):
+        rows[row - len(ends), column] = end if abs(end) < LARGEST / 2 else rows[row - len(ends), column]
     return [Reading(int(times[i]), rows[i], i == len(times) - clean) for i in range(len(times))]
 
 
@@ -140,8 +143,7 @@ def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> 
 
 
 def _bad(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
-    """What no reading should be, the numbers just outside the valid range, and its ends, which are valid."""
+    """What no reading should be, and the numbers just outside the valid range."""
     low, high = np.float32(channel.low), np.float32(channel.high)
     outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
-    ends = [end for end in (low, high) if abs(end) < LARGEST / 2]
-    return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside, *ends], np.float32)
+    return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

@@ -49,8 +49,8 @@ def _function(plan: Plan, step: Step) -> str:
     """The C function: one for the usual sizes where there is one."""
     if step.kernel == "dense_s8" and _is_dot(plan, step):
         return "scare_dense_1_s8"
-    if step.kernel == "token_rows_s8" and plan.channels == 1:
-        return "scare_token_rows_1_s8"
+    if step.kernel == "token_rows_s8" and _usual_rows(step):
+        return "scare_token_rows_1_8_s8"
     if step.kernel == "hash_codes_s8" and _usual_hash(step):
         return "scare_hash_codes_8_16_s8"
     if step.kernel in BY_EIGHT and len(step.weights[BY_EIGHT[step.kernel]]) == 8:
@@ -167,11 +167,6 @@ def _by_four(weight: np.ndarray) -> np.ndarray:
     return filled.reshape(len(filled) // 2, 2, -1, 4).transpose(2, 0, 1, 3)
 
 
-def _by_two(rows: np.ndarray) -> np.ndarray:
-    """[I, O] as [O / 2, I, 2]."""
-    return rows.reshape(len(rows), -1, 2).swapaxes(0, 1)
-
-
 def _lens(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     weight = step.weights["weight"]
     sizes = (len(weight), plan.channels, weight.shape[1])
@@ -180,19 +175,24 @@ def _lens(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
 
 def _token_rows(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     weights, (rows, channels) = step.weights, plan.shapes[step.inputs[0]]
-    mix = weights.get("mix", np.zeros((0, weights["local"].shape[1]), np.int16))
-    if len(mix) % 4 or mix.shape[1] % 4:
-        raise NotApplicableError(f"float32 only: tokens of {mix.shape[1]} numbers; integer kernels take four at a time")
+    local, outputs = weights["local"], weights["local"].shape[1]
+    if outputs % 4:
+        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; integer kernels take four at a time")
+    mix = weights.get("mix", np.zeros((0, outputs), np.int16))
+    bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
+    share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
     return (
         *inputs,
-        *((rows,) if channels == 1 else (rows, channels)),
-        *(len(mix), mix.shape[1]),
-        _table(_by_two(weights["local"]), f"{step.output} local"),
-        _table(weights["share"], f"{step.output} share"),
-        _table(_by_two(mix) if len(mix) else weights["share"], f"{step.output} mix"),
-        _table(_by_two(weights["bias"]), f"{step.output} bias"),
-        step.settings["shift"],
+        *((rows, len(mix)) if _usual_rows(step) else (rows, channels, len(mix), outputs)),
+        _table(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{step.output} local"),
+        _table(_by_four(mix) if len(mix) else local, f"{step.output} mix"),
+        _table(np.concatenate([share, bias], axis=2), f"{step.output} share and bias", np.int32),
     )
+
+
+def _usual_rows(step: Step) -> bool:
+    """Whether a step is of the sizes that a kernel is compiled for."""
+    return step.weights["local"].shape == (1, 8)
 
 
 def _hash(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
@@ -241,8 +241,7 @@ def _norm(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     return (
         *inputs,
         *((rows,) if width == 8 else (rows, _fits("width", width))),
-        _table(step.weights["gain"], f"{step.output} gain"),
-        _table(step.weights["bias"], f"{step.output} bias"),
+        _table(_padded(np.stack([step.weights["gain"], step.weights["bias"]]), 2).T, f"{step.output} gain and bias"),
         *(step.settings["epsilon"], step.settings["epsilon_bits"]),
     )
 
@@ -251,15 +250,15 @@ def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument
     rows, width = plan.shapes[step.output]
     inner = _after_bias(step.weights["inner_bias"], step.weights["inner"])
     outer = step.weights["outer"]
-    outer = _padded(_padded(outer, 4).T, 4)  # [D, F]
+    outer = _padded(_padded(outer, 4).T, 8)  # [D, F]
     blocks = outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2)
     return (
         *inputs,
         *((rows,) if width == 8 else (rows, _fits("width", width))),
         _fits("hidden", len(inner)),
-        _table(_padded(inner.T, 4).T, f"{step.output} inner bias and weights"),
+        _table(_padded(inner.T, 8).T, f"{step.output} inner bias and weights"),
         _table(blocks, f"{step.output} outer"),
-        _table(step.weights["outer_bias"], f"{step.output} outer bias"),
+        _table(_padded(step.weights["outer_bias"], 4), f"{step.output} outer bias"),
         *(step.settings["most"], step.settings["bits"]),
     )
 

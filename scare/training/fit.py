@@ -11,13 +11,14 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.kernels import hash_activations
-from scare.calibrator.plan import Plan, values
+from scare.calibrator.members import average
+from scare.calibrator.plan import Plan, run, values
 from scare.data.quality import without_unusable_references
 from scare.data.readings import Readings
 from scare.layers.buffers import split_trainable
 from scare.models import Network
 from scare.training.examples import Examples, make_examples
-from scare.training.loop import SCORED, Report, Trainer
+from scare.training.loop import SCORED, Progress, Report, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.settings import Recipe
 
@@ -46,14 +47,57 @@ def fit(
     check_examples(examples, train, inputs, "training")
     check_examples(held, validation, inputs, "validation")
     unit = float(inputs.scaling.target.scale[0])
-    trainer = Trainer(recipe, examples, held, unit)
-    network, interrupted = trainer.run(report)
-    plan = fold(network.plan()).astype(np.float32)
-    facts = _facts(recipe, train, examples, network, plan, held)
-    facts |= {"validation_rmse": round(trainer.best_rmse, 6)} | ({"interrupted": True} if interrupted else {})
+    networks, best_rmse, interrupted = train_members(recipe, examples, held, unit, report)
+    plan = fold(average([network.plan() for network in networks])).astype(np.float32)
+    rmse = best_rmse if len(networks) == 1 else unit * _rmse(plan, held)
+    facts = _facts(recipe, train, examples, networks, plan, held)
+    facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if interrupted else {})
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     calibrator = Calibrator(plan, inputs, target, none, none, facts)
     return _with_samples(calibrator, held)
+
+
+def train_members(
+    recipe: Recipe, examples: Examples, held: Examples, unit: float, report: Report | None
+) -> tuple[list[Network], float, bool]:
+    """The best network of each member, the last one's error, and whether training was interrupted.
+
+    After an interruption later members are missing.
+    """
+    networks: list[Network] = []
+    count, interrupted, rmse = recipe.settings.members, False, float("inf")
+    for member in range(count):
+        if interrupted:
+            break
+        settings = replace(recipe.settings, seed=recipe.settings.seed + member)
+        trainer = Trainer(replace(recipe, settings=settings), examples, held, unit)
+        network, interrupted = trainer.run(_as_part(report, member, count))
+        networks.append(network)
+        rmse = trainer.best_rmse
+    return networks, rmse, interrupted
+
+
+def _as_part(report: Report | None, member: int, count: int) -> Report | None:
+    """Progress of one member as progress of all."""
+    if report is None or count == 1:
+        return report
+
+    def whole(state: Progress) -> None:
+        later = (count - 1 - member) * state.seconds_left * state.rounds / max(1, state.rounds - state.round)
+        seconds = state.seconds_left + later
+        number, rounds = state.round + member * state.rounds, state.rounds * count
+        report(replace(state, round=number, rounds=rounds, seconds_left=seconds))
+
+    return whole
+
+
+def _rmse(plan: Plan, held: Examples) -> float:
+    """The error on all held examples, scaled."""
+    squares = 0.0
+    for start in range(0, len(held), SCORED):
+        part = np.arange(start, min(start + SCORED, len(held)))
+        squares += float(np.square(run(plan, held.windows(part)) - held.targets[part]).sum())
+    return float(np.sqrt(squares / len(held)))
 
 
 def _usable(readings: Sequence[Readings]) -> tuple[Readings, ...]:
@@ -73,10 +117,15 @@ def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:
 
 
 def _facts(
-    recipe: Recipe, train: Sequence[Readings], examples: Examples, network: Network, plan: Plan, held: Examples
+    recipe: Recipe,
+    train: Sequence[Readings],
+    examples: Examples,
+    networks: Sequence[Network],
+    plan: Plan,
+    held: Examples,
 ) -> dict[str, Any]:
     """Where the calibrator came from; nothing that differs between two runs with one seed."""
-    trainable, _ = split_trainable(network)
+    trainable = [split_trainable(network)[0] for network in networks]
     facts = {
         "model": type(recipe.model).__name__.lower(),
         "preset": recipe.name,

@@ -29,10 +29,11 @@ class Settings:
     checkpoints: int = 10  # scored on validation; with `epochs`, one after each
     freeze_at: float = 0.6  # share of the steps after which the support set no longer changes
     candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
+    members: int = 1  # networks trained, with seed, seed + 1, …; what is shipped is the mean of their outputs
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch", "checkpoints", "candidates"):
+        for name in ("batch", "checkpoints", "candidates", "members"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.epochs < 0 or (self.epochs == 0 and self.steps < 1):

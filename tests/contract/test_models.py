@@ -57,7 +57,12 @@ def test_a_model_is_exempt_only_from_checks_that_exist_and_gives_a_reason() -> N
 @cache
 def random_network(model: Model, window: int, channels: int) -> Network:
     """The network with all numbers drawn anew in float64, biases and heads too; nothing is compiled."""
-    rng = np.random.default_rng(0)
+    return draw_network(model, window, channels, seed=0)
+
+
+def draw_network(model: Model, window: int, channels: int, seed: int) -> Network:
+    """One of the random networks of a model."""
+    rng = np.random.default_rng(seed)
     shapes = eqx.filter_eval_shape(model.build, window, channels, jax.random.key(0))
 
     def draw(path: Any, node: Any) -> Any:

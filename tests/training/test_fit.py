@@ -322,3 +322,31 @@ def test_a_calibrator_of_devices_apart_lets_a_new_one_settle() -> None:
     assert unsettled[3:59].all()
     assert not unsettled[59:].any()
     assert not (calibrator.predict(first)[FLAGS].to_numpy() & Flag.UNSETTLED).any()
+
+
+def test_members_are_averaged_and_report_as_one_training() -> None:
+    readings, seen = make_readings(), list[Progress]()
+    single = [fit(readings, recipe=line_recipe(seed=seed)) for seed in (4, 5, 6)]
+    mean = fit(readings, recipe=line_recipe(seed=4, members=3), report=seen.append)
+    windows = mean.golden.windows
+    expected = np.mean([one.compute(windows) for one in single], axis=0)
+    np.testing.assert_allclose(mean.compute(windows), expected, rtol=1e-5)
+    assert mean.facts["parameters"] == 3 * single[0].facts["parameters"]
+    assert [one.round for one in seen] == list(range(1, 13))
+    assert {one.rounds for one in seen} == {12}
+    assert len(mean.plan.steps) <= len(single[0].plan.steps) + 8
+
+
+def test_an_interrupt_leaves_out_later_members() -> None:
+    seen: list[Progress] = []
+
+    def stop_in_the_second(progress: Progress) -> None:
+        seen.append(progress)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+
+    readings = make_readings()
+    calibrator = fit(readings, recipe=line_recipe(members=3), report=stop_in_the_second)
+    one = fit(readings, recipe=line_recipe())
+    assert calibrator.facts["interrupted"] is True
+    assert calibrator.facts["parameters"] == 2 * one.facts["parameters"]

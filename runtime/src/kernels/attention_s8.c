@@ -103,8 +103,9 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
 #endif
 }
 
-SCARE_INLINE void hash_codes(uint32_t usual, const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                             const int16_t *support, const int32_t *coefficients, uint32_t degree,
+/* Compiled anew for the usual sizes. */
+SCARE_INLINE void hash_codes(uint32_t usual, const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports,
+                             uint32_t bits, const int16_t *support, const int32_t *coefficients, uint32_t degree,
                              const int16_t *projection, uint32_t *codes)
 {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
@@ -132,13 +133,13 @@ void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, co
     hash_codes(1u, x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, codes);
 }
 
-/* How many bits are set in each half of a word. */
-SCARE_INLINE uint32_t count_halves(uint32_t word)
+/* Twice the number of bits that are set in each half of a word. */
+SCARE_INLINE uint32_t count_twice(uint32_t word)
 {
     word -= (word >> 1) & 0x55555555u;
     word = (word & 0x33333333u) + ((word >> 2) & 0x33333333u);
     word = (word + (word >> 4)) & 0x0f0f0f0fu;
-    return (word + (word >> 8)) & 0x00ff00ffu;
+    return ((word * 0x202u) >> 8) & 0x00ff00ffu;
 }
 
 /* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `room` bits to spare. */
@@ -154,59 +155,64 @@ SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width
     for (uint32_t column = 0u; column < width; column += 4u) {
         const int32_t *value = values + column;
         SCARE_ROLLED
-        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width) {
+        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width, pairs += 4) {
             SCARE_WALK(value);
             const int32_t *second = value + width;
+            int32_t both[4];
             for (uint32_t i = 0u; i < 4u; i++)
-                *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(second[i], spare));
+                both[i] = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(second[i], spare));
+            for (uint32_t i = 0u; i < 4u; i++) pairs[i] = both[i];
         }
         if (rows % 2u)
             for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
     }
 }
 
+/* Two keys at a time in a word; a last one with zeros. */
+SCARE_INLINE void pair_keys(const uint32_t *keys, uint32_t rows, uint32_t *pairs)
+{
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i + 1u < rows; i += 2u) *pairs++ = keys[i] | keys[i + 1u] << 16;
+    if (rows % 2u) *pairs = keys[rows - 1u];
+}
+
 /* The weights of two keys at a time as pairs, `most` less two for each bit in which they differ; the sum of all. */
 SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, uint32_t most, int32_t *weights)
 {
     uint32_t twice = query | query << 16, equal = most | most << 16;
-    int32_t total = 0;
+    int32_t total = 0, pair = 0;
     SCARE_ROLLED
-    for (uint32_t couple = rows / 2u; couple > 0u; couple--, keys += 2) {
-        *weights = (int32_t)(equal - 2u * count_halves(twice ^ (keys[0] | keys[1] << 16)));
-        total = scare_add_pairs(*weights++, 0x00010001, total);
+    for (const uint32_t *end = keys + (rows + 1u) / 2u; keys != end; weights++) {
+        SCARE_WALK(weights);
+        pair = (int32_t)(equal - count_twice(twice ^ *keys++));
+        *weights = pair;
+        total = scare_add_pairs(pair, 0x00010001, total);
     }
-    if (rows % 2u) {
-        *weights = (int32_t)(most - 2u * count_halves(query ^ keys[0]));
-        total += *weights;
-    }
-    return total;
+    return rows % 2u ? total - scare_high(pair) : total;
 }
 
 void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
                                 uint32_t width, uint32_t most, uint32_t room, int32_t *out)
 {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
+    uint32_t paired[SCARE_TOKENS_S8 / 2u];
     int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
     pair_rows(values, rows, width, spare, pairs);
+    pair_keys(keys, rows, paired);
     SCARE_ROLLED
     for (const uint32_t *end = queries + rows; queries != end; queries++) {
-        int32_t inverse = 0x7fffffff / weigh(*queries, keys, rows, most, weights);
+        int32_t inverse = 0x7fffffff / weigh(*queries, paired, rows, most, weights);
         const void *table = pairs;
         SCARE_ROLLED
         for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
-            int32_t a = 0, b = 0, c = 0, d = 0;
+            scare_words sum = {0, 0, 0, 0};
             SCARE_ROLLED
-            for (const int32_t *weight = weights; weight != weights + couples; weight++) {
-                scare_words next = scare_next_four(&table);
-                a = scare_add_pairs(*weight, next.a, a);
-                b = scare_add_pairs(*weight, next.b, b);
-                c = scare_add_pairs(*weight, next.c, c);
-                d = scare_add_pairs(*weight, next.d, d);
-            }
-            out[0] = average(a, inverse, room, 15u, spare);
-            out[1] = average(b, inverse, room, 15u, spare);
-            out[2] = average(c, inverse, room, 15u, spare);
-            out[3] = average(d, inverse, room, 15u, spare);
+            for (const int32_t *weight = weights; weight != weights + couples; weight++)
+                scare_add_each(&sum, *weight, scare_next_four(&table));
+            out[0] = average(sum.a, inverse, room, 15u, spare);
+            out[1] = average(sum.b, inverse, room, 15u, spare);
+            out[2] = average(sum.c, inverse, room, 15u, spare);
+            out[3] = average(sum.d, inverse, room, 15u, spare);
         }
     }
 }
@@ -238,7 +244,8 @@ void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, con
                 const int32_t *key = keys + (i * heads + head) * width;
                 int32_t score = 0;
                 for (uint32_t d = 0u; d < width; d++)
-                    score += scare_to_top(query[d], query_spare, score_bits) * scare_to_top(key[d], key_spare, score_bits);
+                    score +=
+                        scare_to_top(query[d], query_spare, score_bits) * scare_to_top(key[d], key_spare, score_bits);
                 scores[i] = score;
                 largest = scare_most(largest, score);
             }

@@ -2,7 +2,7 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
-SCARE_INLINE void layer_norm(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
+SCARE_INLINE void layer_norm(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales,
                              uint32_t epsilon, int32_t epsilon_bits, int32_t *out)
 {
     uint32_t level_bits = (uint32_t)__builtin_clz(width) - 3u, row_bits = (uint32_t)__builtin_clz(width) / 2u;
@@ -27,23 +27,27 @@ SCARE_INLINE void layer_norm(const int32_t *x, uint32_t rows, uint32_t width, co
         uint32_t tiny = epsilon >> down;
         squares = squares + tiny < squares ? 0xffffffffu : squares + tiny;
         scare_root inverse = scare_inverse_root(squares < (1u << 26) ? 1u << 26 : squares);
-        for (uint32_t i = 0u; i < width; i++) {
-            int32_t normed = (centred[i] * inverse.root) >> (inverse.half - 1u);
-            out[i] = scare_add_half(gain[i], normed, bias[i]);
+        const void *table = scales;
+        SCARE_WALK(out);
+        for (uint32_t i = 0u; i < width; i += 2u) {
+            scare_words next = scare_next_four(&table);
+            out[i] = scare_add_half(next.a, (centred[i] * inverse.root) >> (inverse.half - 1u), next.b);
+            if (i + 1u < width)
+                out[i + 1u] = scare_add_half(next.c, (centred[i + 1u] * inverse.root) >> (inverse.half - 1u), next.d);
         }
     }
 }
 
-void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *gain, const int32_t *bias,
-                         uint32_t epsilon, int32_t epsilon_bits, int32_t *out)
+void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales, uint32_t epsilon,
+                         int32_t epsilon_bits, int32_t *out)
 {
-    layer_norm(x, rows, width, gain, bias, epsilon, epsilon_bits, out);
+    layer_norm(x, rows, width, scales, epsilon, epsilon_bits, out);
 }
 
-void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *gain, const int32_t *bias, uint32_t epsilon,
+void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *scales, uint32_t epsilon,
                            int32_t epsilon_bits, int32_t *out)
 {
-    layer_norm(x, rows, 8u, gain, bias, epsilon, epsilon_bits, out);
+    layer_norm(x, rows, 8u, scales, epsilon, epsilon_bits, out);
 }
 
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
@@ -72,10 +76,12 @@ SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *tab
                            int32_t *active)
 {
     SCARE_ROLLED
-    for (const int32_t *end = active + couples; active != end; active++) {
+    for (const int32_t *end = active + couples; active != end; active += 2) {
         SCARE_WALK(active);
         int32_t first = activate_one(pairs, fours, &table, shift);
-        *active = scare_pack(first, activate_one(pairs, fours, &table, shift));
+        active[0] = scare_pack(first, activate_one(pairs, fours, &table, shift));
+        first = activate_one(pairs, fours, &table, shift);
+        active[1] = scare_pack(first, activate_one(pairs, fours, &table, shift));
     }
 }
 
@@ -85,10 +91,13 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
     scare_words sum = {0, 0, 0, 0};
     const void *table = *outer;
     SCARE_ROLLED
-    for (const int32_t *end = active + couples; active != end; active += 2) {
+    for (const int32_t *end = active + couples; active != end; active += 4) {
         SCARE_WALK(active);
-        scare_add_each(&sum, active[0], scare_next_four(&table));
-        scare_add_each(&sum, active[1], scare_next_four(&table));
+        for (uint32_t i = 0u; i < 4u; i += 2u) {
+            int32_t first = active[i], second = active[i + 1u];
+            scare_add_each(&sum, first, scare_next_four(&table));
+            scare_add_each(&sum, second, scare_next_four(&table));
+        }
     }
     *outer = table;
     return sum;
@@ -99,7 +108,7 @@ SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, 
                                int32_t *out)
 {
     int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
-    uint32_t fours = (width + 7u) / 8u, couples = (hidden + 3u) / 4u * 2u;
+    uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width) {
@@ -107,16 +116,15 @@ SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, 
         activate(pairs, fours, inner, couples, most - spare, active);
         int32_t down = (int32_t)spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
-        const void *table = outer;
-        const int32_t *bias = outer_bias;
+        const void *table = outer, *bias = outer_bias;
         SCARE_ROLLED
         for (uint32_t i = 0u; i < width; i += 4u) {
-            scare_words sum = collect(active, couples, &table);
-            const int32_t sums[4] = {sum.a, sum.b, sum.c, sum.d};
-            SCARE_WALK(bias);
+            scare_words sum = collect(active, couples, &table), more = scare_next_four(&bias);
+            const int32_t fed[4] = {
+                (scare_shifted(sum.a, left) >> right) + more.a, (scare_shifted(sum.b, left) >> right) + more.b,
+                (scare_shifted(sum.c, left) >> right) + more.c, (scare_shifted(sum.d, left) >> right) + more.d};
             SCARE_WALK(out);
-            for (uint32_t j = 0u; j < 4u && i + j < width; j++)
-                *out++ = (scare_shifted(sums[j], left) >> right) + *bias++;
+            for (uint32_t j = 0u; j < 4u && i + j < width; j++) *out++ = fed[j];
         }
     }
 }

@@ -128,8 +128,8 @@ SCARE_INLINE int32_t scare_add_squares(int32_t pair, int32_t sum)
 #if defined(__ARM_FEATURE_DSP)
     return __smlad(pair, pair, sum);
 #else
-    uint32_t low = (uint32_t)(scare_low(pair) * scare_low(pair)), high = (uint32_t)(scare_high(pair) * scare_high(pair));
-    return (int32_t)((uint32_t)sum + low + high);
+    int32_t low = scare_low(pair), high = scare_high(pair);
+    return (int32_t)((uint32_t)sum + (uint32_t)(low * low) + (uint32_t)(high * high));
 #endif
 }
 

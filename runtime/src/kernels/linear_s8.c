@@ -2,31 +2,31 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
-/* Sums of four outputs: two inputs at a time, a last one alone. */
-SCARE_INLINE const void *add_four(const int32_t *x, uint32_t inputs, const void *table, int32_t *sums)
+/* A word times four weights, the halves of two words, each product to its own sum. */
+SCARE_INLINE void add_products(scare_words *sum, int32_t x, int32_t first, int32_t second)
 {
-    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    sum->a = scare_add_half(x, first, sum->a);
+    sum->b = scare_add_upper(x, first, sum->b);
+    sum->c = scare_add_half(x, second, sum->c);
+    sum->d = scare_add_upper(x, second, sum->d);
+}
+
+/* Four outputs: two inputs at a time, a last one alone. */
+SCARE_INLINE scare_words mix_four(const int32_t *x, uint32_t inputs, const void **weights, scare_words sum)
+{
+    const void *table = *weights;
     SCARE_ROLLED
     for (const int32_t *end = x + inputs / 2u * 2u; x != end; x += 2) {
         scare_words next = scare_next_four(&table);
-        a = scare_add_half(x[0], next.a, a);
-        b = scare_add_upper(x[0], next.a, b);
-        c = scare_add_half(x[0], next.b, c);
-        d = scare_add_upper(x[0], next.b, d);
-        a = scare_add_half(x[1], next.c, a);
-        b = scare_add_upper(x[1], next.c, b);
-        c = scare_add_half(x[1], next.d, c);
-        d = scare_add_upper(x[1], next.d, d);
+        add_products(&sum, x[0], next.a, next.b);
+        add_products(&sum, x[1], next.c, next.d);
     }
     if (inputs % 2u) {
         scare_words next = scare_next_four(&table);
-        a = scare_add_half(x[0], next.a, a);
-        b = scare_add_upper(x[0], next.a, b);
-        c = scare_add_half(x[0], next.b, c);
-        d = scare_add_upper(x[0], next.b, d);
+        add_products(&sum, x[0], next.a, next.b);
     }
-    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    return table;
+    *weights = table;
+    return sum;
 }
 
 void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t outputs, const int16_t *weights,
@@ -37,8 +37,9 @@ void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t o
         const void *table = weights;
         SCARE_ROLLED
         for (uint32_t i = 0u; i < outputs; i += 4u) {
-            int32_t sums[4] = {bias[i], bias[i + 1u], bias[i + 2u], bias[i + 3u]};
-            table = add_four(x, inputs, table, sums);
+            scare_words sum = {bias[i], bias[i + 1u], bias[i + 2u], bias[i + 3u]};
+            sum = mix_four(x, inputs, &table, sum);
+            const int32_t sums[4] = {sum.a, sum.b, sum.c, sum.d};
             SCARE_ROLLED
             for (uint32_t j = 0u; j < 4u && i + j < outputs; j++) *out++ = sums[j] >> shifts[i + j];
         }
@@ -65,72 +66,54 @@ void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t 
         for (uint32_t channel = 0u; channel < channels; channel++) {
             int32_t sum = 0;
             SCARE_ROLLED
-            for (uint32_t row = 0u; row < rows; row++) sum = scare_add_half(x[row * channels + channel], weights[row], sum);
+            for (uint32_t row = 0u; row < rows; row++)
+                sum = scare_add_half(x[row * channels + channel], weights[row], sum);
             *out++ = sum;
         }
 }
 
-/* Two outputs of what all rows share; half a table's words, eight inputs with four. */
-SCARE_INLINE const void *mix_two(const int32_t *shared, uint32_t width, const void *table, int32_t *mixed)
-{
-    int32_t a = 0, b = 0;
-    SCARE_ROLLED
-    for (const int32_t *end = shared + width; shared != end; shared += 4) {
-        scare_words next = scare_next_four(&table);
-        a = scare_add_half(shared[0], next.a, a);
-        b = scare_add_upper(shared[0], next.a, b);
-        a = scare_add_half(shared[1], next.b, a);
-        b = scare_add_upper(shared[1], next.b, b);
-        a = scare_add_half(shared[2], next.c, a);
-        b = scare_add_upper(shared[2], next.c, b);
-        a = scare_add_half(shared[3], next.d, a);
-        b = scare_add_upper(shared[3], next.d, b);
-    }
-    mixed[0] = a, mixed[1] = b;
-    return table;
-}
-
-/* Compiled anew for one channel. */
+/* Compiled anew for one channel and eight outputs. */
 SCARE_INLINE void token_rows(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels,
-                             uint32_t width, uint32_t outputs, const int16_t *local, const int16_t *share,
-                             const int16_t *mix, const int32_t *bias, uint32_t shift, int32_t *out)
+                             uint32_t width, uint32_t outputs, const int16_t *local, const int16_t *mix,
+                             const int32_t *rest, int32_t *out)
 {
-    const void *table = mix;
+    const void *mixing = mix, *table = rest;
+    const int32_t *end = seen + rows * channels;
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < outputs; i += 2u, local += 2u * channels) {
-        int32_t mixed[2] = {shared[i], shared[i + 1u]}, first = scare_pair(local);
-        if (width) table = mix_two(shared, width, table, mixed);
-        const int32_t *word = seen;
-        int32_t *place = out + i;
+    for (uint32_t i = 0u; i < outputs; i += 4u, local += 4u * channels) {
+        scare_words mixed = {0, 0, 0, 0};
+        if (width)
+            mixed = mix_four(shared, width, &mixing, mixed);
+        else
+            mixed = (scare_words){shared[i], shared[i + 1u], shared[i + 2u], shared[i + 3u]};
+        int32_t first = scare_pair(local), second = scare_pair(local + 2), *place = out + i;
         SCARE_ROLLED
-        for (const int16_t *part = share; part != share + rows; part++, bias += 2, place += outputs) {
-            SCARE_WALK(bias);
+        for (const int32_t *word = seen; word != end; word += channels, place += outputs) {
             SCARE_WALK(place);
-            int32_t a = scare_add_half(mixed[0], *part, bias[0]), b = scare_add_half(mixed[1], *part, bias[1]);
-            a = scare_add_half(*word, first, a);
-            b = scare_add_upper(*word++, first, b);
-            for (uint32_t c = 1u; c < channels; c++, word++) {
-                a = scare_add_half(*word, scare_pair(local + 2u * c), a);
-                b = scare_add_upper(*word, scare_pair(local + 2u * c), b);
-            }
-            place[0] = a >> shift;
-            place[1] = b >> shift;
+            int32_t share;
+            scare_words sum = scare_next_five(&table, &share);
+            sum.a = scare_add_half(mixed.a, share, sum.a);
+            sum.b = scare_add_half(mixed.b, share, sum.b);
+            sum.c = scare_add_half(mixed.c, share, sum.c);
+            sum.d = scare_add_half(mixed.d, share, sum.d);
+            add_products(&sum, word[0], first, second);
+            for (uint32_t c = 1u; c < channels; c++)
+                add_products(&sum, word[c], scare_pair(local + 4u * c), scare_pair(local + 4u * c + 2u));
+            place[0] = sum.a, place[1] = sum.b, place[2] = sum.c, place[3] = sum.d;
         }
     }
 }
 
 void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs, const int16_t *local, const int16_t *share, const int16_t *mix,
-                         const int32_t *bias, uint32_t shift, int32_t *out)
+                         uint32_t outputs, const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out)
 {
-    token_rows(seen, shared, rows, channels, width, outputs, local, share, mix, bias, shift, out);
+    token_rows(seen, shared, rows, channels, width, outputs, local, mix, rest, out);
 }
 
-void scare_token_rows_1_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width, uint32_t outputs,
-                           const int16_t *local, const int16_t *share, const int16_t *mix, const int32_t *bias,
-                           uint32_t shift, int32_t *out)
+void scare_token_rows_1_8_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width,
+                             const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out)
 {
-    token_rows(seen, shared, rows, 1u, width, outputs, local, share, mix, bias, shift, out);
+    token_rows(seen, shared, rows, 1u, width, 8u, local, mix, rest, out);
 }
 
 void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift, int32_t *out)
@@ -140,13 +123,9 @@ void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t s
     for (const int32_t *end = b + count / 4u * 4u; b != end; b += 4, out += 4) {
         SCARE_WALK(b);
         SCARE_WALK(out);
-        scare_words words = scare_next_four(&first);
-        int32_t second = words.b + (b[1] >> shift), third = words.c + (b[2] >> shift);
-        int32_t fourth = words.d + (b[3] >> shift);
-        out[0] = words.a + (b[0] >> shift);
-        out[1] = second;
-        out[2] = third;
-        out[3] = fourth;
+        int32_t e = b[0] >> shift, f = b[1] >> shift, g = b[2] >> shift, h = b[3] >> shift;
+        scare_words next = scare_next_four(&first);
+        out[0] = next.a + e, out[1] = next.b + f, out[2] = next.c + g, out[3] = next.d + h;
     }
     SCARE_ROLLED
     for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + (b[i] >> shift);

@@ -171,5 +171,6 @@ void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32
 void scare_newest_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, int32_t *out)
 {
     SCARE_ROLLED
-    for (uint32_t channel = 0u; channel < channels; channel++) out[channel] = window[channel * stride + rows - 1u] * 16384;
+    for (uint32_t channel = 0u; channel < channels; channel++)
+        out[channel] = window[channel * stride + rows - 1u] * 16384;
 }

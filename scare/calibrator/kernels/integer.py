@@ -121,11 +121,11 @@ def lens_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def token_rows_s8(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """seen · local + share ⊗ (shared · mix) + bias, shifted right, for words seen [L, C] and shared [D]: [L, O]."""
+    """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
         shared = _mixed(shared, weights["mix"])
     spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
-    return word((_mixed(seen, weights["local"]) + spread + weights["bias"]) >> settings["shift"])
+    return word(_mixed(seen, weights["local"]) + spread + weights["bias"])
 
 
 def row_bits(width: int) -> int:
