@@ -63,13 +63,14 @@ PAGE = Template("""# On the board
 
 Made by `python benchmarks/board.py --bundles DIR --out benchmarks/board.md`; do not edit.
 
-A virtual $board, with $memory. Each model is exported (`scare export c`),
-built by the pinned compiler and run in an emulator (`scare board run`; [docs/board.md](../docs/board.md)). One channel,
-random weights: training changes their values, not how many there are. The one exception: in int8 a hash of a bandwidth
-much smaller than training gives (about 2) needs a polynomial of more than the fourth degree.
+A virtual $board, with $memory.
+Each model, of one channel, is exported (`scare export c`), built by the pinned compiler and run in an emulator (`scare
+board run`; [docs/board.md](../docs/board.md)). Weights are random: training changes values, not sizes. In int8 it moves
+counts a little, as scales are literals in `run`, and a hash of a bandwidth much below 2, where training ends, needs a
+polynomial of more than the fourth degree. Trained models are in the table on accuracy.
 
-- Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper, $some of other models, $few of
-  what does not fit; extremes, NaN and infinities are among them. A single number is minimum and maximum at once.
+- Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper and $some elsewhere, with
+  extremes, NaN and infinities; on $few of what does not fit. A single number is minimum and maximum at once.
 - RAM is window, state, scratch memory and the deepest stack. Flash is the whole program: constants, kernels, runtime.
 - Cycles and milliseconds are estimates, means over the windows, never checked on hardware, and without flash wait
   states: uncached reads of constants would add up to 37 %.
@@ -89,7 +90,7 @@ $linear
 
 ## All models
 
-Models without an int8 row are float32 only. SenDaL chooses a branch for each window: its minimum is the simple one.
+Models without an int8 row are float32 only. SenDaL chooses a branch for each window: its maximum is the deep one.
 
 $every
 
@@ -137,8 +138,7 @@ def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> R
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
         trials = trial_windows(calibrator, max(count, 200))
         chosen = trials[np.linspace(0, len(trials) - 1, count).astype(int)]
-        facts = measure(Path(scratch) / "model", BOARD, chosen).as_dict()
-        return {"scratch_bytes": model.layout.bytes, **facts}
+        return {"scratch_bytes": model.layout.bytes, **measure(Path(scratch) / "model", BOARD, chosen).as_dict()}
 
 
 def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
@@ -196,16 +196,15 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
         **{"many": f"{MANY:,}", "some": SOME, "few": FEW, "paper": PAPER_WINDOW},
         scare=rival_table(GRAPHS, [row for row in usual if row["model"] in PRESETS]),
         linear=rival_table(LINEAR, [row for row in usual if row["model"] == "dlinear"]),
-        **{"every": every_table(rows), "growth": growth_table(rows), "integers": integer_note(rows)},
-        loss=loss_table(losses),
+        **{"every": every_table(rows), "growth": growth_table(rows), "loss": loss_table(losses)},
+        integers=integer_note(rows),
     )
 
 
 def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
     """Rivals, then ours; beside a number, how many times less it is than the first rival's."""
     ours = {f"ours: {row['model']}, {row['arithmetic']}": sizes(row) for row in rows}
-    first = next(iter(rivals.values()))
-    lines = []
+    first, lines = next(iter(rivals.values())), []
     for name, (*counts, time) in {**rivals, **ours}.items():
         ratios = [f" ({base / own:.1f}×)" if own and base else "" for own, base in zip(counts, first, strict=False)]
         cells = [f"{own:,}{ratio}" if own else "" for own, ratio in zip(counts, ratios, strict=True)]
@@ -276,7 +275,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def main() -> None:
     """Measure, then write or print the page, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default=",".join(EVERY), help="of " + ", ".join(EVERY))
     parser.add_argument("--windows", default="15,60,360,720,1440", help="window lengths")
     parser.add_argument("--bundles", type=Path, help="folder with trained .scare files")

@@ -30,7 +30,7 @@ void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels,
 /* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in
  * `segments`; for each pair two shares of the nearer and two of the farther knot in `shares`. */
 void scare_hat_basis_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t knots,
-                        const uint16_t *segments, const int16_t *shares, const uint8_t *shifts, int32_t *out);
+                        const uint16_t *segments, const int16_t *shares, int32_t *out);
 
 /* Weighted sums over runs of rows, [bins][channels]. */
 void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
@@ -87,8 +87,8 @@ void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const 
                          int32_t epsilon_bits, int32_t *out);
 
 /* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
- * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros, width to eight for the inner weights, to four
- * for the outer, hidden to eight. */
+ * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros: hidden to eight, width to eight for the
+ * inner weights, to four for the outer. */
 void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
                            const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out);
 

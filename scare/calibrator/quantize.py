@@ -12,7 +12,8 @@ from math import ceil, floor, log2, prod, sqrt
 
 import numpy as np
 
-from scare.calibrator.kernels.integer import FRACTION_BITS, FULL, NEWEST_BITS, row_bits, score_bits
+from scare.calibrator.kernels.integer import FULL, NEWEST_BITS, row_bits, score_bits
+from scare.calibrator.kernels.linear import hat_matrix
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import NotApplicableError
 
@@ -231,13 +232,18 @@ def _largest(weights: np.ndarray) -> np.ndarray:
 
 
 def _diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [T, C, R] as int8 and the scale of each of the R; what a rounding loses the next row makes up for."""
+    """Weights [T, C, R] as int8 and the scale of each of the R."""
     scale = np.maximum(np.maximum(_largest(weights) / 127, np.abs(weights).sum(axis=(0, 1)) / 65000), 1e-30)
-    lost, small = np.zeros(weights.shape[1:]), np.empty(weights.shape, np.int8)
-    for row, exact in enumerate(weights / scale):
-        small[row] = np.clip(np.rint(exact + lost), -127, 127)
-        lost = exact + lost - small[row]
-    return small, scale
+    return _rounded_along_time(weights / scale, 127).astype(np.int8), scale
+
+
+def _rounded_along_time(weights: np.ndarray, most: int) -> np.ndarray:
+    """Weights [T, ...] as whole numbers within ±most; what a rounding loses the next row makes up for."""
+    lost, rounded = np.zeros(weights.shape[1:]), np.empty(weights.shape)
+    for row, exact in enumerate(weights):
+        rounded[row] = np.clip(np.rint(exact + lost), -most, most)
+        lost = exact + lost - rounded[row]
+    return rounded
 
 
 def _hats_bound(q: _Quantizer, step: Step) -> np.ndarray:
@@ -251,19 +257,16 @@ def _hat_sums(step: Step) -> np.ndarray:
     return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
 
 
-def _hat_shifts(step: Step) -> np.ndarray:
-    """By how many bits each sum is shifted to be a word: at least one."""
-    return np.maximum(1, np.ceil(np.log2(_hat_sums(step) * FULL * 2.0**FRACTION_BITS / LARGEST))).astype(np.int32)
-
-
 def _hats_unit(q: _Quantizer, step: Step) -> np.ndarray:
-    return 2.0 ** (_hat_shifts(step) - FRACTION_BITS)[:, None] / q.quanta
+    return holding(_hat_sums(step) * FULL)[:, None] / q.quanta
 
 
 def _hats(q: _Quantizer, step: Step) -> Step:
-    fraction = whole(step.weights["fraction"] * 2.0**FRACTION_BITS, np.int16)
-    weights = {"knot": step.weights["knot"], "fraction": fraction, "shift": _hat_shifts(step)}
-    return Step("hat_basis_s8", (WINDOW,), step.output, weights, step.settings)
+    knot, knots = step.weights["knot"], step.settings["knots"]
+    unit = holding(_hat_sums(step) * FULL)
+    matrix = _rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, HALF)
+    shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
+    return Step("hat_basis_s8", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
 
 
 def _bins_bound(q: _Quantizer, step: Step) -> np.ndarray:

@@ -110,7 +110,7 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
 def _hats(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     """Segments oldest first; a pair of samples that two segments share is read in both, with zeros for the other."""
-    knots, knot, fraction = step.settings["knots"], step.weights["knot"], step.weights["fraction"].astype(int)
+    knots, knot = step.settings["knots"], step.weights["knot"]
     segments, shares = [], []
     for lower in range(knots - 2, -1, -1):
         inside = np.flatnonzero(knot == lower)
@@ -118,14 +118,13 @@ def _hats(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
         segments.append((first, last - first + 1))
         for row in range(2 * first, 2 * last + 2):
             own = row < plan.window and knot[row] == lower
-            shares.append(((1 << 14) - fraction[row], fraction[row]) if own else (0, 0))
+            shares.append(step.weights["shares"][row] if own else (0, 0))
     pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
     return (
         *inputs,
         *(plan.window, plan.channels, knots),
         _table(np.array(segments), "first pair and pairs of each segment", np.uint16),
         _table(pairs, "shares of the nearer and the farther knot", np.int16),
-        _table(step.weights["shift"], "bits of each hat", np.uint8),
     )
 
 

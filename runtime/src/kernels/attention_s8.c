@@ -76,7 +76,8 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
     register const int32_t *from __asm__("r0") = kernel;
     register const void *next __asm__("r1") = table;
     register uint32_t negative __asm__("r2") = 1u << (32u - bits);
-    __asm__("ldmia r0, {r4-r11}\n"
+    __asm__("push {r7}\n"
+            "ldmia r0, {r4-r11}\n"
             "mov r12, r1\n"
             "mov lr, r2\n"
             "1: ldmia r12!, {r0-r3}\n"
@@ -93,10 +94,11 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
             "lsls r0, r0, #1\n"
             "adcs lr, lr, lr\n"
             "bcc 1b\n"
-            "mov r2, lr"
+            "mov r2, lr\n"
+            "pop {r7}"
             : "+r"(from), "+r"(next), "+r"(negative)
             :
-            : "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+            : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     return negative ^ (0xffffffffu >> (32u - bits));
 #else
     return project(kernel, 2u, table, bits);

@@ -49,13 +49,17 @@ void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t o
 void scare_dense_1_s8(const int32_t *x, uint32_t inputs, const int16_t *weights, const int32_t *bias,
                       const uint8_t *shifts, int32_t *out)
 {
+    const void *words = x, *table = weights;
     int32_t sum = bias[0];
     SCARE_ROLLED
-    for (const int32_t *end = x + inputs / 2u * 2u; x != end; x += 2, weights += 2) {
-        int32_t pair = scare_pair(weights);
-        sum = scare_add_upper(x[1], pair, scare_add_half(x[0], pair, sum));
+    for (const int32_t *end = x + inputs / 4u * 4u; words != end;) {
+        scare_words next = scare_next_four(&words);
+        int32_t first = scare_next_word(&table), second = scare_next_word(&table);
+        sum = scare_add_upper(next.b, first, scare_add_half(next.a, first, sum));
+        sum = scare_add_upper(next.d, second, scare_add_half(next.c, second, sum));
     }
-    if (inputs % 2u) sum = scare_add_half(x[0], weights[0], sum);
+    SCARE_ROLLED
+    for (uint32_t i = inputs / 4u * 4u; i < inputs; i++) sum = scare_add_half(x[i], weights[i], sum);
     *out = sum >> shifts[0];
 }
 

@@ -12,33 +12,40 @@ SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32
     return scare_add_pairs(second, scare_odd_bytes(word), scare_add_pairs(first, scare_even_bytes(word), sum));
 }
 
-/* Four sums at once of products with weights of 8 bits, four samples with a word of each sum's. */
+#if SCARE_ASSEMBLY
+/* The same for the samples in r4 and r5. */
+#define ADD_WORD(word, sum)                  \
+    "sxtb16 r7, " word ", ror #8\n"          \
+    "sxtb16 " word ", " word "\n"            \
+    "smlad " sum ", r4, " word ", " sum "\n" \
+    "smlad " sum ", r5, r7, " sum "\n"
+
+#define ADD_FOUR_WORDS      \
+    "ldmia r12!, {r0-r3}\n" \
+    "ldmia lr!, {r4-r5}\n"  \
+    ADD_WORD("r0", "r6") ADD_WORD("r1", "r8") ADD_WORD("r2", "r9") ADD_WORD("r3", "r10")
+#endif
+
+/* Four sums at once, so that each sample is loaded once for all of them; on to the next weights. */
 SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights)
 {
 #if SCARE_ASSEMBLY
-#define ADD_WORD(word, sum)                 \
-    "sxtb16 r10, " word ", ror #8\n"        \
-    "sxtb16 " word ", " word "\n"           \
-    "smlad " sum ", r4, " word ", " sum "\n" \
-    "smlad " sum ", r5, r10, " sum "\n"
-#define ADD_FOUR_SAMPLES        \
-    "ldmia r12!, {r0-r3}\n"     \
-    "ldmia lr!, {r4-r5}\n"      \
-    ADD_WORD("r0", "r6") ADD_WORD("r1", "r7") ADD_WORD("r2", "r8") ADD_WORD("r3", "r9")
     register const int16_t *from __asm__("r0") = x, *end __asm__("r1") = x + older;
     register const void *table __asm__("r2") = *weights;
-    register int32_t a __asm__("r6") = sum->a, b __asm__("r7") = sum->b;
-    register int32_t c __asm__("r8") = sum->c, d __asm__("r9") = sum->d;
-    __asm__("mov lr, r0\n"
+    register int32_t a __asm__("r6") = sum->a, b __asm__("r8") = sum->b;
+    register int32_t c __asm__("r9") = sum->c, d __asm__("r10") = sum->d;
+    __asm__("push {r7}\n"
+            "mov lr, r0\n"
             "mov r11, r1\n"
             "mov r12, r2\n"
-            "1: " ADD_FOUR_SAMPLES ADD_FOUR_SAMPLES
+            "1: " ADD_FOUR_WORDS ADD_FOUR_WORDS
             "cmp lr, r11\n"
             "bne 1b\n"
-            "mov r2, r12"
+            "mov r2, r12\n"
+            "pop {r7}"
             : "+r"(from), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
             :
-            : "r3", "r4", "r5", "r10", "r11", "r12", "lr", "cc", "memory");
+            : "r3", "r4", "r5", "r11", "r12", "lr", "cc", "memory");
     *sum = (scare_words){a, b, c, d};
     *weights = table;
 #else
@@ -53,7 +60,7 @@ SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older,
 #endif
 }
 
-/* Four projections at once, so that each sample is loaded once for all of them. */
+/* Four projections of a channel, added to their sums; on to the next weights. */
 SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                                const void **large)
 {
@@ -68,6 +75,7 @@ SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint
     *large = table;
 }
 
+/* The same for one. */
 SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                               const void **large)
 {
@@ -121,33 +129,33 @@ void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels,
 }
 
 void scare_hat_basis_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t knots,
-                        const uint16_t *segments, const int16_t *shares, const uint8_t *shifts, int32_t *out)
+                        const uint16_t *segments, const int16_t *shares, int32_t *out)
 {
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
         const uint16_t *segment = segments;
         const void *table = shares;
-        int64_t held = 0; /* of the farther knot, from the segment before */
+        int32_t nearer = 0, farther, *place = out + knots * channels + channel;
         SCARE_ROLLED
-        for (uint32_t knot = knots - 1u; knot > 0u; knot--, segment += 2) {
+        for (uint32_t left = knots - 1u; left > 0u; left--, segment += 2) {
             const int16_t *x = window + 2u * segment[0];
-            int64_t nearer = 0, farther = held;
+            farther = nearer; /* from the segment before */
+            nearer = 0;
             SCARE_ROLLED
             for (const int16_t *end = x + segment[1] / 2u * 4u; x != end; x += 4) {
+                SCARE_WALK(x);
                 scare_words next = scare_next_four(&table);
-                nearer = scare_add_pairs_long(scare_pair(x), next.a, nearer);
-                farther = scare_add_pairs_long(scare_pair(x), next.b, farther);
-                nearer = scare_add_pairs_long(scare_pair(x + 2), next.c, nearer);
-                farther = scare_add_pairs_long(scare_pair(x + 2), next.d, farther);
+                nearer = scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, nearer));
+                farther = scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, farther));
             }
             if (segment[1] % 2u) {
-                nearer = scare_add_pairs_long(scare_pair(x), scare_next_word(&table), nearer);
-                farther = scare_add_pairs_long(scare_pair(x), scare_next_word(&table), farther);
+                nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), nearer);
+                farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), farther);
             }
-            out[knot * channels + channel] = scare_rounded(farther, shifts[knot]);
-            held = nearer;
+            place -= channels;
+            *place = farther;
         }
-        out[channel] = scare_rounded(held, shifts[0]);
+        place[-(int32_t)channels] = nearer;
     }
 }
 

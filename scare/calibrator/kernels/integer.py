@@ -25,7 +25,6 @@ from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape,
 from scare.calibrator.kernels.linear import LINEAR
 from scare.calibrator.kernels.pointwise import POINTWISE
 
-FRACTION_BITS = 14  # of a hat's share of a sample
 FULL = 32767  # the largest number of the window
 NEWEST_BITS = 14  # by which a single reading is shifted up to become a word
 HIDDEN_BITS = 16  # by which the hidden layer's sums are shifted down
@@ -46,11 +45,16 @@ def newest_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 
 
 def hat_basis_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sums of the window x [T, C] under the hats, each shifted right by its own bits: [knots, C]."""
+    """Sums of the window x [T, C] under the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
-    matrix[rows, weights["knot"]] = (1 << FRACTION_BITS) - weights["fraction"].astype(np.int64)
-    matrix[rows, weights["knot"] + 1] += weights["fraction"]
-    return word(rounded(_exact(matrix.T @ x), weights["shift"][:, None]))
+    for place in (0, 1):
+        matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
+    return word(_exact(matrix.T @ x))
+
+
+def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_s8")
+    return (settings["knots"], x[1])
 
 
 def _exact(sums: np.ndarray) -> np.ndarray:
@@ -310,7 +314,7 @@ def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Sett
 INTEGER = {
     "window_s8": Kernel(window_s8, lambda x, weights, settings: x, free),
     "newest_s8": Kernel(newest_s8, POINTWISE["newest"].shape, free),
-    "hat_basis_s8": Kernel(hat_basis_s8, LINEAR["hat_basis"].shape, LINEAR["hat_basis"].cost),
+    "hat_basis_s8": Kernel(hat_basis_s8, _hat_shape, LINEAR["hat_basis"].cost),
     "project_s8": Kernel(project_s8, _project_shape, _project_cost),
     "bins_s8": Kernel(bins_s8, LINEAR["bins"].shape, LINEAR["bins"].cost),
     "dense_s8": Kernel(dense_s8, _dense_shape, LINEAR["dense"].cost),
