@@ -50,6 +50,10 @@ void scare_gelu_f32(float *out, const float *x, uint32_t count);
 void scare_layer_norm_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
                           uint32_t width, float epsilon);
 
+/* The same for a width of 8. */
+void scare_layer_norm_8_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
+                            float epsilon);
+
 /* ---- attention ---- */
 
 /* codes [rows], x [rows][width]; supports are a multiple of 16, bits of four, at most 32. Sharpness and supports are in
@@ -159,6 +163,10 @@ void scare_token_rows_f32(float *out, const float *seen, const float *shared, co
  * is halved. */
 void scare_feed_forward_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
                             uint32_t hidden, uint32_t outputs);
+
+/* The same for a width of 8. */
+void scare_feed_forward_8_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t hidden,
+                              uint32_t outputs);
 
 /* The same with gelu, outer as it is. */
 void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,

@@ -24,7 +24,7 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import Choice, hash_activations
 from scare.calibrator.kernels.integer import window_s8
-from scare.calibrator.plan import run, values
+from scare.calibrator.plan import Plan, run, values
 from scare.data.quality import LARGEST, Flag
 from scare.data.readings import Channel
 from scare.device.agreement import Agreement, Computed, Runtimes, Spread
@@ -152,6 +152,7 @@ class _Trial:
     def __init__(self, calibrator: Calibrator, arithmetic: Arithmetic, package: Package, board: Board) -> None:
         self.exact = arithmetic is Arithmetic.INT8
         self.model, self.plan = package.model, plan_for(calibrator, arithmetic)
+        self.precise = self.plan if self.exact else self.plan.astype(np.float64)
         self.inputs, self.device = _as_on_board(calibrator.inputs, package.model), package.device
         target = calibrator.inputs.scaling.target
         self.scale, self.center = float(target.scale[0]), float(target.center[0])
@@ -181,15 +182,26 @@ class _Trial:
         return runtimes.agree(self.exact, spread, {at: self._from_tie(windows[at], bits[at]) for at in unlike})
 
     def _in_numpy(self, windows: np.ndarray) -> Computed:
-        """Outputs and hash codes of windows, each for itself."""
+        """Outputs and hash codes of windows, each for itself; float32 is judged against double precision.
+
+        What is no number in float32 is none here: double precision has room for more.
+        """
+        computed = self._compute(self.plan, windows)
+        if self.exact:
+            return computed
+        precise = self._compute(self.precise, windows.astype(np.float64))
+        outputs = np.where(np.isfinite(computed.outputs), precise.outputs, computed.outputs)
+        return Computed(outputs, precise.codes)
+
+    def _compute(self, plan: Plan, windows: np.ndarray) -> Computed:
         parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
-        last = self.plan.steps[-1].output
+        last = plan.steps[-1].output
         names = [step.output for step in self.hashing.values()]
         with np.errstate(all="ignore"):
-            if self.plan.branches:
-                found = [{last: run(self.plan, part)[:, None]} for part in parts]
+            if plan.branches:
+                found = [{last: run(plan, part)[:, None]} for part in parts]
             else:
-                found = [values(self.plan, part, {last, *names}) for part in parts]
+                found = [values(plan, part, {last, *names}) for part in parts]
         outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
         codes = [np.concatenate([part[name] for part in found]) for name in names]
         return Computed(outputs, _side_by_side(codes, len(windows)))
@@ -269,7 +281,8 @@ class _Trial:
         """The calibrated value of a window, rounded as on a board; NaN where it is no number."""
         facts = self.model.descriptor
         with np.errstate(all="ignore"):
-            scaled = run(self.plan, window, choice).astype(np.float32)[0]
+            exact = window if self.exact else window.astype(np.float64)
+            scaled = run(self.precise, exact, choice).astype(np.float32)[0]
             value = scaled * np.float32(facts.target_scale) + np.float32(facts.target_center)
         return value if np.isfinite(value) else np.float32(np.nan)
 

@@ -63,13 +63,24 @@ def known_trials(calibrator: Calibrator) -> Trials:
 
 
 def random_trials(calibrator: Calibrator, count: int) -> Trials:
-    """Noise and random walks, calm to wild."""
+    """Noise and random walks, calm to wild, about as large as the windows that the model was made from."""
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
+    level, size = _usual_size(calibrator)
     steps = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
     walks = np.cumsum(steps, axis=1) / np.sqrt(window)
     kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
-    return Trials(np.where((kinds == WALK)[:, None, None], walks, steps).astype(np.float32), kinds)
+    shapes = np.where((kinds == WALK)[:, None, None], walks, steps)
+    return Trials((level + size * shapes).astype(np.float32), kinds)
+
+
+def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each channel in the model's own windows; 0 and 1 where there are too few."""
+    known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    rows = known.reshape(-1, known.shape[2])
+    spread = rows.std(axis=0) if len(rows) else np.zeros(known.shape[2])
+    level = rows.mean(axis=0) if len(rows) else np.zeros(known.shape[2])
+    return np.where(spread > 0, level, 0.0), np.where(spread > 0, spread, 1.0)
 
 
 def strange_trials(calibrator: Calibrator) -> Trials:

@@ -14,6 +14,7 @@ from scare.calibrator.kernels import PERIODS, Shape, count_patches
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
 
+USUAL = 8  # numbers in a token for which kernels are compiled anew
 FOUR = 4  # sums side by side
 CHUNK = 16  # supports or hidden numbers at a time
 
@@ -186,8 +187,11 @@ def _dense(site: Site) -> Rest:
 
 
 def _layer_norm(site: Site) -> Rest:
-    tables = site.table("gain"), site.table("bias")
-    return Rest((*tables, *_rows_and_width(site), float(site.step.settings["epsilon"])), over=(0,))
+    tables, (rows, width) = (site.table("gain"), site.table("bias")), _rows_and_width(site)
+    epsilon = float(site.step.settings["epsilon"])
+    if width == USUAL:
+        return Rest((*tables, rows, epsilon), over=(0,), function="layer_norm_8")
+    return Rest((*tables, rows, width, epsilon), over=(0,))
 
 
 def _hash_codes(site: Site) -> Rest:
@@ -318,8 +322,10 @@ def _feed_forward(site: Site) -> Rest:
     outer = site.weight("outer") * (0.5 if relu else 1.0)
     inner, outer = _padded(inner, 1, CHUNK), _padded(outer, 0, CHUNK)
     table = _table(np.concatenate([site.weight("outer_bias"), _chunked(inner, outer)]), "outer bias, inner and outer")
-    sizes = *_rows_and_width(site), len(outer), site.out[-1]
-    return Rest((table, *sizes), function="feed_forward" if relu else "feed_forward_gelu")
+    (rows, width), sizes = _rows_and_width(site), (len(outer), site.out[-1])
+    if relu and width == USUAL:
+        return Rest((table, rows, *sizes), function="feed_forward_8")
+    return Rest((table, rows, width, *sizes), function="feed_forward" if relu else "feed_forward_gelu")
 
 
 KERNELS: dict[str, Callable[[Site], Rest]] = {

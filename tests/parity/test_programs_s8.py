@@ -63,9 +63,7 @@ def test_scare_of_any_size(data: st.DataObject) -> None:
     model = replace(
         model,
         front=replace(model.front, width=data.draw(st.sampled_from([4, 8, 12, 20]))),
-        attention=replace(
-            model.attention, bits=data.draw(st.integers(1, 16)), supports=data.draw(st.integers(1, 40))
-        ),
+        attention=replace(model.attention, bits=data.draw(st.integers(1, 16)), supports=data.draw(st.integers(1, 40))),
         block=replace(model.block, hidden=data.draw(st.integers(1, 70))),
     )
     window, channels = data.draw(st.integers(9, 130)), data.draw(st.integers(1, 3))

@@ -3,7 +3,6 @@
 #include "product_f32.h"
 
 #define CHUNK 16u /* hidden numbers at a time */
-#define USUAL 8u  /* the width that has a body of its own */
 
 void scare_token_rows_f32(float *out, const float *seen, const float *shared, const float *share, const float *table,
                           uint32_t rows, uint32_t channels, uint32_t inputs, uint32_t outputs) {
@@ -65,7 +64,7 @@ SCARE_INLINE void feed_forward(float *out, const float *x, const float *table, u
             uint32_t o = 0;
             SCARE_ROLLED for (; o + 4 <= outputs; o += 4) {
                 scare_four sum = scare_load_four(sums + o);
-                scare_add_products(&sum, active, &next, CHUNK);
+                scare_add_many_products(&sum, active, &next, CHUNK);
                 scare_store_four(out + o, sum);
             }
             SCARE_ROLLED for (; o < outputs; o++) out[o] = scare_add_dot(sums[o], active, &next, CHUNK);
@@ -73,18 +72,14 @@ SCARE_INLINE void feed_forward(float *out, const float *x, const float *table, u
     }
 }
 
-SCARE_SMALL void feed_forward_any(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
-                                  uint32_t hidden, uint32_t outputs) {
+void scare_feed_forward_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
+                            uint32_t hidden, uint32_t outputs) {
     feed_forward(out, x, table, rows, width, hidden, outputs, twice_relu);
 }
 
-void scare_feed_forward_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
-                            uint32_t hidden, uint32_t outputs) {
-    if (width == USUAL) {
-        feed_forward(out, x, table, rows, USUAL, hidden, outputs, twice_relu);
-    } else {
-        feed_forward_any(out, x, table, rows, width, hidden, outputs);
-    }
+void scare_feed_forward_8_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t hidden,
+                              uint32_t outputs) {
+    feed_forward(out, x, table, rows, 8, hidden, outputs, twice_relu);
 }
 
 void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,

@@ -33,7 +33,13 @@ void scare_lens_f32(float *out, const float *x, const float *weight, uint32_t ro
         for (uint32_t c = 0; c < channels; c++) {
             const float *next = weight + 4, *number = x + c;
             scare_four sum = scare_load_four(weight);
-            for (uint32_t t = 0; t < rows; t++, number += channels) scare_add_product(&sum, *number, &next);
+            for (uint32_t left = rows; left > 0;) {
+                uint32_t piece = left < SCARE_PIECE ? left : SCARE_PIECE;
+                scare_four part = {0.0f, 0.0f, 0.0f, 0.0f};
+                for (uint32_t t = 0; t < piece; t++, number += channels) scare_add_product(&part, *number, &next);
+                sum.a += part.a, sum.b += part.b, sum.c += part.c, sum.d += part.d;
+                left -= piece;
+            }
             float *to = out + l * channels + c;
             to[0] = sum.a;
             to[channels] = sum.b;
@@ -71,7 +77,7 @@ void scare_dense_f32(float *out, const float *x, const float *weight, const floa
         for (uint32_t r = 0; r < rows; r++) {
             const float *next = weight;
             scare_four sum = scare_load_four(bias + r * step + o);
-            scare_add_products(&sum, x + r * inputs, &next, inputs);
+            scare_add_many_products(&sum, x + r * inputs, &next, inputs);
             scare_store_four(out + r * outputs + o, sum);
         }
     }

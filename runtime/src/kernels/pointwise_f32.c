@@ -1,7 +1,6 @@
 #include "scare_kernels.h"
 #include "math_f32.h"
 
-#define USUAL 8u /* the width that has a body of its own */
 
 void scare_add_f32(float *out, const float *a, const float *b, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) out[i] = a[i] + b[i];
@@ -31,16 +30,12 @@ SCARE_INLINE void layer_norm(float *out, const float *x, const float *gain, cons
     }
 }
 
-SCARE_SMALL void layer_norm_any(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
-                                uint32_t width, float epsilon) {
+void scare_layer_norm_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
+                          uint32_t width, float epsilon) {
     layer_norm(out, x, gain, bias, rows, width, epsilon);
 }
 
-void scare_layer_norm_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
-                          uint32_t width, float epsilon) {
-    if (width == USUAL) {
-        layer_norm(out, x, gain, bias, rows, USUAL, epsilon);
-    } else {
-        layer_norm_any(out, x, gain, bias, rows, width, epsilon);
-    }
+void scare_layer_norm_8_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
+                            float epsilon) {
+    layer_norm(out, x, gain, bias, rows, 8, epsilon);
 }

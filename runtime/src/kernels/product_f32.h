@@ -95,22 +95,24 @@ SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float
     sum->a = a, sum->b = b, sum->c = c, sum->d = d;
 }
 
-/* sum + x[4] weight[4], and on to the next of both */
-SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
+/* each sum + its product of x[4] weight[4], and on to the next of both */
+SCARE_INLINE void scare_add_lanes(scare_four *sum, const float **x, const float **weight) {
+    register float a __asm__("s12") = sum->a, b __asm__("s13") = sum->b;
+    register float c __asm__("s14") = sum->c, d __asm__("s15") = sum->d;
     __asm__("vldmia %[x]!, {s0-s3}\n\t"
             "vldmia %[w]!, {s4-s7}\n\t"
             "vmul.f32 s4, s0, s4\n\t"
             "vmul.f32 s5, s1, s5\n\t"
             "vmul.f32 s6, s2, s6\n\t"
             "vmul.f32 s7, s3, s7\n\t"
-            "vadd.f32 %[sum], %[sum], s4\n\t"
-            "vadd.f32 %[sum], %[sum], s5\n\t"
-            "vadd.f32 %[sum], %[sum], s6\n\t"
-            "vadd.f32 %[sum], %[sum], s7"
-            : [sum] "+t"(sum), [x] "+r"(*x), [w] "+r"(*weight)
+            "vadd.f32 s12, s12, s4\n\t"
+            "vadd.f32 s13, s13, s5\n\t"
+            "vadd.f32 s14, s14, s6\n\t"
+            "vadd.f32 s15, s15, s7"
+            : "+t"(a), "+t"(b), "+t"(c), "+t"(d), [x] "+r"(*x), [w] "+r"(*weight)
             : SCARE_NUMBERS(4, *x), SCARE_NUMBERS(4, *weight)
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
-    return sum;
+    sum->a = a, sum->b = b, sum->c = c, sum->d = d;
 }
 
 /* all + sum of x[4], part + x[4] weight[4], and on to the next of both */
@@ -158,9 +160,13 @@ SCARE_INLINE void scare_add_square(scare_four *sum, const float **x, const float
     for (int i = 0; i < 4; i++) scare_add_product(sum, *(*x)++, weight);
 }
 
-SCARE_INLINE float scare_add_four(float sum, const float **x, const float **weight) {
-    for (int i = 0; i < 4; i++) sum = SCARE_MLA(*(*x)++, *(*weight)++, sum);
-    return sum;
+SCARE_INLINE void scare_add_lanes(scare_four *sum, const float **x, const float **weight) {
+    const float *number = *x, *w = *weight;
+    sum->a = SCARE_MLA(number[0], w[0], sum->a);
+    sum->b = SCARE_MLA(number[1], w[1], sum->b);
+    sum->c = SCARE_MLA(number[2], w[2], sum->c);
+    sum->d = SCARE_MLA(number[3], w[3], sum->d);
+    *x = number + 4, *weight = w + 4;
 }
 
 SCARE_INLINE void scare_add_shares(float *all, float *part, const float **x, const float **weight) {
@@ -178,10 +184,30 @@ SCARE_INLINE void scare_add_products(scare_four *sum, const float *x, const floa
     SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) scare_add_product(sum, *x++, weight);
 }
 
-/* sum + x[inputs] weight[inputs], and on to the next weights */
+/* The same for many inputs: sums of SCARE_PIECE products are added up, which rounds far less than one long sum. */
+#define SCARE_PIECE 32u
+
+SCARE_INLINE void scare_add_many_products(scare_four *sum, const float *x, const float **weight, uint32_t inputs) {
+    SCARE_ROLLED while (inputs > 0) {
+        uint32_t piece = inputs < SCARE_PIECE ? inputs : SCARE_PIECE;
+        scare_four part = {0.0f, 0.0f, 0.0f, 0.0f};
+        SCARE_ROLLED for (uint32_t i = piece / 4; i > 0; i--) scare_add_square(&part, &x, weight);
+        SCARE_ROLLED for (uint32_t i = piece % 4; i > 0; i--) scare_add_product(&part, *x++, weight);
+        sum->a += part.a, sum->b += part.b, sum->c += part.c, sum->d += part.d;
+        inputs -= piece;
+    }
+}
+
+/* sum + x[inputs] weight[inputs], and on to the next weights; in pieces too */
 SCARE_INLINE float scare_add_dot(float sum, const float *x, const float **weight, uint32_t inputs) {
-    for (uint32_t i = inputs / 4; i > 0; i--) sum = scare_add_four(sum, &x, weight);
-    SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) sum = SCARE_MLA(*x++, *(*weight)++, sum);
+    SCARE_ROLLED while (inputs > 0) {
+        uint32_t piece = inputs < SCARE_PIECE / 2 ? inputs : SCARE_PIECE / 2;
+        scare_four part = {0.0f, 0.0f, 0.0f, 0.0f};
+        SCARE_ROLLED for (uint32_t i = piece / 4; i > 0; i--) scare_add_lanes(&part, &x, weight);
+        SCARE_ROLLED for (uint32_t i = piece % 4; i > 0; i--) part.a = SCARE_MLA(*x++, *(*weight)++, part.a);
+        sum += (part.a + part.b) + (part.c + part.d);
+        inputs -= piece;
+    }
     return sum;
 }
 
