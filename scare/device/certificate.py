@@ -202,7 +202,7 @@ class _Trial:
                 found = [{last: run(plan, part)[:, None]} for part in parts]
             else:
                 found = [values(plan, part, {last, *names}) for part in parts]
-        outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
+            outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
         codes = [np.concatenate([part[name] for part in found]) for name in names]
         return Computed(outputs, _side_by_side(codes, len(windows)))
 

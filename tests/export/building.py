@@ -131,7 +131,7 @@ def write_model(model: Model, folder: Path) -> Path:
     (folder / f"{model.name}.h").write_text(print_header(model), encoding="utf-8")
     (folder / f"{model.name}.c").write_text(print_source(model), encoding="utf-8")
     (folder / "src" / "scare_kernels.h").write_text(KERNELS)
-    for name in ("scare.h", "scare.c"):
+    for name in ("scare.h", "scare_port.h", "scare.c"):
         shutil.copy(RUNTIME / name, folder / "src")
     return folder
 
