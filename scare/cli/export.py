@@ -70,7 +70,7 @@ def _facts(calibrator: Calibrator, package: Package, arithmetic: Arithmetic) -> 
     facts: dict[str, Any] = {"folder": str(package.folder), "name": model.name, "arithmetic": str(arithmetic)}
     facts |= {"device": package.device, "ram_bytes": model.memory_bytes, "window_bytes": model.window_bytes}
     facts |= {"scratch_bytes": model.layout.bytes, "constant_bytes": model.table_bytes}
-    if arithmetic is not Arithmetic.FLOAT32:
+    if arithmetic is not Arithmetic.FLOAT32 and len(calibrator.validation.windows):
         both = (Arithmetic.FLOAT32, arithmetic)
         facts["validation_rmse"] = {str(one): validation_rmse(calibrator, one) for one in both}
     return facts
@@ -84,4 +84,6 @@ def _show(facts: dict[str, Any]) -> None:
     )
     if "validation_rmse" in facts:
         before, after = facts["validation_rmse"].values()
-        STDOUT.print(f"RMSE on the validation windows: float32 {before:.4g}, {facts['arithmetic']} {after:.4g}")
+        loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
+        both = f"float32 {before:.4g}, {facts['arithmetic']} {after:.4g}"
+        STDOUT.print(f"RMSE on the validation windows: {both} ({loss})")
