@@ -158,6 +158,7 @@ def group_exists(group: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no process groups to signal")
 def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
     row = Path("study/rows/linear-w8-s0.json")
