@@ -16,8 +16,8 @@ from scare.training.fit import fit
 from scare.training.preparation import prepare_inputs
 from scare.training.settings import Recipe
 
-PAPER = "scare-paper"
-NETWORKS = (*MODELS, PAPER)
+PAPER, THREE = "scare-paper", "scare-3"  # ours by the paper's preset; the mean of three of ours
+NETWORKS = (*MODELS, PAPER, THREE)
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,15 @@ def choose(names: Sequence[str]) -> list[str]:
 
 
 def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
-    """A job for every name and window, and for a network every seed; what has no chance in it runs once."""
+    """A job for every name and window, and for a network every seed.
+
+    What has no chance in it runs once, and so does what has several seeds in it.
+    """
     return [
         Job(name, window, seed)
         for window in windows
         for name in names
-        for seed in range(seeds if name in NETWORKS else 1)
+        for seed in range(seeds if name in NETWORKS and name != THREE else 1)
     ]
 
 
@@ -69,9 +72,10 @@ def fit_contender(
 
 
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe of a network: the default preset, or of ours also the paper's."""
-    preset, model = ("paper", "scare") if name == PAPER else ("default", name)
-    return replace(Recipe.preset(preset, window, model, seed=seed, **settings), name=preset)
+    """The recipe of a network: the default preset, or of ours also the paper's, and three members."""
+    preset, model = ("paper", "scare") if name == PAPER else ("default", "scare" if name == THREE else name)
+    members = {"members": 3} if name == THREE else {}
+    return replace(Recipe.preset(preset, window, model, seed=seed, **settings, **members), name=preset)
 
 
 def _fit_network(

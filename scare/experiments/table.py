@@ -49,8 +49,8 @@ class Row:
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in plain.items()}
 
 
-def make_table(study: Study) -> list[Row]:
-    """The rows of a study, best first within a window; failed ones last.
+def make_table(study: Study, ours: str = OURS) -> list[Row]:
+    """The rows of a study, best first within a window; failed ones last. Differences are to `ours`.
 
     Everyone is scored on the rows that all have. Only what is not fitted to these readings (a formula that ends at
     95 % humidity, persistence after a gap) takes no rows from others: if it has values for much fewer of theirs, it is
@@ -71,8 +71,8 @@ def make_table(study: Study) -> list[Row]:
         winner = _winner(compared, truth.times[shared])
         for name, jobs in groups.items():
             to_ours = None
-            if name != OURS and {name, OURS} <= compared.keys():
-                to_ours = compare_errors(compared[name], compared[OURS], truth.times[shared])
+            if name != ours and {name, ours} <= compared.keys():
+                to_ours = compare_errors(compared[name], compared[ours], truth.times[shared])
             row = _row(name, window, [(results[job], finished[job]) for job in jobs if job in results], study, jobs)
             rows.append(replace(row, to_ours=to_ours, winner=name == winner))
     return sorted(rows, key=lambda row: (row.window, row.accuracy.rmse if row.accuracy else np.inf))

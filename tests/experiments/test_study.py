@@ -14,8 +14,7 @@ from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
 from scare.experiments import contenders as contenders_module
 from scare.experiments import study as study_module
-from scare.experiments import table as table_module
-from scare.experiments.contenders import Job, choose, grid
+from scare.experiments.contenders import Job, choose, grid, recipe_of
 from scare.experiments.study import Study, prepare, read_parts, run_study
 from scare.experiments.table import make_table
 from scare.scorecard.accuracy import rmse
@@ -178,11 +177,10 @@ def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split
     assert rows["raw"].to_ours is None
 
 
-def test_the_difference_to_ours_has_an_interval(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "OURS", "ridge")
+def test_the_difference_to_ours_has_an_interval(split: Split, tmp_path: Path) -> None:
     study = prepare(tmp_path, split, grid(["ridge", "raw"], [WINDOW], 1), {})
     run(study)
-    rows = {row.contender: row for row in make_table(study)}
+    rows = {row.contender: row for row in make_table(study, ours="ridge")}
     assert rows["ridge"].to_ours is None
     assert rows["raw"].to_ours is not None
     assert rows["raw"].to_ours.low > 0
@@ -205,3 +203,9 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="no model called 'tessla'; did you mean 'tesla'"):
         choose(["tessla"])
     assert {"scare", "scare-paper", "linear", "ridge-boosting"} <= set(choose(["all"]))
+
+
+def test_three_of_ours_are_one_contender_that_runs_once() -> None:
+    assert [job.seed for job in grid(["scare", "scare-3"], [60], 2)] == [0, 1, 0]
+    assert recipe_of("scare-3", 60, 0, {}).settings.members == 3
+    assert recipe_of("scare", 60, 0, {}).settings.members == 1
