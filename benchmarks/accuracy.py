@@ -123,7 +123,8 @@ def _line(row: Row) -> str:
     difference = ""
     if row.to_ours is not None:
         found = row.to_ours
-        star = "*" if found.known and (found.low > 0 or found.high < 0) else ""
+        real = abs(found.difference) > 1e-4 * row.accuracy.rmse  # two that ended at the same ridge differ by rounding
+        star = "*" if real and found.known and (found.low > 0 or found.high < 0) else ""
         difference = f"{found.difference:+.2g}" + (
             f" [{found.low:+.2g}, {found.high:+.2g}]{star}" if found.known else ""
         )

@@ -17,8 +17,6 @@ from scare.errors import ExitCode
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_c
 
-STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
-
 app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args_is_help=True)
 
 
@@ -38,7 +36,7 @@ def run(
       scare board run no2.scare
       scare board run no2.scare --arithmetic int8 --board stm32f4 --json
     """
-    chosen, calibrator = boards.board(board), open_calibrator(model, STEP_SECONDS)
+    chosen, calibrator = boards.board(board), open_calibrator(model)
     trials = trial_windows(calibrator, windows)
     with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
         folder = Path(scratch) / "model"

@@ -10,10 +10,11 @@ from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correcti
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.options import Json
 from scare.data.mapping import suggestion
-from scare.errors import DataError
+from scare.errors import DataError, UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import Package, export_c, validation_rmse
 
+STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
 app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
 
 
@@ -29,7 +30,9 @@ def c(
     arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
     device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
     name: Annotated[str, typer.Option("--name", help="What the model is called in C.")] = "model",
-    step: Annotated[float, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings.")] = 60.0,
+    step: Annotated[
+        float | None, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings, else 60.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files in a folder that is not empty.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +43,9 @@ def c(
       scare export c no2.scare --arithmetic int8 --device box-3 --out no2
       scare export c barkjohn-2021 --step 120 --out pm25
     """
-    calibrator = open_calibrator(model, step)
+    if step is not None and model not in CORRECTIONS and model not in EVERY:
+        raise UsageError("--step is for a published correction; the time step of a calibrator is in its file")
+    calibrator = open_calibrator(model, step or STEP_SECONDS)
     package = export_c(calibrator, arithmetic, out, device, name, force)
     facts = _facts(calibrator, package, arithmetic)
     if as_json:
@@ -52,10 +57,18 @@ def c(
         say(f"scaled as the fleet is{f'; --device takes {known}' if known else ''}")
     elif not device:
         say(f"scaled for {package.device}, the only device it knows")
+    _warn_of_limits(calibrator, package)
     say(f"{name}.c, {name}.h, golden.h, README.md and src are in {out}")
 
 
-def open_calibrator(model: str, step_seconds: float) -> Calibrator:
+def _warn_of_limits(calibrator: Calibrator, package: Package) -> None:
+    """Say where an integer window ends before the channel does."""
+    for channel, read in zip(calibrator.inputs.channels, package.model.descriptor.channels, strict=True):
+        if read.quantum and (read.low > channel.low or read.high < channel.high):
+            say(f"int8 reads {channel.name} from {read.low:.4g} to {read.high:.4g}; a reading beyond gives no value")
+
+
+def open_calibrator(model: str, step_seconds: float = STEP_SECONDS) -> Calibrator:
     """The calibrator in a file, or a published correction that reads its own channels every `step_seconds`."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
         correction = find_correction(model)

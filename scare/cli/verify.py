@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from scare.cli.board import STEP_SECONDS
 from scare.cli.console import STDOUT, emit, progress, say, show_table
 from scare.cli.export import open_calibrator
 from scare.cli.options import Json
@@ -17,7 +16,7 @@ from scare.device import boards
 from scare.device.agreement import Agreement
 from scare.device.certificate import Certificate, Result
 from scare.device.certificate import verify as make_certificate
-from scare.errors import ExitCode
+from scare.errors import ExitCode, UsageError
 from scare.export.arithmetic import Arithmetic
 
 SHOWN = 10  # windows with other hash codes; the certificate lists all
@@ -48,7 +47,9 @@ def verify(
       scare verify no2.scare
       scare verify no2.scare --arithmetic int8 --board stm32f4 --json
     """
-    chosen, calibrator = boards.board(board), open_calibrator(model, STEP_SECONDS)
+    chosen, calibrator = boards.board(board), open_calibrator(model)
+    if "instructions" not in chosen.measures:
+        raise UsageError(f"{chosen.title} is a memory budget only: nothing can be run on it; verify on another --board")
     arithmetics = list(Arithmetic) if arithmetic is Which.BOTH else [Arithmetic(arithmetic)]
     with replacing(out) as temporary, progress("running", "what") as (bar, task):
         bar.update(task, what=f"windows on {chosen.title}")
@@ -84,12 +85,13 @@ def _show(certificate: Certificate) -> None:
             STDOUT.print(f"{name}: {result.absent}", markup=False)
         for one in result.windows.listed[:SHOWN] if result.windows else ():
             STDOUT.print(
-                f"{name}, window {one.index} ({one.kind}): {one.tokens} tokens differ, activations up to"
+                f"{name}, window {one.index} ({one.kind}): tokens that differ: {one.tokens}, activations up to"
                 f" {one.from_tie:.1g} from zero; results {one.difference:.1g} apart",
                 markup=False,
             )
-    verdict = "PASSED" if certificate.passed else "FAILED"
-    STDOUT.print(f"{verdict}: {', '.join(columns)}", style="green" if certificate.passed else "red", markup=False)
+    failed = [name for name in columns if certificate.results[name].reasons]
+    verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(columns)}"
+    STDOUT.print(verdict, style="red" if failed else "green", markup=False)
 
 
 def _column(result: Result) -> dict[str, str]:

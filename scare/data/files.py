@@ -1,7 +1,7 @@
 """Files appear whole or not at all: write beside the destination, then rename."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -32,7 +32,8 @@ def replacing(path: Path | str) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that cannot be written has said so already
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager

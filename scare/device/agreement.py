@@ -2,7 +2,9 @@
 
 Whole numbers must be equal in every bit everywhere. In float32 host and board must be; NumPy adds in another order, so
 its hash codes must be equal for at least 99.99 % of all tokens, and its result within 10⁻⁵ of the larger of itself and
-the target's standard deviation wherever the codes are equal. Comes from `certificate`.
+the target's standard deviation wherever the codes are equal, or within twice the largest error that float32 makes in
+NumPy itself: where a target is small beside the numbers within a model, 10⁻⁵ of it is less than they can tell. Comes
+from `certificate`.
 """
 
 from collections import Counter
@@ -13,7 +15,8 @@ import numpy as np
 
 from scare.device.trials import UNDEFINED, USUAL
 
-CODES, NUMBERS = 10_000, 1e-5  # of so many tokens one may have another hash code; how far a result may be
+CODES, NUMBERS = 10_000, 1e-5  # of every so many tokens, begun, one may have another hash code; how far a result may be
+ROUNDINGS = 2.0  # times the largest error of float32 in NumPy that a result may be off, if that is more
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,15 @@ class Computed:
 
 @dataclass(frozen=True)
 class Spread:
-    """The target's standard deviation, its unit and its center, all in the unit of the outputs compared."""
+    """The target's standard deviation, its unit and its center, all in the unit of the outputs compared.
+
+    `rounding` is the largest error that float32 makes in NumPy, against double precision, on the model's own windows.
+    """
 
     deviation: float
     unit: float
     center: float = 0.0
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,12 +123,14 @@ class Runtimes:
     def _apart(self, spread: Spread) -> Iterator[str]:
         unlike, judged = self.unlike, self.judged
         count, tokens = int(unlike.sum()), int(judged.sum()) * unlike.shape[1]
-        if count * CODES > tokens:
+        if count > -(-tokens // CODES):
             yield (
                 f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {CODES:,},"
                 f" {self._first(np.flatnonzero(unlike.any(axis=1)))}"
             )
-        far = np.flatnonzero(judged & ~unlike.any(axis=1) & ~(self._shares(spread) <= NUMBERS))
+        with np.errstate(invalid="ignore"):
+            near = (self._shares(spread) <= NUMBERS) | (self.differences <= ROUNDINGS * spread.rounding)
+        far = np.flatnonzero(judged & ~unlike.any(axis=1) & ~near)
         if len(far):
             yield f"{len(far):,} windows are farther from Python than {NUMBERS:g} allows, {self._first(far)}"
         other = np.flatnonzero(np.isfinite(self.host.outputs) != np.isfinite(self.python.outputs))

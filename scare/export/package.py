@@ -111,8 +111,6 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         for path, text in files.items():
             (temporary / path).parent.mkdir(parents=True, exist_ok=True)
             (temporary / path).write_text(text, encoding="utf-8", newline="\n")
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
         if not folder.exists():
             temporary.rename(folder)
             return

@@ -41,7 +41,7 @@ Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that c
 |---|---|
 $statuses
 
-`cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used. With
+`cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
 `-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `$name.run` must give.
 
 ## Memory

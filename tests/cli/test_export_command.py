@@ -48,6 +48,14 @@ def test_int8_tells_what_it_costs(scare: Type, line: Path) -> None:
     assert facts["validation_rmse"]["int8"] == pytest.approx(facts["validation_rmse"]["float32"], rel=0.01)
 
 
+def test_an_empty_folder_behind_a_link_is_used(scare: Type, line: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    assert scare(f"scare export c {line} --out {tmp_path / 'link'}").code == 0
+    assert (tmp_path / "real" / "model.c").exists()
+    assert (tmp_path / "link").is_symlink()
+
+
 def test_a_published_correction_is_exported_too(scare: Type) -> None:
     said = scare("scare export c barkjohn-2021 --step 120 --out out --json")
     assert said.code == 0, said.err
@@ -67,6 +75,7 @@ def test_a_published_correction_is_exported_too(scare: Type) -> None:
         ("line.scare --out out --arithmetic int4", 2, "'int4' is not one of 'float32', 'int8'"),
         ("network.scare --out out --arithmetic int8", 3, "float32 only"),
         ("line.scare --out .", 2, "is not empty"),
+        ("line.scare --out out --step 30", 2, "--step is for a published correction"),
         ("line.scare", 2, "Missing option '--out'"),
     ],
 )

@@ -88,6 +88,7 @@ def test_runtimes_that_differ_are_exit_code_5(scare: Type, line: Path, monkeypat
         ("line.scare --device box-7", 2, "knows no device called 'box-7'"),
         ("line.scare --arithmetic int4", 2, "'int4' is not one of 'float32', 'int8', 'both'"),
         ("line.scare --out .", 2, "cannot write"),
+        ("line.scare --board esp8266", 2, "a memory budget only"),
         ("line.scare --windows 0", 2, "--windows"),
         ("network.scare --arithmetic int8", 3, "float32 only"),
     ],
