@@ -104,6 +104,7 @@ def _column(result: Result) -> dict[str, str]:
         "hash ties": "" if result.ties is None else f"{result.ties:.3%}",
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
+        "windows beyond 1e-05 that float32 itself explains": f"{windows.beyond:,}",
         "readings": f"{sum(streaming.statuses.values()):,}",
         **(_compared("calibrated", streaming.agreement) if streaming.agreement else {"calibrated": "not compared"}),
         "verdict": "failed" if result.reasons else "passed",

@@ -69,6 +69,8 @@ class Agreement:
     tokens: int
     equal_codes: float  # share of the tokens, host and Python
     largest: Mapping[str, float]  # difference between host and Python where codes agree
+    beyond: int = 0  # windows farther off than 10⁻⁵, which pass only because NumPy's own float32 is no nearer
+    rounding: float = 0.0  # the largest error of NumPy's own float32, in the unit of the outputs
     listed: tuple[Listed, ...] = ()
     reasons: tuple[str, ...] = field(default=())
 
@@ -111,6 +113,8 @@ class Runtimes:
             tokens,
             1 - int(unlike.sum()) / tokens if tokens else 1.0,
             self._largest(spread),
+            0 if exact else int((self._near(spread) & ~self._literally_near(spread)).sum()),
+            spread.rounding,
             tuple(self._list(from_tie)),
             tuple(broken),
         )
@@ -128,14 +132,28 @@ class Runtimes:
                 f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {CODES:,},"
                 f" {self._first(np.flatnonzero(unlike.any(axis=1)))}"
             )
-        with np.errstate(invalid="ignore"):
-            near = (self._shares(spread) <= NUMBERS) | (self.differences <= ROUNDINGS * spread.rounding)
-        far = np.flatnonzero(judged & ~unlike.any(axis=1) & ~near)
+        far = np.flatnonzero(self._comparable & ~self._near(spread))
         if len(far):
             yield f"{len(far):,} windows are farther from Python than {NUMBERS:g} allows, {self._first(far)}"
         other = np.flatnonzero(np.isfinite(self.host.outputs) != np.isfinite(self.python.outputs))
         if len(other):
             yield f"{len(other):,} windows give a number in Python or in C, but not in both, {self._first(other)}"
+
+    @property
+    def _comparable(self) -> np.ndarray:
+        """Windows whose results are judged by their distance: a number is due, and all codes agree. [n]."""
+        return np.asarray(self.judged & ~self.unlike.any(axis=1))
+
+    def _literally_near(self, spread: Spread) -> np.ndarray:
+        """Comparable windows within 10⁻⁵ of what they are judged by, [n]."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._comparable & (self._shares(spread) <= NUMBERS))
+
+    def _near(self, spread: Spread) -> np.ndarray:
+        """Those, and the ones that are within what float32 rounds in NumPy, [n]."""
+        with np.errstate(invalid="ignore"):
+            rounded = self.differences <= ROUNDINGS * spread.rounding
+        return self._literally_near(spread) | (self._comparable & rounded)
 
     def _shares(self, spread: Spread) -> np.ndarray:
         """Differences, each as a share of the largest of the result, its distance from the center, the deviation."""

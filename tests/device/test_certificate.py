@@ -214,7 +214,9 @@ def test_c_may_be_as_far_off_as_float32_is_in_numpy() -> None:
     apart = runtimes(computed(0.1), computed(0.1 + 4e-6))
     assert apart.agree(False, Spread(0.1, 1.0), {}).reasons
     assert apart.agree(False, Spread(0.1, 1.0, 0.0, 1e-6), {}).reasons
-    assert not apart.agree(False, Spread(0.1, 1.0, 0.0, 3e-6), {}).reasons
+    explained = apart.agree(False, Spread(0.1, 1.0, 0.0, 3e-6), {})
+    assert (explained.reasons, explained.beyond, explained.rounding) == ((), 1, 3e-6)  # it passes, and says how
+    assert runtimes(computed(0.1), computed(0.1)).agree(False, Spread(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
 
 
 def test_trials_hold_what_is_asked_for() -> None:
