@@ -100,6 +100,10 @@ void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, c
                              const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
                              int32_t *out);
 
+/* out [count (count + 1) / 2]: half of each product of two of x [count] · factors / 2^32, which are held within ±top and
+ * wait at the end of the output. */
+void scare_products_s8(const int32_t *x, uint32_t count, const int32_t *factors, int32_t top, int32_t *out);
+
 /* a + b / 2^shift. */
 void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift, int32_t *out);
 

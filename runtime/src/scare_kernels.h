@@ -130,6 +130,9 @@ void scare_restore_f32(float *out, const float *y, const float *moments, uint32_
 void scare_polynomial_f32(float *out, const float *x, const uint8_t *powers, const float *weight, uint32_t terms,
                           uint32_t inputs, uint32_t outputs);
 
+/* out [count (count + 1) / 2], x [count]. What is still to be multiplied waits at the end of the output. */
+void scare_products_f32(float *out, const float *x, uint32_t count, float limit);
+
 /* out [1], formulas [count + 1], passages [count][4]: low, high, slope, offset. */
 void scare_blend_f32(float *out, const float *formulas, const float *x, const float *passages, uint32_t count);
 

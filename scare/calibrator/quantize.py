@@ -19,6 +19,7 @@ from scare.errors import NotApplicableError
 
 NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; all of a window up to SHORT
 HALF = 32767  # the largest weight of 16 bits
+MOST_HELD = 28000  # that a number may become before products: half of its square is below LARGEST
 LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
 VIEWS = {"flatten", "part"}
@@ -464,6 +465,28 @@ def _feed(q: _Quantizer, step: Step) -> Step:
     return Step("feed_forward_s8", step.inputs, step.output, weights, {"most": most, "bits": down})
 
 
+def _products_bound(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.asarray(step.settings["limit"] ** 2)
+
+
+def _held_bits(step: Step) -> int:
+    """The bits after the point of the numbers that `products` multiplies."""
+    return floor(log2(MOST_HELD / step.settings["limit"]))
+
+
+def _products_unit(q: _Quantizer, step: Step) -> np.ndarray:
+    return np.asarray(2.0 ** (1 - 2 * _held_bits(step)))
+
+
+def _products(q: _Quantizer, step: Step) -> Step:
+    limit, bits = step.settings["limit"], _held_bits(step)
+    factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
+    if factor.max() >= 2.0**31:
+        raise NotApplicableError(f"float32 only: ±{limit:g} is too few steps of a reading for products")
+    weights = {"factor": whole(factor, np.int32)}
+    return Step("products_s8", step.inputs, step.output, weights, {"top": floor(limit * 2.0**bits)})
+
+
 def _add_bound(q: _Quantizer, step: Step) -> np.ndarray:
     return q.bounds[step.inputs[0]] + q.bounds[step.inputs[1]]
 
@@ -503,5 +526,6 @@ RULES = {
     "softmax_attention": Rule(_value_bound, _value_unit, _softmax),
     "layer_norm": Rule(_norm_bound, _own_unit, _norm),
     "feed_forward": Rule(_feed_bound, _own_unit, _feed),
+    "products": Rule(_products_bound, _products_unit, _products),
     "add": Rule(_add_bound, _add_unit, _add),
 }

@@ -287,6 +287,10 @@ def _polynomial(site: Site) -> Rest:
     return Rest((*tables, *powers.shape, *site.out))
 
 
+def _products(site: Site) -> Rest:
+    return Rest((*site.shapes[0], float(site.step.settings["limit"])))
+
+
 def _blend(site: Site) -> Rest:
     passages = np.stack([site.weight(name) for name in ("low", "high", "slope", "offset")], axis=1)
     return Rest((_table(passages, "low, high, slope, offset"), len(passages)))
@@ -357,6 +361,7 @@ KERNELS: dict[str, Callable[[Site], Rest]] = {
     "standardize": _standardize,
     "restore": _restore,
     "polynomial": _polynomial,
+    "products": _products,
     "blend": _blend,
     "divide": _every_number,
     "leaky_relu": _leaky_relu,

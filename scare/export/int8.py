@@ -262,6 +262,11 @@ def _feed_forward(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument
     )
 
 
+def _products(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
+    factor = step.weights["factor"]
+    return (*inputs, len(factor), _table(factor, f"{step.output} factors"), step.settings["top"])
+
+
 def _add(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
     return (*inputs, int(np.prod(plan.shapes[step.output])), step.settings["shift"])
 
@@ -283,6 +288,7 @@ ARGUMENTS: dict[str, Callable[[Plan, Step, list[Value]], tuple[Argument, ...]]] 
     "softmax_attention_s8": _softmax,
     "layer_norm_s8": _norm,
     "feed_forward_s8": _feed_forward,
+    "products_s8": _products,
     "add_s8": _add,
     "result_s8": _result,
 }

@@ -31,6 +31,32 @@ def newest_plan(window: int = 5) -> Plan:
     )
 
 
+def curve_plan(window: int = 30, channels: int = 2, hats: bool = True) -> Plan:
+    """A line of all hats, or of the newest row, plus a curve: a quadratic form of the newest row, held within ±3."""
+    rng = np.random.default_rng(8)
+    knots = np.array([0.0, 1.0, *np.linspace(2, np.log2(window), 4)])
+    lower, fraction = hat_fractions(window, knots)
+    basis = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
+    front = (
+        Step("hat_basis", ("x",), "u", basis, {"knots": len(knots)}),
+        Step("flatten", ("u",), "all"),
+        Step("part", ("all",), "now", settings={"start": 0, "shape": [channels]}),
+    )
+    seen, count = ("all", len(knots) * channels) if hats else ("now", channels)
+    weights = [rng.normal(0, 0.3, (size, 1)).astype(np.float32) for size in (count, channels * (channels + 1) // 2)]
+    return Plan(
+        window,
+        channels,
+        (
+            *(front if hats else (Step("newest", ("x",), "now"),)),
+            Step("dense", (seen,), "line", {"weight": weights[0] / count}),
+            Step("products", ("now",), "pairs", settings={"limit": 3.0}),
+            Step("dense", ("pairs",), "curve", {"weight": weights[1]}),
+            Step("add", ("line", "curve"), "y"),
+        ),
+    )
+
+
 def attention_plan(window: int = 12) -> Plan:
     """Hats, tokens, hash codes, bitwise attention, norm and a feed-forward step: a whole network, tiny."""
     rng = np.random.default_rng(4)

@@ -87,6 +87,7 @@ def test_weights_are_counted_in_their_own_number_type() -> None:
             {"heads": 2},
             Operations(120, 48, exponentials=24, divisions=6),
         ),
+        ("products", [(4,)], {}, {"limit": 3.0}, Operations(10)),
         ("leaky_relu", [(16,)], {}, {}, Operations(16)),
         ("sigmoid_mean", [(10, 2)], {}, {}, Operations(0, 40, exponentials=20, divisions=22)),
         ("select", [(1,), (1,), (1,)], {}, {}, Operations()),

@@ -13,7 +13,7 @@ from scare.calibrator.fuse import fuse
 from scare.calibrator.plan import Plan, Step, run
 from scare.models import Model, Scare, Sendal
 from scare.models.sendal import Deep
-from tests.calibrator.building import attention_plan
+from tests.calibrator.building import attention_plan, curve_plan
 from tests.calibrator.test_fold import plans
 from tests.contract.test_models import CASES, random_network, random_windows
 
@@ -97,6 +97,15 @@ def test_what_several_steps_read_is_not_computed_twice() -> None:
     plan = replace(attention_plan(), steps=tuple(wide))
     assert "relu" in kernels(fuse(plan))
     assert all_operations(fuse(plan)) == all_operations(plan)
+
+
+def test_part_of_the_hats_is_read_beside_what_is_stacked_on_them() -> None:
+    plan, more = curve_plan(), Step("dense", ("all",), "more", {"weight": np.ones((12, 1), np.float32)})
+    plan = replace(plan, steps=(*plan.steps, more, Step("add", ("y", "more"), "z")))
+    fused, windows = fuse(plan), random_windows(2, 30)
+    assert kernels(fused).count("dense") == 2  # of all hats, and of the products
+    assert_allclose(run(fused, windows), run(plan, windows), rtol=1e-9, atol=1e-9)
+    assert count(fused).peak_bytes <= count(plan).peak_bytes
 
 
 def test_branches_of_a_choice_stay_apart() -> None:

@@ -124,6 +124,7 @@ def formula_calls() -> dict[str, list[Call]]:
             Call([numbers(0, BATCH, 3), np.array([[decides, 9.0]] * BATCH) + 0.01 * numbers(1, BATCH, 2)], bands)
             for decides in (-0.7, 0.2, 0.8, 1.2, 2.0)
         ],
+        "products": [Call([2 * numbers(0, BATCH, c)], {}, {"limit": 1.5}) for c in (1, 4)],
         "divide": [Call([numbers(0, BATCH, 3), 2 + numbers(1, BATCH, 3) ** 2])],
     }
 
@@ -667,6 +668,16 @@ def test_blend() -> None:
             assert got == pytest.approx(expected, rel=1e-12)
 
 
+def test_products() -> None:
+    call = Call([np.array([[0.5, -7.0, 2.0]])], {}, {"limit": 3.0})
+    assert call.run("products").tolist() == [[0.25, -1.5, 1.0, 9.0, -6.0, 4.0]]
+    for call in CALLS["products"]:
+        (x,), got = call.inputs, call.run("products")
+        for b, row in enumerate(x.tolist()):
+            held = [max(-1.5, min(1.5, number)) for number in row]
+            assert got[b].tolist() == [one * other for i, one in enumerate(held) for other in held[i:]]
+
+
 def test_divide() -> None:
     (call,) = CALLS["divide"]
     a, b = call.inputs
@@ -674,7 +685,7 @@ def test_divide() -> None:
     assert call.run("divide").ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("name", ["polynomial", "blend", "divide"])
+@pytest.mark.parametrize("name", ["polynomial", "products", "blend", "divide"])
 def test_a_formula_of_a_missing_number_is_missing(name: str) -> None:
     for call, index in product(CALLS[name], range(len(CALLS[name][0].inputs))):
         inputs = [x.copy() for x in call.inputs]
@@ -769,6 +780,9 @@ def test_softmax_mix_bears_large_scores() -> None:
         ("blend", [(1,), (2,)], {"low": (0,), "high": (0,), "slope": (0,), "offset": (0,)}, {}),
         ("blend", [(3,), (2,)], {"low": (2,), "high": (2,), "slope": (2,), "offset": (3,)}, {}),
         ("blend", [(3, 1), (2,)], {"low": (2,), "high": (2,), "slope": (2,), "offset": (2,)}, {}),
+        ("products", [(3, 2)], {}, {"limit": 3.0}),
+        ("products", [(3,)], {}, {"limit": 0.0}),
+        ("products", [(3,)], {}, {"limit": math.inf}),
         ("divide", [(3,), (1,)], {}, {}),
         ("dense", [(5, 4)], {"weight": (3, 2)}, {}),
         ("dense", [(5, 4)], {"weight": (4, 2, 2)}, {}),

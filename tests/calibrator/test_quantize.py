@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
+from scare.calibrator.kernels import KERNELS
 from scare.calibrator.kernels.fixed import LEAST_SQUARE, inverse_root, leading_zeros, rounded, spare_bits, to_top
 from scare.calibrator.kernels.integer import power_of_two
 from scare.calibrator.plan import Plan, Step, run, values
-from scare.calibrator.quantize import _diffused, quantize
+from scare.calibrator.quantize import LARGEST, _diffused, quantize
 from scare.errors import NotApplicableError
 from scare.models import Model
+from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
 
 INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
@@ -63,6 +65,38 @@ def test_a_plan_without_weights_is_exact() -> None:
     integer = quantize(plan, np.array([64.0]))
     windows = np.array([0.25, -3.0, 100.0], np.float32)[:, None, None] * np.ones((1, 4, 1), np.float32)
     np.testing.assert_allclose(run(integer, windows), [0.75, -2.5, 100.5], rtol=1e-4)
+
+
+@pytest.mark.parametrize("hats", [True, False])
+@pytest.mark.parametrize(("window", "channels"), [(9, 1), (60, 4)])
+def test_a_curve_in_integers_is_nearly_the_curve(hats: bool, window: int, channels: int) -> None:
+    plan, windows = fuse(fold(curve_plan(window, channels, hats))), 2 * wandering(window, channels)
+    integer = quantize(plan, np.linspace(3000, 500, channels))
+    assert "products_s8" in [step.kernel for step in integer.steps]
+    assert 3 < np.abs(windows[:, -1]).max() <= np.abs(windows).max() < 32767 / 3000
+    expected = run(plan, windows)
+    assert np.abs(run(integer, windows) - expected).max() < 0.001 * expected.std()
+
+
+@given(st.floats(0.01, 1000), st.floats(20, 1e6), st.lists(st.integers(-32767, 32767), min_size=1, max_size=6))
+def test_products_in_integers_are_within_their_roundings(limit: float, steps: float, row: list[int]) -> None:
+    """For `steps` of the window up to the limit: rounded are the number, its factor and the limit, then the half."""
+    now, pairs = Step("newest", ("x",), "now"), Step("products", ("now",), "pairs", settings={"limit": limit})
+    weight = np.ones((len(row) * (len(row) + 1) // 2, 1))
+    plan = Plan(1, len(row), (now, pairs, Step("dense", ("pairs",), "y", {"weight": weight})))
+    step = quantize(plan, np.full(len(row), steps / limit)).steps[2]
+    got = KERNELS[step.kernel].run(np.array([row], np.int32) << 14, step.weights, step.settings)[0]
+    exact = KERNELS["products"].run(np.array([row]) * (limit / steps), {}, {"limit": limit})[0]
+    resolution = 2.0 ** -np.floor(np.log2(28000 / limit))
+    assert np.abs(got).max() < LARGEST
+    assert np.abs(2 * got * resolution**2 - exact).max() <= 2 * limit * resolution * (0.5 + 1 / 16 + 1)
+
+
+def test_products_of_steps_larger_than_the_limit_have_no_integer_form() -> None:
+    plan = curve_plan(9, 1)
+    quantize(plan, np.array([1.1]))
+    with pytest.raises(NotApplicableError, match="float32 only: ±3 is too few steps"):
+        quantize(plan, np.array([0.9]))
 
 
 @given(st.integers(LEAST_SQUARE, 2**32 - 1))

@@ -201,6 +201,10 @@ def polynomial(d: Drawing) -> Case:
     return Case([d.weights(inputs)], weights, {"powers": powers})
 
 
+def products(d: Drawing) -> Case:
+    return Case([d.numbers(d.size(9))], {}, {"limit": d.size(3) / 3})
+
+
 def blend(d: Drawing) -> Case:
     count = d.size(3)
     ends = np.cumsum(0.1 + np.abs(d.weights(2 * count))).astype(np.float32) - 1
@@ -264,6 +268,7 @@ CASES: dict[str, Callable[[Drawing], Case]] = {
     "standardize": standardize,
     "restore": restore,
     "polynomial": polynomial,
+    "products": products,
     "blend": blend,
     "divide": divide,
     "leaky_relu": leaky_relu,
@@ -314,6 +319,18 @@ def test_a_kernel_gives_what_its_twin_gives(kernel: str, data: st.DataObject) ->
     expected = TWINS[kernel].run(*inputs, weights, case.settings)[0].ravel()
     limit = TOLERANCE * max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(found, expected, rtol=0, atol=limit)
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=9), st.floats(2**-10, 2**10, width=32))
+@settings(deadline=None)
+def test_products_are_the_same_bits(row: list[float], limit: float) -> None:
+    case = Case([np.array(row, np.float32)], {}, {"limit": limit})
+    call, value, held = call_of("products", case)
+    call_on_new_memory(call, held)
+    expected = TWINS["products"].run(case.inputs[0][None], {}, case.settings)[0]
+    found, known = array_of(value, held), ~np.isnan(expected)
+    np.testing.assert_array_equal(found[known].view(np.uint32), expected[known].view(np.uint32))
+    assert np.isnan(found[~known]).all()
 
 
 def assert_codes(codes: np.ndarray, activations: np.ndarray) -> None:

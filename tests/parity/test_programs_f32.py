@@ -14,6 +14,7 @@ from scare.calibrator.plan import Plan, run, values
 from scare.export.float32 import lower
 from scare.models import Model, PatchTST, Sendal
 from scare.models.sendal import Deep
+from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
 from tests.parity.native import Machine
 
@@ -58,6 +59,12 @@ def test_a_program_is_its_plan(model: Model, window: int, channels: int) -> None
 @pytest.mark.parametrize("name", ["scare-default", "scare-paper", "tesla-default", "dlinear-default"])
 def test_long_windows_too(name: str) -> None:
     compare(plan_of(CASES[name], 360, 1), draw(360, 1))
+
+
+@pytest.mark.parametrize("hats", [True, False])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_a_curve_is_its_plan(channels: int, hats: bool) -> None:
+    compare(fold(curve_plan(30, channels, hats)), 2 * draw(30, channels))
 
 
 @every_model

@@ -13,12 +13,15 @@ from scare.calibrator.kernels.integer import INTEGER
 from scare.calibrator.plan import Plan, Step, values
 from scare.calibrator.quantize import WINDOW as STEPS
 from scare.calibrator.quantize import quantize
-from scare.export.int8 import LARGEST, lower
+from scare.export.int8 import ARGUMENTS, LARGEST, lower
+from scare.export.program import Call, Value
 from scare.models import ABLATION, DLinear, Model, Scare, Tesla
+from tests.calibrator.building import curve_plan
 from tests.contract.test_models import random_network
-from tests.parity.native import Machine
+from tests.parity.native import Machine, call_on_new_memory
 
 FULL = 32767
+words = st.integers(-(2**31), 2**31 - 1)
 
 
 def strange(window: int, channels: int, seed: int) -> np.ndarray:
@@ -82,12 +85,32 @@ def test_long_windows(model: Model, window: int) -> None:
     check(folded(model, window, 1), window)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(9, 130), st.integers(1, 5), st.booleans())
+def test_a_curve_of_any_size(window: int, channels: int, hats: bool) -> None:
+    check(curve_plan(window, channels, hats), window)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=9), st.integers(0, 28000))
+def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
+    x, factor = np.array(pairs, np.int32).T.copy()
+    step = Step("products_s8", ("x",), "y", {"factor": factor}, {"top": top})
+    expected = INTEGER["products_s8"].run(x[None], step.weights, step.settings)[0]
+    value, out = Value("x", "int32_t", x.shape), Value("y", "int32_t", expected.shape)
+    plan = Plan(1, 1, (Step("newest", ("x",), "y"),))
+    held = {"x": x}
+    call_on_new_memory(Call("scare_products_s8", (*ARGUMENTS["products_s8"](plan, step, [value]), out), out), held)
+    np.testing.assert_array_equal(held["y"], expected)
+
+
 def test_every_integer_kernel_is_compared() -> None:
     called: set[str] = set()
     for model, channels in ((Scare.default(), 1), (Scare.default(), 2), (Scare.paper(), 1), (Tesla.default(), 1)):
         called |= check(folded(model, 30, channels), 0)
     newest = Step("newest", ("x",), "now")
     called |= check(Plan(5, 2, (newest, Step("dense", ("now",), "y", {"weight": np.ones((2, 1))}))), 0)
+    called |= check(curve_plan(), 0)
     assert called - {"flatten", "part"} == set(INTEGER)
 
 

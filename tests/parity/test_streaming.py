@@ -17,7 +17,14 @@ from scare.export.c_source import print_number
 from scare.export.package import export_c
 from scare.windowing.feeding import LiveFeed
 from scare.windowing.slicing import RECENT, STRICT
-from tests.calibrator.building import attention_plan, bad_readings, make_calibrator, make_readings, newest_plan
+from tests.calibrator.building import (
+    attention_plan,
+    bad_readings,
+    curve_plan,
+    make_calibrator,
+    make_readings,
+    newest_plan,
+)
 from tests.calibrator.test_choice import choice_plan
 from tests.export.building import RUNTIME, Compiled, compile_models, compile_with_gcc, sources
 
@@ -40,9 +47,11 @@ CALIBRATORS = {
     "whole_window": make_calibrator(attention_plan(), policy=STRICT),
     "line": make_calibrator(line_plan(15)),
     "long_line": make_calibrator(line_plan(60)),
+    "curve": make_calibrator(curve_plan()),
+    "newest_curve": make_calibrator(curve_plan(5, hats=False)),
     "branches": make_calibrator(choice_plan()),
 }
-INTEGER = ("newest", "long_window", "line", "long_line")
+INTEGER = ("newest", "long_window", "line", "long_line", "curve", "newest_curve")
 PUBLISHED = {
     f"correction_{index}": bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
     for index, correction in enumerate(CORRECTIONS.values())

@@ -13,6 +13,21 @@ void scare_polynomial_f32(float *out, const float *x, const uint8_t *powers, con
     }
 }
 
+void scare_products_f32(float *out, const float *x, uint32_t count, float limit) {
+    float *held = out + count * (count - 1u) / 2u;
+    SCARE_ROLLED
+    for (uint32_t i = 0; i < count; i++) {
+        float above = x[i] < -limit ? -limit : x[i];
+        held[i] = above > limit ? limit : above;
+    }
+    SCARE_ROLLED
+    for (const float *end = held + count; held != end; held++) {
+        float first = *held;
+        SCARE_ROLLED
+        for (const float *second = held; second != end; second++) *out++ = first * *second;
+    }
+}
+
 void scare_blend_f32(float *out, const float *formulas, const float *x, const float *passages, uint32_t count) {
     float sum = formulas[0];
     for (uint32_t k = 0; k < count; k++, passages += 4) {

@@ -1,6 +1,6 @@
-"""Formula kernels: what published corrections are made of. A missing number (NaN) stays missing in all of them."""
+"""Formula kernels: what published corrections and curves are made of. A missing number (NaN) stays missing in all."""
 
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -37,6 +37,23 @@ def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operation
     """The products inside each term, then each term into each output."""
     inside = sum(sum(term) - 1 for term in settings["powers"])
     return Operations(multiply_adds=inside + prod(weights["weight"]))
+
+
+def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """All products of two numbers of x [C], each first held within ±limit, in the order of triu_indices: [C(C+1)/2]."""
+    limit = x.dtype.type(settings["limit"])
+    held = np.clip(x, -limit, limit)
+    first, second = np.triu_indices(x.shape[1])
+    return held[:, first] * held[:, second]
+
+
+def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 1 and 0 < settings["limit"] < inf, "products")
+    return (x[0] * (x[0] + 1) // 2,)
+
+
+def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=x[0] * (x[0] + 1) // 2)
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -79,6 +96,7 @@ def _divide_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Ope
 
 FORMULAS = {
     "polynomial": Kernel(polynomial, _polynomial_shape, _polynomial_cost),
+    "products": Kernel(products, _products_shape, _products_cost),
     "blend": Kernel(blend, _blend_shape, _blend_cost),
     "divide": Kernel(divide, _divide_shape, _divide_cost),
 }

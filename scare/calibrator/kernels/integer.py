@@ -21,6 +21,7 @@ from scare.calibrator.kernels.fixed import (
     to_top,
     word,
 )
+from scare.calibrator.kernels.formulas import FORMULAS
 from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
 from scare.calibrator.kernels.linear import LINEAR
 from scare.calibrator.kernels.pointwise import POINTWISE
@@ -288,6 +289,19 @@ def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operati
     return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
 
 
+def products_s8(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Half of each product of two words of x [C], times `factor` / 2^32 and held within ±top: [C(C+1)/2]."""
+    numbers = rounded(x.astype(np.int64) * weights["factor"], 32)
+    held = np.clip(numbers, -settings["top"], settings["top"])
+    first, second = np.triu_indices(x.shape[1])
+    return word(rounded(held[:, first] * held[:, second], 1))
+
+
+def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 1 and weights["factor"] == x, "products_s8")
+    return (x[0] * (x[0] + 1) // 2,)
+
+
 def add_s8(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Adds two values of one shape, the second shifted right to the unit of the first."""
     return a + (b >> settings["shift"])
@@ -329,6 +343,7 @@ INTEGER = {
     ),
     "layer_norm_s8": Kernel(layer_norm_s8, POINTWISE["layer_norm"].shape, POINTWISE["layer_norm"].cost),
     "feed_forward_s8": Kernel(feed_forward_s8, _feed_forward_shape, _feed_forward_cost),
+    "products_s8": Kernel(products_s8, _products_shape, FORMULAS["products"].cost),
     "add_s8": Kernel(add_s8, POINTWISE["add"].shape, POINTWISE["add"].cost),
     "result_s8": Kernel(result_s8, lambda x, weights, settings: x, free),
 }

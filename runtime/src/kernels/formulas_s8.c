@@ -1,0 +1,19 @@
+/* Integer kernels: products of values. */
+#include "fixed_s8.h"
+#include "scare_integer.h"
+
+void scare_products_s8(const int32_t *x, uint32_t count, const int32_t *factors, int32_t top, int32_t *out)
+{
+    int32_t *held = out + count * (count - 1u) / 2u;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < count; i++) {
+        int32_t number = scare_rounded((int64_t)x[i] * factors[i], 32u);
+        held[i] = scare_most(scare_least(number, top), -top);
+    }
+    SCARE_ROLLED
+    for (const int32_t *end = held + count; held != end; held++) {
+        int32_t first = *held;
+        SCARE_ROLLED
+        for (const int32_t *second = held; second != end; second++) *out++ = (first * *second + 1) >> 1;
+    }
+}
