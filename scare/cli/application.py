@@ -8,7 +8,23 @@ import typer
 from typer.exceptions import TyperException
 
 from scare import __version__
-from scare.cli import board, compare, data, demo, export, info, inspect, predict, simulate, train, verify
+from scare.cli import (
+    board,
+    compare,
+    data,
+    demo,
+    export,
+    info,
+    inspect,
+    predict,
+    report,
+    reproduce,
+    score,
+    simulate,
+    train,
+    tune,
+    verify,
+)
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.errors import ExitCode, ScareError
 
@@ -25,9 +41,13 @@ for command in (
     simulate.simulate,
     train.train,
     compare.compare,
+    reproduce.reproduce,
+    tune.tune,
     predict.predict,
     info.info,
     verify.verify,
+    score.score,
+    report.report,
     demo.demo,
 ):
     app.command()(command)

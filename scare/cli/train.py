@@ -47,6 +47,9 @@ def train(
     ] = False,
     model: Annotated[str, typer.Option("--model", help="Which model to train.")] = "scare",
     preset: Annotated[str, typer.Option("--preset", help="default, or paper.")] = "default",
+    recipe_file: Annotated[
+        Path | None, typer.Option("--recipe", help="TOML of what differs from the preset, as 'scare tune' writes it.")
+    ] = None,
     window: Annotated[
         int | None, typer.Option("--window", min=1, help="Readings a calibrated value is made from, not the preset's.")
     ] = None,
@@ -77,7 +80,8 @@ def train(
     """
     settings = {"window": window, "epochs": epochs, "steps": steps, "rate": rate, "batch": batch, "seed": seed}
     settings["members"] = members
-    recipe = _recipe(model, preset, gap_policy, scaling, settings)
+    recipe = _recipe(model, preset, recipe_file, settings)
+    recipe = _with_choices(recipe, gap_policy, scaling)
     labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         if reference_file is None:
@@ -89,7 +93,7 @@ def train(
         for line in (f"split {parts.how}", *parts.notes):
             say(line)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
-        scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({preset})")
+        scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({recipe.name})")
         calibrator = calibrator.with_facts(split=parts.how, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     _tell(calibrator, scores, out, as_json)
@@ -109,15 +113,29 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
     say(f"calibrator written to {out}")
 
 
-def _recipe(model: str, preset: str, policy: str, scaling: ScalingKind, settings: dict[str, Any]) -> Any:
-    """The recipe that the options describe."""
+def _recipe(model: str, preset: str, file: Path | None, settings: dict[str, Any]) -> Any:
+    """The recipe of a preset, changed by a file and then by options."""
     training_room()
-    from scare.training.settings import POLICIES, Recipe
+    from scare.training.recipes import adjust, read_table
+    from scare.training.settings import Recipe
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    if file is None:
+        return Recipe.preset(preset, model=model, **given)
+    if not given["seed"]:
+        del given["seed"]  # the file's
+    recipe = adjust(Recipe.preset(preset, model=model), read_table(file), str(file))
+    window = {"window": given.pop("window")} if "window" in given else {}
+    named = replace(recipe, name=f"{preset}+{file.stem}")
+    return adjust(named, {**window, "settings": given}, "options")
+
+
+def _with_choices(recipe: Any, policy: str, scaling: ScalingKind) -> Any:
+    """The recipe with a gap policy and a scaling."""
+    from scare.training.settings import POLICIES
 
     if policy not in POLICIES:
         raise UsageError(f"no gap policy called '{policy}'{suggestion(policy, POLICIES)}")
-    given = {name: value for name, value in settings.items() if value is not None}
-    recipe = replace(Recipe.preset(preset, model=model, **given), policy=POLICIES[policy])
     choices: dict[ScalingKind, dict[str, Any]] = {
         ScalingKind.AUTO: {},
         ScalingKind.DEVICE: {"scaling": "standard", "per_device": True},
@@ -125,4 +143,4 @@ def _recipe(model: str, preset: str, policy: str, scaling: ScalingKind, settings
         ScalingKind.ROBUST: {"scaling": "robust"},
         ScalingKind.CONSTANT: {"scaling": "constant"},
     }
-    return replace(recipe, **choices[scaling])
+    return replace(recipe, policy=POLICIES[policy], **choices[scaling])

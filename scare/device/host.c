@@ -1,17 +1,22 @@
 /* A model on this computer: many windows in one call, and one reading after the other. Built with MODEL_HEADER, MODEL
  * (the model's name) and MODEL_MEMORY (its bytes). */
-#include MODEL_HEADER
-#include "scare.h"
-
 #ifdef _WIN32
+#include <windows.h>
 #define EXPORT __declspec(dllexport)
 #else
+#define _POSIX_C_SOURCE 199309L
+#include <time.h>
 #define EXPORT
 #endif
+
+#include MODEL_HEADER
+#include "scare.h"
 
 EXPORT const scare_model *host_model(void);
 EXPORT void host_run(const unsigned char *windows, unsigned char *scratch, float *scaled, size_t window_bytes,
                      size_t scratch_bytes, size_t count);
+EXPORT void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *nanoseconds, size_t window_bytes,
+                      size_t count);
 EXPORT size_t host_device_bytes(void);
 EXPORT int host_restart(void *device);
 EXPORT int host_push(void *device, const float *reading, float *calibrated, uint32_t now_ms);
@@ -31,6 +36,31 @@ void host_run(const unsigned char *windows, unsigned char *scratch, float *scale
     for (size_t i = 0; i < count; i++) {
         scare_choice choice = {0, 0};
         MODEL.run(windows + i * window_bytes, scratch + i * scratch_bytes, &choice, &scaled[i]);
+    }
+}
+
+static uint64_t now_nanoseconds(void) {
+#ifdef _WIN32
+    LARGE_INTEGER count, each_second;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&each_second);
+    return (uint64_t)((double)count.QuadPart * 1e9 / (double)each_second.QuadPart);
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+/* Windows of a stream, oldest first: they share scratch memory, and a choice is carried on. */
+void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *nanoseconds, size_t window_bytes,
+               size_t count) {
+    scare_choice choice = {0, 0};
+    float scaled;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t begun = now_nanoseconds();
+        MODEL.run(windows + i * window_bytes, scratch, &choice, &scaled);
+        nanoseconds[i] = now_nanoseconds() - begun;
     }
 }
 

@@ -6,6 +6,7 @@ Its twin is `VirtualModel`. Comes from `exported`.
 """
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,26 @@ class HostModel:
             for name, value in self.exported.kept.items():
                 contents[name] += scratch[:, value.offset : value.offset + value.size].tobytes()
         return outputs, {name: value.decode(contents[name]) for name, value in self.exported.kept.items()}
+
+    def time(self, windows: np.ndarray) -> np.ndarray:
+        """Nanoseconds [n] of each of a stream's scaled windows [n, window, channels], by a clock in C."""
+        return self.prepare(windows)(0, len(windows))
+
+    def prepare(self, windows: np.ndarray) -> Callable[[int, int], np.ndarray]:
+        """A call that runs `count` of a stream's scaled windows from number `first` on, with nothing left to convert.
+
+        It gives the nanoseconds of each [count], in memory that the next call writes to again.
+        """
+        stored, size = as_stored(windows, self._channels), window_bytes(self.facts)
+        taken, scratch = np.zeros(len(stored), np.uint64), np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
+        memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, taken))
+
+        def call(first: int, count: int) -> np.ndarray:
+            start = ctypes.c_void_p(stored.ctypes.data + first * size)
+            self._library.host_time(start, memory, times, ctypes.c_size_t(size), ctypes.c_size_t(count))
+            return taken[:count]
+
+        return call
 
     def restart(self) -> None:
         """Forget all readings."""

@@ -11,13 +11,16 @@ from scare.data.mapping import suggestion
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.experiments.yardsticks import YARDSTICKS, Predictor
-from scare.models import MODELS
+from scare.models import ABLATION, MODELS
 from scare.training.fit import fit
 from scare.training.preparation import prepare_inputs
 from scare.training.settings import Recipe
 
 PAPER, THREE = "scare-paper", "scare-3"  # ours by the paper's preset; the mean of three of ours
-NETWORKS = (*MODELS, PAPER, THREE)
+BY_PAPER = "-paper"  # of any network's name: by the paper's preset
+EXPERIMENTS = {f"exp-{number}": model for number, model in ABLATION.items()}  # the paper's ablation, by its preset
+USUAL = (*MODELS, PAPER, THREE)
+NETWORKS = (*USUAL, *(f"{name}{BY_PAPER}" for name in MODELS if name != "scare"), *EXPERIMENTS)
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Job:
 
 
 def choose(names: Sequence[str]) -> list[str]:
-    """The contenders meant by these names; `all` is everyone.
+    """The contenders meant by these names; `all` is everyone, but by the paper's preset only ours.
 
     >>> choose(["scare", "linear"])
     ['scare', 'linear']
@@ -44,7 +47,7 @@ def choose(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in (*known, "all"):
             raise UsageError(f"no model called '{name}'{suggestion(name, known)}")
-    return known if "all" in names else list(dict.fromkeys(names))
+    return [*USUAL, *YARDSTICKS] if "all" in names else list(dict.fromkeys(names))
 
 
 def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
@@ -72,10 +75,16 @@ def fit_contender(
 
 
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe of a network: the default preset, or of ours also the paper's, and three members."""
-    preset, model = ("paper", "scare") if name == PAPER else ("default", "scare" if name == THREE else name)
+    """The recipe of a network: the default preset or, as its name says, the paper's; three members; an ablation.
+
+    >>> recipe_of("tesla-paper", 360, 0, {}).scaling, recipe_of("exp-2", 360, 0, {}).model == ABLATION[2]
+    ('constant', True)
+    """
+    preset = "paper" if name in EXPERIMENTS or name.endswith(BY_PAPER) else "default"
+    model = "scare" if name in EXPERIMENTS or name == THREE else name.removesuffix(BY_PAPER)
     members = {"members": 3} if name == THREE else {}
-    return replace(Recipe.preset(preset, window, model, seed=seed, **settings, **members), name=preset)
+    recipe = Recipe.preset(preset, window, model, seed=seed, **settings, **members)
+    return replace(recipe, name=preset, model=EXPERIMENTS.get(name, recipe.model))
 
 
 def _fit_network(

@@ -4,6 +4,7 @@
     folder/data/*.parquet   the split readings, as every job reads them
     folder/rows/KEY.json    one finished job: facts, or the reason why not
     folder/rows/KEY.npy     its estimates for all test rows, NaN where it has none
+    folder/rows/KEY.scare   what it fitted, if that is a calibrator
 
 Jobs run in this process, or at the same time in processes of their own: each is told names, never objects, and is
 deaf to Ctrl-C. Every comparison, tuning and reproduction is a grid handed to `run_study` and a table made by `table`.
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scare.calibrator.calibrator import Calibrator
 from scare.data.files import replacing
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.data.split import Split
@@ -51,6 +53,10 @@ class Study:
     def estimates(self, job: Job) -> np.ndarray:
         """A finished job's values for all test rows, NaN where it has none."""
         return np.load(self.folder / "rows" / f"{job.key}.npy", allow_pickle=False)
+
+    def calibrator(self, job: Job) -> Calibrator:
+        """What a finished job fitted."""
+        return Calibrator.load(self.folder / "rows" / f"{job.key}.scare")
 
     def open(self) -> list[Job]:
         """Jobs without a result; one that failed is tried again."""
@@ -137,6 +143,8 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
             raise DataError("it has a value for no test row: no whole window, or readings outside its range")
         with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
+        if isinstance(predictor, Calibrator):
+            predictor.save(Path(folder) / "rows" / f"{job.key}.scare")
         result = {**facts, "fit_seconds": fitted, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}

@@ -49,6 +49,16 @@ def test_every_job_is_told_and_leaves_its_row(split: Split, tmp_path: Path) -> N
     assert run(study) == []
 
 
+def test_what_was_fitted_is_kept_and_gives_the_same_values(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, [Job("linear", WINDOW, 0), Job("boosting", WINDOW, 0)], {})
+    run(study)
+    linear, boosting = study.jobs
+    calibrator = study.calibrator(linear)
+    columns = [calibrator.predict(one)["calibrated"].fill_null(np.nan).to_numpy() for one in split.test]
+    np.testing.assert_array_equal(np.concatenate(columns), study.estimates(linear))
+    assert not (tmp_path / "rows" / f"{boosting.key}.scare").exists()  # trees have no file without code in it
+
+
 def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
     fitted: list[str] = []

@@ -1,0 +1,187 @@
+"""`scare score`: the eight requirements of one calibrator, each number with its source and grade."""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
+from scare.cli import options
+from scare.cli.colocation import prepare, read
+from scare.cli.console import emit, progress, say, show_table
+from scare.cli.export import open_calibrator
+from scare.data.files import replacing
+from scare.data.readings import Readings
+from scare.device import boards
+from scare.device.toolchain import require as require_extra
+from scare.errors import DataError, ExitCode
+from scare.export.arithmetic import Arithmetic
+from scare.scorecard.card import Card, missed_demands, read_demands
+from scare.scorecard.efficiency import Growth
+from scare.scorecard.provenance import trace
+from scare.scorecard.requirements import YES_NO, Entry, Requirements
+from scare.scorecard.scoring import Scored, Subject
+from scare.scorecard.scoring import score as measure
+
+NONE = "none"  # instead of a board
+FINER = 0.75  # of the model's time step: readings closer together are averaged
+
+
+def score(
+    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    data: Annotated[list[Path], typer.Option("--data", help="Tables with a reference that it was not trained on.")],
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Further tables of --data.")] = None,
+    time: options.TimeColumns = "",
+    channels: options.Channels = "",
+    reference: options.Reference = "",
+    device_column: options.DeviceColumn = "",
+    mapping: options.MappingFile = None,
+    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it, or none.")] = "nano33ble",
+    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
+    require: Annotated[str, typer.Option("--require", help="What must hold: rmse=5,ram=20000,compatibility=O.")] = "",
+    thresholds: Annotated[Path | None, typer.Option("--thresholds", help="TOML with thresholds of your own.")] = None,
+    study: Annotated[Path | None, typer.Option("--study", help="Folder of scare compare to put beside it.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for scorecard.json and series.parquet.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure and grade accuracy, real time and efficiency, each number with its source.
+
+    Exit code 4: something asked for with --require was missed. Rows that it was trained on are not scored.
+
+    Examples:
+      scare score no2.scare --data later.csv
+      scare score no2.scare --data box*.csv --arithmetic int8 --require rmse=5,ram=20000,compatibility=O --out run
+    """
+    require_extra("ziglang", "unicorn", "capstone", "elftools")
+    table = Requirements.load(thresholds)
+    demands, comparison = read_demands(require, table), _comparison(study)
+    chosen = None if board == NONE else boards.board(board)
+    files = [*data, *(more or ())]
+    columns = {"time": time, "channels": channels, "reference": reference, "device_column": device_column}
+    calibrator, readings = _open(model, files, mapping, columns)
+    subject = Subject(calibrator, readings, arithmetic, chosen, _growth(calibrator))
+    with _writing(out) as write:
+        scored = _measure(subject, table)
+        card = _card(subject, scored, trace(model, files, calibrator, arithmetic, table.protocol), comparison)
+        write(card, scored)
+    if as_json:
+        emit(card.as_dict())
+    else:
+        _show(card)
+    _tell(card, out)
+    missed = missed_demands(demands, card, table)
+    for sentence in missed:
+        say(f"missed: {sentence}")
+    if missed:
+        raise typer.Exit(ExitCode.REQUIREMENT_MISSED)
+
+
+def _open(
+    model: str, files: Sequence[Path], mapping: Path | None, columns: dict[str, str]
+) -> tuple[Calibrator, list[Readings]]:
+    """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
+    if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
+        readings = [prepare(one, None) for one in read(files, mapping, columns)]
+        correction, first = find_correction(model), readings[0]
+        found = find_channels(correction, first.channels)
+        return bind(correction, found, first.step_seconds, first.reference), readings
+    calibrator = open_calibrator(model)
+    if mapping is None:
+        named = {"channels": ",".join(channel.name for channel in calibrator.inputs.channels)}
+        named["reference"] = calibrator.target.name
+        columns = {name: value or named.get(name, "") for name, value in columns.items()}
+    step = calibrator.inputs.step_seconds
+    readings = read(files, mapping, columns)
+    return calibrator, [prepare(one, step if one.step_seconds < FINER * step else None) for one in readings]
+
+
+def _measure(subject: Subject, table: Requirements) -> Scored:
+    """Score with a progress bar on stderr."""
+    board, blocks = subject.board, table.protocol.blocks
+    with progress("scoring", "what") as (bar, task):
+        total = blocks + (table.protocol.board_windows if board else 0)
+        bar.update(task, total=total, what=f"{subject.arithmetic} in C{f' and on {board.title}' if board else ''}")
+        return measure(subject, table, lambda: bar.advance(task))
+
+
+def _growth(calibrator: Calibrator) -> Growth | None:
+    """How its model grows with the window, where the models' room can be entered."""
+    if importlib.util.find_spec("equinox") is None:
+        return None
+    from scare.scorecard.growth import growth_of
+
+    return growth_of(calibrator)
+
+
+def _comparison(study: Path | None) -> list[dict[str, Any]]:
+    """The rows of a comparison."""
+    if study is None:
+        return []
+    path = study / "table.json"
+    try:
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {error}; make it with: scare compare … --out {study}") from error
+    return rows
+
+
+def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
+    calibrator, facts = subject.calibrator, subject.calibrator.facts
+    names = ("model", "preset", "parameters", "split", "validation_rmse", "formula", "doi")
+    model = {name: facts[name] for name in names if name in facts}
+    model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
+    target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
+    dataset = scored.series.facts(subject.readings, calibrator)
+    return Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
+
+
+@contextmanager
+def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
+    """What writes the run that `scare report` reads; a folder that cannot be written is known before the work."""
+    if folder is None:
+        yield lambda card, scored: None
+        return
+    with replacing(folder / "scorecard.json") as facts, replacing(folder / "series.parquet") as rows:
+
+        def write(card: Card, scored: Scored) -> None:
+            facts.write_text(card.to_json(), encoding="utf-8")
+            scored.series.frame.write_parquet(rows)
+
+        yield write
+
+
+def _show(card: Card) -> None:
+    """A line for each number, under the grade of its requirement."""
+    grades, rows, before = card.grades(), [], ""
+    for entry in card.entries:
+        new = entry.requirement != before
+        title = f"{grades[entry.requirement] or ' '} {entry.title}" if new else ""
+        rows.append((title, entry.label, *_value(entry), entry.source, entry.grade or ""))
+        before = entry.requirement
+    facts = card.dataset
+    title = f"{card.target['name']} by {card.model.get('model', 'a calibrator')}: {facts['rows_scored']:,} rows scored"
+    show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
+
+
+def _value(entry: Entry) -> tuple[str, str]:
+    if entry.value is None or isinstance(entry.value, str):
+        return entry.value or "not known", entry.unit
+    if entry.unit == YES_NO:
+        return "yes" if entry.value else "no", ""
+    return f"{entry.value:,.0f}" if entry.value >= 1000 else f"{entry.value:.4g}", entry.unit
+
+
+def _tell(card: Card, out: Path | None) -> None:
+    """What the table does not say."""
+    facts, board = card.dataset, card.board or {}
+    if facts["rows_of_training"]:
+        say(f"{facts['rows_of_training']:,} of {facts['rows']:,} rows are of its own training: shown, not scored")
+    for reason in board.get("reasons", ()):
+        say(f"{board['title']}: {reason}")
+    if out is not None:
+        say(f"scorecard.json and series.parquet are in {out}")

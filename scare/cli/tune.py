@@ -1,0 +1,201 @@
+"""`scare tune`: a preset's knobs searched for less error, within what a board and the clock allow."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scare.cli import options
+from scare.cli.colocation import prepare, read
+from scare.cli.console import STDERR, emit, progress, say, show_table
+from scare.cli.training import training_room
+from scare.data.files import replacing
+from scare.data.readings import Readings
+from scare.data.split import cut_by_time
+from scare.errors import DataError, ExitCode, UsageError
+from scare.export.arithmetic import Arithmetic
+
+BOARD = "nano33ble"  # of a budget that names none
+TEST_SHARE = 0.25  # what `scare train --split time` scores on
+SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
+COST = ("instructions", "RAM [B]", "flash [B]")
+SHOWN = 10  # of the candidates that do not fit
+
+
+def tune(
+    files: Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for trials and recipes; run again to go on.")] = Path(
+        "out/tune"
+    ),
+    time: options.TimeColumns = "",
+    channels: options.Channels = "",
+    reference: options.Reference = "",
+    device_column: options.DeviceColumn = "",
+    site_column: options.SiteColumn = "",
+    mapping: options.MappingFile = None,
+    sort: options.Sort = False,
+    step: options.Step = None,
+    window: Annotated[int, typer.Option("--window", min=4, help="Readings to begin at; ½ to 4 times are tried.")] = 60,
+    knobs: Annotated[
+        Path | None, typer.Option("--knobs", help="TOML of other knobs and values (docs/tune.md).")
+    ] = None,
+    until: Annotated[
+        str, typer.Option("--until", help="Time from which rows are left for a test; else the last quarter.")
+    ] = "",
+    folds: Annotated[int, typer.Option("--folds", min=1, help="Periods a candidate is scored on.")] = 3,
+    minutes: Annotated[float, typer.Option("--minutes", min=0, help="How long to search.")] = 10.0,
+    trials: Annotated[int | None, typer.Option("--trials", min=1, help="Candidates in all, earlier ones too.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Candidates at the same time.")] = 2,
+    board: Annotated[str, typer.Option("--board", help="Board whose memory is the budget.")] = "",
+    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.INT8,
+    max_instructions: Annotated[
+        int | None, typer.Option("--max-instructions", min=1, help="Budget of one inference.")
+    ] = None,
+    max_ram: Annotated[int | None, typer.Option("--max-ram", min=1, help="Budget in bytes.")] = None,
+    max_flash: Annotated[int | None, typer.Option("--max-flash", min=1, help="Budget in bytes.")] = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Search knobs of SCARE's preset for less error on later periods, within a budget on a board.
+
+    Examples:
+      scare tune sim.parquet --minutes 10 --out out/tune
+      scare tune box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --board nano33ble --max-ram 4096
+    """
+    _rooms()
+    from scare.experiments.knobs import read_knobs, usual_knobs
+    from scare.experiments.trials import Terms
+    from scare.experiments.tuning import Effort, prepare_search, run_search
+
+    terms = Terms(folds, seed, _budget(board, arithmetic, max_instructions, max_ram, max_flash))
+    chosen = read_knobs(knobs, window) if knobs else usual_knobs(window)
+    labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
+    columns = {**labels, "reference": reference, "sort": sort}
+    readings = _before([prepare(one, step) for one in read(files, mapping, columns)], until)
+    try:
+        search = prepare_search(out, readings, chosen, window, terms)
+    except DataError as error:
+        raise DataError(f"{error}; a shorter --window, fewer --folds or more data may help") from error
+    interrupted = True
+    with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
+
+        def told(found: Sequence[Any]) -> None:
+            bar.update(task, completed=len(found), total=trials, what=_best(search, found))
+            if not STDERR.is_terminal:  # a log shows no bar
+                say(_best(search, found))
+
+        run_search(search, Effort(60 * minutes, trials, jobs), told)
+        interrupted = False
+    _tell(search, as_json)
+    if interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _rooms() -> None:
+    """Refuse, with the command that helps, when what a search needs is not installed."""
+    training_room()
+    if find_spec("optuna") is None:
+        raise UsageError("tuning needs more packages (optuna); run: pip install 'scare[train]'")
+
+
+def _budget(board: str, arithmetic: Arithmetic, *limits: int | None) -> Any:
+    """The budget that the options describe, or none."""
+    from scare.device.toolchain import require
+    from scare.experiments.budget import Budget
+
+    if not board and not any(limits):
+        say("no --board and no budget: what candidates take on a board is not measured")
+        return None
+    require("capstone", "elftools", "unicorn", "ziglang")
+    return Budget.of(board or BOARD, str(arithmetic), *limits)
+
+
+def _before(readings: list[Readings], until: str) -> list[Readings]:
+    """The rows before the test begins, which are all that the search sees."""
+    if until:
+        end = _moment(until)
+        rows = [one.rows(one.times < end) for one in readings]
+    else:
+        rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
+        end = min(float(one.times[0]) for one in after)
+    say(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
+    kept = [one for one in rows if len(one)]
+    if not kept:
+        raise UsageError(f"--until {until}: no row is earlier")
+    return kept
+
+
+def _moment(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UsageError(f"--until: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _best(search: Any, found: Sequence[Any]) -> str:
+    front = search.front(found)
+    return f"{len(found)} candidates" + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
+
+
+def _tell(search: Any, as_json: bool) -> None:
+    """Print the outcome, write it and the recipes of the front."""
+    from scare.experiments.outcome import make_outcome, write_recipes
+
+    outcome = make_outcome(search)
+    recipes = write_recipes(search, outcome["front"])
+    for member, path in zip(outcome["front"], recipes, strict=True):
+        member["recipe"] = str(path)
+    with replacing(search.folder / "table.json") as temporary:
+        temporary.write_text(json.dumps(outcome, indent=1), encoding="utf-8")
+    if as_json:
+        emit({"folder": str(search.folder), **outcome})
+    else:
+        _show(outcome, search.terms)
+    for one in outcome["failed"]:
+        say(f"trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
+    say(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))
+    if not outcome["front"]:
+        say("no candidate within the budget has a score yet: run again to go on, or allow more")
+        return
+    say("these folds chose the candidates, so the scores above are optimistic; the rows left for a test tell more:")
+    say(f"scare train … --recipe {recipes[0]}")
+
+
+def _show(outcome: Mapping[str, Any], terms: Any) -> None:
+    """The front beside the preset, and what does not fit, as tables on stdout."""
+    preset = outcome["preset"]
+    beside = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
+    shown = [*outcome["front"], *beside]
+    cost = COST if any(one["cost"] for one in shown) else ()
+    title = f"front: means over {terms.folds} folds, differences to the preset ± spread over the folds"
+    rows = [[_name(one, one in beside), *_scores(one), *_cost(one)] for one in shown]
+    show_table(title, ["", *SCORES, *cost], rows)
+    if over := outcome["does_not_fit"]:
+        title = f"does not fit ({terms.budget}): {len(over)}, the nearest first"
+        show_table(title, ["", *COST], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
+
+
+def _name(one: Mapping[str, Any], beside: bool = False) -> str:
+    """The trial's number and what differs from the preset."""
+    changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in one["changes"].items()]
+    why = "does not fit" if one["does_not_fit"] else "not on the front"
+    return f"{one['trial']}: {', '.join(changes) or 'preset'}" + f" ({why})" * beside
+
+
+def _scores(one: Mapping[str, Any]) -> list[str]:
+    cells = []
+    for name in ("rmse", "top5_rmse"):
+        apart, spread = one.get(f"{name}_to_preset"), one.get(f"{name}_to_preset_sd")
+        difference = f"{apart:+.2g}" if one["trial"] and apart is not None else ""
+        cells += [f"{one[name]:.4g}", difference + (f" ±{spread:.1g}" if difference and spread is not None else "")]
+    return cells
+
+
+def _cost(one: Mapping[str, Any]) -> list[str]:
+    return [f"{need:,}" for need in one["cost"].values()] if one["cost"] else []

@@ -1,0 +1,109 @@
+"""A budget on a board: what a candidate may take, and what it takes before it is trained.
+
+Training changes numbers, not sizes: a network with random weights already has the RAM, flash and instructions of the
+trained one. In int8 both move a little with the weights (benchmarks/board.md says why).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.fold import fold
+from scare.calibrator.members import average
+from scare.calibrator.plan import Plan
+from scare.data.readings import Readings
+from scare.device.boards import board
+from scare.device.measure import measure
+from scare.errors import UsageError
+from scare.export.package import export_c
+from scare.training.examples import make_examples
+from scare.training.preparation import prepare_inputs
+from scare.training.settings import Recipe
+
+UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
+SAMPLES = 16  # windows that the integer form is made from
+NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, which starts at zero
+Cost = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that one inference, the memory and the program may take on a board; None: not limited."""
+
+    board: str
+    arithmetic: str
+    instructions: int | None
+    ram_bytes: int
+    flash_bytes: int
+
+    @staticmethod
+    def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "Budget":
+        """A budget on the board of this name; its own memory is the limit where none is given."""
+        found = board(name)
+        if instructions is not None and "instructions" not in found.measures:
+            raise UsageError(f"instructions are not counted on {name}; leave out --max-instructions")
+        return Budget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What is limited, and to how much."""
+        return {name: most for name in UNITS if (most := getattr(self, name)) is not None}
+
+    def __str__(self) -> str:
+        """The limits in words."""
+        return f"at most {', '.join(f'{most:,} {UNITS[name]}' for name, most in self.limits.items())}"
+
+    def excess(self, cost: Cost) -> dict[str, tuple[int, int]]:
+        """What is over the budget: need and limit of each."""
+        return {name: (cost[name], most) for name, most in self.limits.items() if cost[name] > most}
+
+    def reasons(self, cost: Cost) -> list[str]:
+        """Why a cost is over the budget; empty when it is not.
+
+        >>> Budget.of("nano33ble", "int8", 20_000, None, None).reasons(
+        ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
+        ... )
+        ['23,500 instructions of 20,000']
+        """
+        over = self.excess(cost)
+        return [f"{need:,} {UNITS[name]} of {most:,}" for name, (need, most) in over.items()]
+
+
+def measure_cost(
+    recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
+) -> dict[str, int]:
+    """Instructions of one inference , bytes of RAM and of flash, on the budget's board."""
+    calibrator = draw_calibrator(recipe, train, validation)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        export_c(calibrator, budget.arithmetic, folder)
+        report = measure(folder, board(budget.board), calibrator.golden.windows[:1])
+    instructions = int(report.runs.instructions.max())
+    return {"instructions": instructions, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
+
+
+def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings]) -> Calibrator:
+    """A calibrator of a recipe with random weights, scaled for these readings."""
+    inputs, target = prepare_inputs(train, validation, recipe)
+    held = make_examples(validation, inputs)
+    windows = held.windows(held.spread(SAMPLES))
+    plans = [_draw_plan(recipe, len(inputs.channels), member) for member in range(recipe.settings.members)]
+    sample = Sample(windows, np.zeros(len(windows)))
+    return Calibrator(fold(average(plans)).astype(np.float32), inputs, target, sample, sample)
+
+
+def _draw_plan(recipe: Recipe, channels: int, seed: int) -> Plan:
+    draw = np.random.default_rng(seed)
+
+    def fill(leaf: Any) -> Any:
+        return np.where(leaf == 0, draw.uniform(*NEAR, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
+
+    network = recipe.model.build(recipe.window, channels, jax.random.key(seed))
+    return jax.tree.map(fill, network).plan()

@@ -1,0 +1,62 @@
+"""Knobs: what a search may turn, each by its name in a recipe, with the values it may take."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from scare.errors import UsageError
+from scare.training.recipes import adjust, flattened, look_up, nested, read_table
+from scare.training.settings import Recipe
+
+Number = int | float
+Knobs = Mapping[str, tuple[Number, ...]]
+
+KNOBS: dict[str, tuple[Number, ...]] = {
+    "model.front.width": (4, 8, 12, 16),  # D
+    "model.block.hidden": (16, 32, 64),  # F
+    "model.attention.bits": (4, 8, 16),  # c
+    "model.attention.supports": (8, 16, 32),  # m
+    "settings.steps": (1500, 3000, 6000),
+    "settings.rate": (0.00125, 0.0025, 0.005, 0.01, 0.02),
+    "settings.weight_decay": (0.0, 0.001, 0.01, 0.1),
+    "settings.members": (1, 2, 3),
+}
+LENGTHS = (0.5, 1, 2, 4)  # times the window given
+ON_BOARD = ("window", "model.", "settings.members")  # how names of knobs begin that change what a board must do
+
+
+def usual_knobs(window: int) -> Knobs:
+    """The usual knobs, with window lengths around the one given.
+
+    >>> usual_knobs(24)["window"]
+    (12, 24, 48, 96)
+    """
+    return _with_preset({"window": tuple(max(4, round(share * window)) for share in LENGTHS), **KNOBS}, window)
+
+
+def read_knobs(file: Path, window: int) -> Knobs:
+    """The knobs of a TOML file: the tables of a recipe, with a list of numbers for each setting."""
+    listed = flattened(read_table(file))
+    for name, values in listed.items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"{file}: '{name}' should be a list of values to try, not {values!r}")
+        for value in values:
+            adjust(Recipe(), nested({name: value}), str(file))
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{file}: '{name}' cannot be searched: {value!r} is not a number")
+    return _with_preset({"window": (window,), **listed}, window)
+
+
+def preset_values(knobs: Knobs, window: int) -> dict[str, Number]:
+    """The preset's own value of each knob, with the window given."""
+    preset = Recipe.preset("default", window)
+    return {name: look_up(preset, name) for name in knobs}
+
+
+def architecture(values: Mapping[str, Number]) -> dict[str, Number]:
+    """The values that change what a board must do."""
+    return {name: value for name, value in values.items() if name.startswith(ON_BOARD)}
+
+
+def _with_preset(knobs: Mapping[str, tuple[Number, ...]], window: int) -> Knobs:
+    """The knobs in order, with the preset's own values among theirs."""
+    return {name: tuple(sorted({*knobs[name], value})) for name, value in preset_values(knobs, window).items()}

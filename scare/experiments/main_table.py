@@ -1,0 +1,87 @@
+"""The paper's Table 2: accuracy over cities and pollutants, speed, complexity, memory and load of every model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scare.data.senseurcity import Pollutant
+from scare.experiments.machine import find_machines, machine_columns
+from scare.experiments.protocol import model_of, paper
+from scare.experiments.reproduction import Cell, Reproduction, Told
+from scare.experiments.result import Result, Table, mean, with_paper
+from scare.experiments.table import Row
+
+Scores = Mapping[Cell, Mapping[str, Row]]
+MACHINE = {
+    "mean_latency": "mean latency [ms]",
+    "max_latency": "max latency [ms]",
+    "jitter": "jitter [ms]",
+    "complexity": "operations grow as",
+    "activation": "activations, all [KB]",
+    "cpu": "CPU max [%]",
+}
+CELL = {
+    "city": "city",
+    "pollutant": "pollutant",
+    "contender": "model",
+    "rmse": "RMSE",
+    "rmse_sd": "± over seeds",
+    "top5_rmse": "top-5 % RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "rows": "rows",
+}
+HOW = [
+    "RMSE is the mean of the cities' (and of seeds); the paper's top-5 % column names no pollutant, ours is PM10's.",
+    "Latency and CPU: the exported C in float32 on one pinned thread of this computer, not the paper's runtime.",
+    "The paper's jitter exceeds what its own mean and maximum allow in six of eight rows (docs/reproduce.md).",
+]
+
+
+def make_main(reproduction: Reproduction, told: Told) -> Result:
+    """Table 2, and every city and pollutant apart."""
+    protocol = reproduction.protocol
+    scores, machines = reproduction.tables(protocol.main), find_machines(reproduction, protocol.main, told)
+    rows = []
+    for name in protocol.main:
+        ours = {"contender": name, **accuracy_columns(scores, protocol.pollutants, name), "top5": None}
+        if Pollutant.PM10 in protocol.pollutants:
+            ours["top5"] = over_cities(scores, Pollutant.PM10, name, "top5_rmse")
+        ours |= machine_columns(machines[name])
+        rows.append(with_paper(ours, paper()["main"].get(model_of(name))))
+    columns = {"contender": "model", **accuracy_headings(protocol.pollutants), "top5": "top-5 % RMSE, PM10", **MACHINE}
+    tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores)
+    return Result("main", "Table 2: eight models, eight requirements", tables, [*HOW, *failures(scores)])
+
+
+def over_cities(scores: Scores, pollutant: Pollutant, contender: str, field: str) -> float | None:
+    """The mean over cities of one number of a contender's accuracy; None if a city has none."""
+    rows = [found[contender] for cell, found in scores.items() if cell[1] == pollutant]
+    return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
+
+
+def accuracy_columns(scores: Scores, pollutants: Sequence[Pollutant], contender: str) -> dict[str, float | None]:
+    """RMSE of each pollutant."""
+    return {str(one): over_cities(scores, one, contender, "rmse") for one in pollutants}
+
+
+def accuracy_headings(pollutants: Sequence[Pollutant]) -> dict[str, str]:
+    """Headings of `accuracy_columns`."""
+    return {str(one): f"RMSE {one}" for one in pollutants}
+
+
+def cell_table(name: str, scores: Scores) -> Table:
+    """Every city, pollutant and contender."""
+    rows: list[dict[str, Any]] = []
+    for (city, pollutant), found in scores.items():
+        rows += [{"city": str(city), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
+    return Table(name, "Each city and pollutant", CELL, rows)
+
+
+def failures(scores: Scores) -> list[str]:
+    """A sentence for every fit that failed."""
+    return [
+        f"No score: {'-'.join(cell)} {name}: {row.failed}"
+        for cell, found in scores.items()
+        for name, row in found.items()
+        if row.failed
+    ]

@@ -1,0 +1,198 @@
+"""Tuning searches a preset's knobs for less error on forward folds, within a budget of a board and of time.
+
+`proposing` proposes, `trials` examines, plain files remember: a search that is run again goes on from them. The two
+objectives are the means over the folds of RMSE and of top-5 % RMSE. All candidates are scored on the same rows, those
+that every window length has a value for.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from scare.data.readings import REFERENCE, Readings
+from scare.data.split import Split
+from scare.errors import DataError
+from scare.experiments.budget import Cost
+from scare.experiments.folds import forward_folds
+from scare.experiments.knobs import Knobs, architecture, preset_values
+from scare.experiments.proposing import Proposer
+from scare.experiments.study import _deaf_to_interrupts as deaf_to_interrupts
+from scare.experiments.study import prepare
+from scare.experiments.trials import Score, Terms, Trial, read_trials, recipe_of, run_trial, write_trial
+from scare.training.preparation import common_step, prepare_inputs
+from scare.windowing.feeding import Feed
+
+HOPELESS = 1.05  # times the worst on the front, on the first fold and in both objectives: not examined further
+UNFIT = 1e9  # stands for the error of what has no score
+Told = Callable[[Sequence[Trial]], None]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to search: seconds from now, trials in all, processes at a time."""
+
+    seconds: float
+    trials: int | None = None
+    processes: int = 2
+
+
+@dataclass(frozen=True)
+class Search:
+    """Knobs, the preset's own values of them, the terms of every trial, and the folder that remembers."""
+
+    folder: Path
+    knobs: Knobs
+    preset: Mapping[str, int | float]
+    terms: Terms
+
+    def trials(self) -> list[Trial]:
+        """What is finished."""
+        return read_trials(self.folder)
+
+    def fits(self, trial: Trial) -> bool:
+        """Whether a trial is within the budget, or there is none."""
+        return not (self.terms.budget and trial.cost and self.terms.budget.reasons(trial.cost))
+
+    def finished(self, trial: Trial) -> bool:
+        """Whether a trial has a score on every fold."""
+        return trial.failed is None and len(trial.scores) == self.terms.folds
+
+    def front(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials within the budget that no other beats in both objectives, the least RMSE first."""
+        rivals = [trial for trial in trials if self.finished(trial) and self.fits(trial)]
+        return sorted((one for one in rivals if not any(_beats(other, one) for other in rivals)), key=lambda t: t.mean)
+
+    def errors(self, trial: Trial, done: Sequence[Trial]) -> Score:
+        """What the search makes smaller; after the first fold only, the preset's errors times the ratio there.
+
+        Beyond any error is what has no score or is over the budget, the further the more it is over.
+        """
+        if not (self.fits(trial) and trial.failed is None and trial.scores):
+            return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)
+        if self.finished(trial):
+            return trial.mean
+        preset = next((one for one in done if one.number == 0), trial)
+        rmse, top5 = (np.array(preset.mean) * trial.scores[0] / np.array(preset.scores[0])).tolist()
+        return rmse, top5
+
+    def times_over(self, trial: Trial) -> float:
+        """How many times over the budget a trial is, at least 1."""
+        over = self.terms.budget.excess(trial.cost).values() if self.terms.budget and trial.cost else ()
+        return max([1.0, *(need / most for need, most in over)])
+
+
+def prepare_search(folder: Path, readings: Sequence[Readings], knobs: Knobs, window: int, terms: Terms) -> Search:
+    """A search that begins at the preset with this window, new or to be resumed; a folder with another is refused."""
+    preset, windows = preset_values(knobs, window), [int(length) for length in knobs["window"]]
+    splits = forward_folds(readings, terms.folds, max(windows) * common_step(readings))
+    listed = {name: list(values) for name, values in knobs.items()}
+    settings = {"knobs": listed, "preset": preset, "terms": asdict(terms)}
+    for number, split in enumerate(splits, start=1):
+        prepare(folder / f"fold-{number}", on_shared_rows(split, windows), [], settings)
+    return Search(folder, knobs, preset, terms)
+
+
+def on_shared_rows(split: Split, windows: Sequence[int]) -> Split:
+    """The split with test references only where every window length has a value."""
+    tests = list(split.test)
+    for window in windows:
+        inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe_of({}, 0), window=window))
+        for index, one in enumerate(tests):
+            segments, _ = Feed(inputs, one.device).take(one.times, inputs.select(one))
+            rows = np.concatenate([np.empty(0, int), *(segment.rows for segment in segments)])
+            kept = np.full(len(one), np.nan)
+            kept[rows] = one.targets[rows]
+            tests[index] = replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, kept)))
+    if not any(np.isfinite(one.targets).any() for one in tests):
+        raise DataError(f"no test row has a value for every window length ({windows}); {split.how}")
+    return replace(split, test=tuple(tests))
+
+
+def run_search(search: Search, effort: Effort, told: Told) -> None:
+    """Examine candidates until the time or the trials are used up; Ctrl-C ends those that run, finished ones stay.
+
+    The preset is the first and is always finished. Nothing begins that would, by the mean so far, end too late, and
+    what runs when the time is over is ended without a result.
+    """
+    proposer, begun = Proposer(search.knobs, search.preset, search.errors, search.terms.seed), time.monotonic()
+    with _processes() as running:
+        while True:
+            done, left = search.trials(), effort.seconds - (time.monotonic() - begun)
+            _check_preset(done)
+            usual = float(np.mean([trial.seconds for trial in done])) if done else 0.0
+            current = [one for one, _ in running.values()]
+            wanted = effort.trials is None or len(done) + len(running) < effort.trials
+            in_time = left > usual or all(trial.number for trial in (*done, *current))
+            if wanted and in_time and len(running) < effort.processes:
+                trial = proposer.propose(done, current)
+                if trial is not None:
+                    running[_start(search, trial, done)] = trial, time.monotonic()
+                    continue
+            if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
+                return
+            wait([process.sentinel for process in running], timeout=max(0.1, left) if done else None)
+            for process in [process for process in running if process.exitcode is not None]:
+                _collect(search, process, *running.pop(process))
+                told(search.trials())
+
+
+def _beats(one: Trial, other: Trial) -> bool:
+    return one.mean != other.mean and all(np.less_equal(one.mean, other.mean))
+
+
+def _check_preset(done: Sequence[Trial]) -> None:
+    for trial in done:
+        if trial.number == 0 and trial.failed is not None:
+            raise DataError(f"the preset itself cannot be examined: {trial.failed}")
+
+
+@contextmanager
+def _processes() -> Iterator[dict[SpawnProcess, tuple[Trial, float]]]:
+    """Processes by what they run and since when; none is left at the end."""
+    running: dict[SpawnProcess, tuple[Trial, float]] = {}
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join()
+
+
+def _start(search: Search, trial: Trial, done: Sequence[Trial]) -> SpawnProcess:
+    terms = asdict(replace(search.terms, hopeless=_hopeless(search, done)))
+    arguments = str(search.folder), asdict(replace(trial, cost=_known_cost(trial, done))), terms
+    process = get_context("spawn").Process(target=run_trial, args=arguments, daemon=True)
+    with deaf_to_interrupts():
+        process.start()
+    return process
+
+
+def _collect(search: Search, process: SpawnProcess, trial: Trial, begun: float) -> None:
+    """Note the end of a process that could not do so itself."""
+    if process.exitcode:
+        reason = f"its process ended without a result (exit code {process.exitcode}); out of memory?"
+        write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - begun))
+
+
+def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
+    """Errors on the first fold beyond which a candidate is not examined further, once there is a front."""
+    front = search.front(done)
+    if not front or not any(trial.number == 0 for trial in done):
+        return None
+    rmse, top5 = (HOPELESS * np.max([trial.scores[0] for trial in front], axis=0)).tolist()
+    return rmse, top5
+
+
+def _known_cost(trial: Trial, done: Sequence[Trial]) -> Cost | None:
+    """What an equal architecture took."""
+    same = architecture(trial.values)
+    return next((one.cost for one in done if one.cost and architecture(one.values) == same), None)

@@ -1,0 +1,116 @@
+"""The report: one HTML file with everything in it, and a policy in it that forbids the browser to fetch anything.
+
+RUN ──► run ──► views (numbers, sentences) ──► data for the charts ─┐
+            └─► sections (tables) ──────────────────────────────────┴─► report.html
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from scare import __version__
+from scare.data.files import replacing
+from scare.report.markup import escape, unit
+from scare.report.run import Run
+from scare.report.sections.accuracy import comparison, devices
+from scare.report.sections.board import board
+from scare.report.sections.card import scorecard
+from scare.report.sections.head import chooser, lead, tiles
+from scare.report.sections.origin import provenance, quality
+from scare.report.sections.targets import target_section
+from scare.report.views import View, make_views
+
+ASSETS = Path(__file__).with_name("assets")
+CONTENTS = {
+    "scorecard": "Scorecard",
+    "readings": "Readings",
+    "comparison": "Other methods",
+    "board": "Board",
+    "targets": "EPA targets",
+    "quality": "Data quality",
+    "provenance": "Origin",
+}
+
+
+def write_report(run: Run, path: Path, told: Callable[[str], None] = lambda name: None) -> Path:
+    """Write the page of a run; `told` hears the name of each device that is done."""
+    views = []
+    for view in make_views(run):
+        views.append(view)
+        told(view.name)
+    page = make_page(run, views)
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def make_page(run: Run, views: Sequence[View]) -> str:
+    """The whole page as text; the last view is of all devices."""
+    scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
+    heading = f"{run.target.name}{f' [{unit(run.target.unit)}]' if run.target.unit else ''}"
+    return Template(_asset("report.html")).substitute(
+        title=escape(f"Calibration report: {heading}"),
+        heading=escape(heading),
+        lead=lead(run),
+        tiles=tiles(run, views),
+        contents="".join(f'<a href="#{name}">{words}</a>' for name, words in CONTENTS.items()),
+        scorecard=scorecard(run.card),
+        chooser=chooser(views),
+        devices=devices(views, run.target.unit),
+        comparison=comparison(run.card.comparison, views, run.target.unit),
+        board=board(run.card.board),
+        targets=target_section(run),
+        quality=quality(run),
+        provenance=provenance(run),
+        version=__version__,
+        data=as_script_data(_data(run, views)),
+        card=as_script_data(run.card.as_dict()),
+        css=_asset("report.css"),
+        uplot_css=_asset("uplot/uPlot.min.css"),
+        licence=_asset("uplot/LICENSE"),
+        script_hashes=" ".join(_hash(text) for text in scripts.values()),
+        **scripts,
+    )
+
+
+def as_script_data(value: Any) -> str:
+    r"""JSON that no browser can take for the end of the element it stands in.
+
+    >>> as_script_data({"name": "</script>"})
+    '{"name":"\\u003c/script>"}'
+    """
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    return text.replace("<", "\\u003c")
+
+
+def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
+    return {
+        "target": run.target.name,
+        "unit": unit(run.target.unit),
+        "raw": run.raw.name,
+        "rawUnit": unit(run.raw.unit),
+        "comparable": run.comparable,
+        "humidity": run.humidity.name if run.humidity else "",
+        "views": [view.as_dict() for view in views],
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The value with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8").strip()

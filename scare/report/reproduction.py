@@ -1,0 +1,75 @@
+"""The pages of a reproduction: every result as Markdown, CSV and JSON, each with what it was made from."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scare.data.files import replacing
+from scare.experiments.result import PAPER, Result, Table
+
+
+def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> list[Path]:
+    """Write NAME.md, NAME.json and a CSV for each table; `origin` has `notes`, which every page begins with."""
+    written = [_write(folder / f"{result.name}.md", as_markdown(result, origin["notes"]))]
+    tables = {table.name: [dict(row) for row in table.rows] for table in result.tables}
+    facts = {"experiment": result.name, "title": result.title, **origin, "reading": result.notes, "tables": tables}
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
+    written.append(_write(folder / f"{result.name}.json", text + "\n"))
+    return written + [_write_csv(folder / f"{table.name}.csv", table, origin["notes"]) for table in result.tables]
+
+
+def as_markdown(result: Result, notes: Sequence[str]) -> str:
+    """The result as a page."""
+    lines = [f"# {result.title}", "", *(f"- **{note}**" for note in notes), *(f"- {note}" for note in result.notes)]
+    for table in result.tables:
+        bracket = " (in brackets: the paper's)" if _has_paper(table) else ""
+        head, cells = shown(table)
+        lines += ["", f"## {table.title}{bracket}", ""]
+        lines += [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+    return "\n".join(lines) + "\n"
+
+
+def shown(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells as a person reads them, the paper's value in brackets."""
+    return list(table.columns.values()), [[_cell(row, name) for name in table.columns] for row in table.rows]
+
+
+def _has_paper(table: Table) -> bool:
+    return any(name.startswith(PAPER) for row in table.rows for name in row)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    ours, theirs = _plain(row.get(name)), _plain(row.get(f"{PAPER}{name}"))
+    return f"{ours} ({theirs})" if theirs else ours
+
+
+def _plain(value: Any) -> str:
+    """A value as a cell: four digits of a number that is not whole.
+
+    >>> _plain(3.14159), _plain(152340), _plain(None), _plain(0.00001234), _plain(17616.0), _plain("a|b")
+    ('3.142', '152,340', '', '1.234e-05', '17,616', 'a/b')
+    """
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1e4 else f"{value:.4g}"
+    return str(value).replace("|", "/").replace("\n", " ")
+
+
+def _write_csv(path: Path, table: Table, notes: Sequence[str]) -> Path:
+    """All values; the last column of every row says what they were made from."""
+    rows = [{**row, "notes": " ".join(notes)} for row in table.rows]
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "notes"))
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.DictWriter(handle, [*names, "notes"], restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def _write(path: Path, text: str) -> Path:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path

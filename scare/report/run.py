@@ -1,0 +1,179 @@
+"""A run folder as the report reads it: the card and every device's series.
+
+    RUN/scorecard.json    the card of `scare score`
+    RUN/series.parquet    device, time, the channels, reference, calibrated, flags
+
+Rows the calibrator was trained on are shown, never scored: the card says which devices and which period they are of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scare.calibrator.corrections import spell_unit
+from scare.data.inspection import guess_unit, words
+from scare.data.quality import UNUSABLE
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
+from scare.errors import DataError
+from scare.scorecard.accuracy import raw_changes
+from scare.scorecard.card import Card, read_card
+
+HUMIDITY_WORDS = {"rh", "hum", "humidity"}
+NEEDED = {
+    "target": ("name", "unit"),
+    "dataset": ("channels", "inputs", "training_devices", "training_period"),
+    "board": ("title", "fits", "reasons", "arithmetic"),
+}
+AGAIN = "write the folder again with scare score --out"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970.
+
+    `changes` is that of the raw reading since the row before, `trained` whether the calibrator was trained on the row.
+    """
+
+    device: str
+    step_seconds: float
+    times: np.ndarray
+    raw: np.ndarray
+    reference: np.ndarray
+    calibrated: np.ndarray
+    humidity: np.ndarray
+    flags: np.ndarray
+    changes: np.ndarray
+    trained: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def rows(self, keep: np.ndarray) -> "Series":
+        """The rows at `keep` (bool or numbers)."""
+        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
+        return Series(self.device, self.step_seconds, **arrays)
+
+    @cached_property
+    def scored(self) -> "Series":
+        """The rows with a reference and a calibrated value that the calibrator was not trained on."""
+        return self.rows(np.isfinite(self.reference) & np.isfinite(self.calibrated) & ~self.trained)
+
+
+def pool(series: Sequence[Series], name: str) -> Series:
+    """The rows of several devices one after another."""
+    arrays = {one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(Series)[2:]}
+    return Series(name, float(np.median([each.step_seconds for each in series])), **arrays)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was scored: the card, and the series of its devices.
+
+    `raw` is the channel that was calibrated; `comparable` says whether it has the target's unit, so that the
+    difference of the two means something.
+    """
+
+    folder: Path
+    card: Card
+    target: Channel
+    raw: Channel
+    humidity: Channel | None
+    series: tuple[Series, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether raw readings and reference are in the same unit."""
+        return bool(self.target.unit) and spell_unit(self.raw.unit) == spell_unit(self.target.unit)
+
+
+def read_run(folder: Path | str) -> Run:
+    """The run in a folder that `scare score --out` wrote."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder; give one that scare score --out wrote")
+    card = _read_card(folder / "scorecard.json")
+    frame = _read_series(folder / "series.parquet")
+    raw, humidity = _channels(card.dataset, frame)
+    target = Channel(card.target["name"], card.target["unit"])
+    parts = frame.partition_by(DEVICE, maintain_order=True)
+    series = tuple(_series(part.sort(TIME), raw, humidity, card.dataset) for part in parts)
+    if not any(len(one.scored) for one in series):
+        raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
+    return Run(folder, card, target, raw, humidity, series)
+
+
+def _read_card(path: Path) -> Card:
+    card = read_card(path)
+    for part, names in NEEDED.items():
+        facts = getattr(card, part)
+        if facts is None and part == "board":
+            continue
+        missing = names if not isinstance(facts, Mapping) else [name for name in names if name not in facts]
+        if missing:
+            raise DataError(f"{path}: its {part} has no {', '.join(missing)}; {AGAIN}")
+    return card
+
+
+def _read_series(path: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file; {AGAIN}") from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path} is not readable as Parquet; {AGAIN}") from error
+    missing = [name for name in (DEVICE, TIME, REFERENCE, CALIBRATED, FLAGS) if name not in frame.columns]
+    if missing or not isinstance(frame[TIME].dtype, pl.Datetime):
+        what = f"no column {', '.join(missing)}" if missing else f"'{TIME}' holds no times"
+        raise DataError(f"{path}: {what}; {AGAIN}")
+    return frame.with_columns(pl.col(DEVICE).cast(pl.String).fill_null(""))
+
+
+def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel, Channel | None]:
+    """The channel that was calibrated, and one of humidity if there is one."""
+    units = {one["name"]: one["unit"] for one in dataset["channels"]}
+    names = dict.fromkeys([*dataset["inputs"], *units])
+    channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
+    if not channels:
+        raise DataError(f"the series have none of the channels {', '.join(names)}; {AGAIN}")
+    return channels[0], next((channel for channel in channels if _is_humidity(channel)), None)
+
+
+def _is_humidity(channel: Channel) -> bool:
+    named = bool(words(channel.name) & HUMIDITY_WORDS)
+    return spell_unit(channel.unit) == "%" or (named and not channel.unit)
+
+
+def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset: Mapping[str, Any]) -> Series:
+    def numbers(name: str) -> np.ndarray:
+        return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    device, flags = part[DEVICE][0], part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy()
+    times = part[TIME].dt.epoch("us").to_numpy() / 1e6
+    step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    usable = np.where(flags & np.uint32(UNUSABLE), np.nan, numbers(raw.name))
+    return Series(
+        device=device,
+        step_seconds=step,
+        times=times,
+        raw=usable,
+        reference=numbers(REFERENCE),
+        calibrated=numbers(CALIBRATED),
+        humidity=numbers(humidity.name) if humidity else np.full(len(times), np.nan),
+        flags=flags,
+        changes=raw_changes(times, usable, step),
+        trained=_trained(device, times, dataset),
+    )
+
+
+def _trained(device: str, times: np.ndarray, dataset: Mapping[str, Any]) -> np.ndarray:
+    """Which rows the calibrator was trained on, as the card's own count of them has it, [rows]."""
+    if device not in dataset["training_devices"] or len(dataset["training_period"]) != 2:
+        return np.zeros(len(times), bool)
+    first, last = (datetime.fromisoformat(text).timestamp() for text in dataset["training_period"])
+    return (times >= first) & (times < last + 1)

@@ -1,0 +1,80 @@
+"""Accuracy by device, and of ours beside other methods."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scare.report.markup import Cell, Html, escape, note, number, table, unit
+from scare.report.views import View
+
+OURS = "scare"  # how the study's own contenders begin; its room needs JAX, this page does not
+ACCURACY = {
+    "rmse": "RMSE",
+    "top5_rmse": "RMSE at the 5 % fastest changes",
+    "mae": "MAE",
+    "bias": "bias",
+    "slope": "slope",
+    "intercept": "intercept",
+    "r2": "R²",
+}
+
+
+def devices(views: Sequence[View], of: str) -> str:
+    """Accuracy of every device, raw beside calibrated where they have the same unit."""
+    rows: list[list[Cell]] = []
+    for view in views:
+        for name, score in (("raw", view.raw_accuracy), ("calibrated", view.accuracy)):
+            if score is not None:
+                cells = [number(getattr(score, column)) for column in ACCURACY]
+                rows.append([f"{view.name}, {name}", f"{score.rows:,}", *cells])
+    caption = f"Accuracy on the rows with a reference, in {unit(of)}" if of else "Accuracy on the rows with a reference"
+    return table(caption, ("device", "rows", *ACCURACY.values()), rows)
+
+
+def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str) -> str:
+    """The study's contenders, best first at each window; without a study, the raw reading beside ours."""
+    if not rows:
+        return _before_and_after(views[-1], of)
+    tables = []
+    for window in sorted({row.get("window") or 0 for row in rows}):
+        here = [row for row in rows if (row.get("window") or 0) == window]
+        scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
+        most = max((row["rmse"] for row in scored), default=1.0)
+        body = [_contender(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
+        head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R²", "slope", "bytes")
+        caption = (
+            f"Everyone on the same rows, window of {window:,} readings, errors in {unit(of) or 'the target’s unit'}"
+        )
+        tables.append(table(caption, head, body) if body else "")
+        failed = [row for row in here if row.get("rmse") is None]
+        tables += [note(f"{row['contender']}: no score: {row.get('failed') or 'not run'}") for row in failed]
+    star = "★ less error than every other method, beyond chance. " if any(row.get("winner") for row in rows) else ""
+    return "".join(tables) + note(f"{star}A bar is cut at three times the least error. Bytes are those of the weights.")
+
+
+def _contender(row: Mapping[str, Any], most: float) -> list[Cell]:
+    ours = str(row["contender"]).startswith(OURS)
+    name = f"{'★ ' * bool(row.get('winner'))}{row['contender']}"
+    share = 100 * min(1.0, row["rmse"] / most) if most else 0.0
+    spread = f" ± {row['rmse_sd']:.1g}" if row.get("rmse_sd") else ""
+    meter = f'<span class="meter{" ours" * ours}"><i style="width:{share:.0f}%"></i></span>'
+    shown: Cell = Html(f'<span class="ours">{escape(name)}</span>') if ours else name
+    others = (number(row.get(column)) for column in ("top5_rmse", "mae", "r2", "slope", "bytes"))
+    return [shown, Html(f"{number(row['rmse'])}{spread}{meter}"), _difference(row), *others]
+
+
+def _difference(row: Mapping[str, Any]) -> str:
+    difference, low, high = (row.get(f"to_ours_{name}") for name in ("difference", "low", "high"))
+    if difference is None:
+        return ""
+    bounds = f" [{low:+.2g}, {high:+.2g}]" if low is not None and high is not None else ""
+    return f"{difference:+.2g}{bounds}".replace("-", "−")
+
+
+def _before_and_after(view: View, of: str) -> str:
+    missing = "No study was given: scare compare trains other methods on the same rows, scare score --study adds them."
+    if view.raw_accuracy is None or view.accuracy is None:
+        return note(f"The raw reading has another unit than the reference. {missing}")
+    scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
+    rows = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
+    caption = f"{view.name}, in {unit(of)}"
+    return table(caption, ("reading", *ACCURACY.values()), rows) + note(missing)

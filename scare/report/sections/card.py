@@ -1,0 +1,64 @@
+"""The scorecard: every number with its grade, its bounds and its source."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scare.report.markup import Cell, Html, escape, note, number, quantity, table
+from scare.scorecard.card import Card
+from scare.scorecard.requirements import YES_NO, Entry
+
+GRADES = {
+    "O": ("good", "O&ensp;met"),
+    "△": ("fair", "△&ensp;partly"),
+    "X": ("bad", "X&ensp;missed"),
+    None: ("none", "not graded"),
+}
+DIMENSIONS = {"accuracy": "Accuracy", "real-time": "Real time", "efficiency": "Efficiency"}
+
+
+def grade_badge(grade: Any) -> Html:
+    """O, △ or X with its word, or that there is none."""
+    kind, words = GRADES.get(grade, GRADES[None])
+    return Html(f'<span class="grade {kind}">{words}</span>')
+
+
+def scorecard(card: Card) -> str:
+    """A table for each dimension; under each requirement with its grade, a row for every number."""
+    head = ("measure", "value", "grade", "O from", "△ from", "source")
+    tables = []
+    for name, title in DIMENSIONS.items():
+        rows: list[list[Cell]] = []
+        for requirement, grade in card.grades().items():
+            entries = [one for one in card.entries if (one.dimension, one.requirement) == (name, requirement)]
+            if entries:
+                rows += [[Html(f"{escape(entries[0].title)} {grade_badge(grade).text}")], *map(_entry, entries)]
+        tables.append(table(title, head, rows, "words card") if rows else "")
+    legend = (
+        "O: the requirement is met; △: partly; X: missed. A requirement has the worst grade of its numbers; those"
+        " without bounds inform. Measured: on a computer; emulated: on a virtual board; counted: in the model's plan;"
+        " declared: by the model's file."
+    )
+    return "".join(tables) + note(legend)
+
+
+def _entry(entry: Entry) -> list[Cell]:
+    good, fair = _bounds(entry.threshold or {}, entry.unit)
+    return [entry.label, _value(entry.value, entry.unit), entry.grade or "", good, fair, entry.source]
+
+
+def _value(value: Any, of: str) -> str:
+    if of == YES_NO:
+        return {1: "yes", 0: "no"}.get(value, number(value))
+    return value if isinstance(value, str) else quantity(value, of)
+
+
+def _bounds(threshold: Mapping[str, Any], of: str) -> tuple[str, str]:
+    """Where O and where △ begins, in the unit of the value."""
+    good, fair = threshold.get("good"), threshold.get("fair")
+    if good is None or fair is None:
+        return "", ""
+    if of == YES_NO:
+        return "yes", ""
+    sign = "≤" if threshold["better"] == "lower" else "≥"
+    factor = threshold["yardstick_value"] or 1.0
+    return f"{sign} {quantity(factor * good, of)}", f"{sign} {quantity(factor * fair, of)}"

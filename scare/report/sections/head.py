@@ -1,0 +1,49 @@
+"""The head of the report: what it is about, the numbers looked for first, the choice of a device."""
+
+from collections.abc import Sequence
+
+from scare.report.markup import escape, number, percent, quantity
+from scare.report.run import Run
+from scare.report.views import View
+from scare.scorecard.requirements import GRADES
+
+
+def chooser(views: Sequence[View]) -> str:
+    """The list of devices to choose from; nothing for a single one."""
+    if len(views) < 2:
+        return ""
+    options = "".join(f'<option value="{index}">{escape(view.name)}</option>' for index, view in enumerate(views))
+    return f'<label>Device <select id="device" autocomplete="off">{options}</select></label>'
+
+
+def tiles(run: Run, views: Sequence[View]) -> str:
+    """The few numbers a reader looks for first."""
+    pooled, of = views[-1], run.target.unit
+    found: list[tuple[str, str]] = []
+    if pooled.accuracy is not None:
+        found.append((quantity(pooled.accuracy.rmse, of), "typical error (RMSE), calibrated"))
+        if pooled.raw_accuracy is not None:
+            less = 1 - pooled.accuracy.rmse / pooled.raw_accuracy.rmse if pooled.raw_accuracy.rmse else 0.0
+            change = f"{percent(abs(less))} {'less' if less >= 0 else 'more'}"
+            found.append((change, f"error than the raw reading ({number(pooled.raw_accuracy.rmse)})"))
+        found.append((number(pooled.accuracy.r2), "R² against the reference"))
+    grades = list(run.card.grades().values())
+    graded = {sign: grades.count(sign) for sign in GRADES}
+    if any(graded.values()):
+        found.append(
+            ("\u2002".join(f"{count} {sign}" for sign, count in graded.items()), "requirements met, partly, missed")
+        )
+    if run.card.board:
+        fits = "fits" if run.card.board["fits"] else "does not fit"
+        found.append((fits, str(run.card.board["title"])))
+    return "".join(f"<li><b>{escape(value)}</b><span>{escape(label)}</span></li>" for value, label in found)
+
+
+def lead(run: Run) -> str:
+    """One line that says what is in the report."""
+    count = len(run.series)
+    named = run.series[0].device if count == 1 else f"{count} devices"
+    scored = sum(len(one.scored) for one in run.series)
+    by = f", calibrated by {run.card.model['model']}" if run.card.model.get("model") else ""
+    without = "; rows it was trained on are not among them" if any(one.trained.any() for one in run.series) else ""
+    return escape(f"{named} beside a reference{by}. {scored:,} rows are scored{without}.")

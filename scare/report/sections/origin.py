@@ -1,0 +1,55 @@
+"""Where the report comes from: the data's quality, and what the card says of data, model and making."""
+
+import numpy as np
+
+from scare.data.quality import Flag, summary
+from scare.report.markup import Cell, facts, number, percent, table
+from scare.report.run import Run
+
+MEANINGS = {  # as docs/flags.md has them
+    Flag.RANGE: "outside the channel's range: taken as missing",
+    Flag.SENTINEL: 'a number that means "no reading" (−200, −999, 65535 …): taken as missing',
+    Flag.STUCK: "the same value for 60 rows",
+    Flag.SPIKE: "far from its recent past",
+    Flag.RATE: "changed faster than a quarter of the channel's range a minute",
+    Flag.WARM_UP: "within 30 minutes of a start or of a gap longer than an hour",
+    Flag.GAP: "first row after missing time",
+    Flag.MISSING: "a channel has no usable value",
+    Flag.EARLY: "less than half a step after the row before: not used",
+    Flag.HISTORY: "too little history for a window under the gap policy",
+    Flag.UNSETTLED: "a device not trained on, still scaled as the fleet is",
+}
+
+
+def quality(run: Run) -> str:
+    """Rows, rows scored and the share that carries each flag, by device."""
+    rows: list[list[Cell]] = []
+    for one in run.series:
+        found, calibrated = len(one), int(np.isfinite(one.calibrated).sum())
+        reference = int(np.isfinite(one.reference).sum())
+        span = one.times[-1] - one.times[0] + one.step_seconds
+        expected = span / one.step_seconds if one.step_seconds else 1.0
+        shares = [percent(min(1.0, found / expected), 1), percent(reference / found, 1)]
+        shares.append(percent(calibrated / found, 1))
+        rows.append([one.device, f"{found:,}", f"{number(one.step_seconds)} s", *shares, f"{len(one.scored):,}"])
+    head = ("device", "rows", "step", "rows of those due", "with a reference", "with a calibrated value", "rows scored")
+    return table("Completeness", head, rows) + _flags(run)
+
+
+def _flags(run: Run) -> str:
+    flags = np.concatenate([one.flags for one in run.series])
+    counts = {name: count for name, count in summary(flags).items() if count}
+    if not counts:
+        return "<p>No row carries a flag.</p>"
+    rows: list[list[Cell]] = [
+        [name.lower().replace("_", "-"), f"{count:,}", percent(count / len(flags), 2), MEANINGS[Flag[name]]]
+        for name, count in counts.items()
+    ]
+    return table("Flags: rows are marked, never removed", ("flag", "rows", "share", "meaning"), rows, "words")
+
+
+def provenance(run: Run) -> str:
+    """Data, model and how it was made, as the card has them."""
+    dataset = {name: value for name, value in run.card.dataset.items() if name != "flags"}
+    parts = {"The data": dataset, "The model": run.card.model, "How it was made": run.card.provenance}
+    return "".join(f'<h3 class="facts">{name}</h3>{facts(part)}' for name, part in parts.items() if part)

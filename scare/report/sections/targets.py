@@ -1,0 +1,92 @@
+"""EPA's performance targets beside the calibrated readings, in words that claim no more than was computed."""
+
+from collections.abc import Sequence
+
+from scare.calibrator.corrections import spell_unit
+from scare.report.markup import Cell, Html, note, number, percent, quantity, table, unit
+from scare.report.run import Run
+from scare.report.targets import Judged, Target, find_target, judge, judge_precision, protocol, targets
+
+MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "R²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
+PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
+PERCENT = {"nrmse", "cv"}
+WITH_UNIT = {"intercept", "rmse", "sd"}
+
+
+def target_section(run: Run) -> str:
+    """A row for every device with its measures on averages, the bounds above them, precision if it can be told."""
+    found = find_target(run.target)
+    if found is None:
+        names = ", ".join(one.title for one in targets())
+        return note(f"There are targets for {names}; {run.target.name} is none of them by its name.")
+    target = found.in_unit(spell_unit(run.target.unit))
+    if target is None:
+        given = f"in {run.target.unit}" if run.target.unit else "of unknown unit"
+        return note(f"The targets for {found.title} are in {unit(found.unit)}; these readings are {given}.")
+    judged = [judge(one, target) for one in run.series]
+    precision = judge_precision(run.series, target)
+    return _table(judged, target) + _precision(precision, target) + _notes(found, target)
+
+
+def _table(judged: Sequence[Judged], target: Target) -> str:
+    names = [name for name in MEASURES if name in target.bounds]
+    period = "days" if target.average_hours == 24 else "hours"
+    rows: list[list[Cell]] = [["target", "", _days(None), *(_bounds(name, target) for name in names)]]
+    for one in judged:
+        rows.append([one.device, f"{one.averages:,}", _days(one), *(_judged(name, one) for name in names)])
+    caption = f"{target.title}: calibrated against reference, {target.average_hours}-hour averages"
+    return table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names)), rows)
+
+
+def _bounds(name: str, target: Target) -> str:
+    low, high = target.bounds[name]
+    if name == "r2":
+        return f"≥ {number(low)}"
+    if name in PERCENT:
+        return f"≤ {percent(high)}"
+    if low == 0:
+        return f"≤ {quantity(high, target.unit if name in WITH_UNIT else '')}"
+    return f"{number(low)} to {quantity(high, target.unit if name in WITH_UNIT else '')}"
+
+
+def _judged(name: str, one: Judged) -> Cell:
+    if name not in one.values:
+        return "too few averages"
+    value = percent(one.values[name]) if name in PERCENT else number(one.values[name])
+    kind, word = ("good", "within") if one.met[name] else ("bad", "outside")
+    return Html(f'{value}<br><span class="grade {kind}">{word}</span>')
+
+
+def _precision(precision: Judged | None, target: Target) -> str:
+    if precision is None:
+        return note(f"Precision needs {protocol()['units']} devices or more beside the same reference: not shown.")
+    bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION)]
+    row: list[Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
+    head = ("devices side by side", "common averages", "days", *PRECISION.values())
+    rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION)]]
+    return table("Precision: how alike the devices are", head, rows)
+
+
+def _days(one: Judged | None) -> Cell:
+    """Days with an average, marked when the protocol asks for more."""
+    need = protocol()["days"]
+    if one is None:
+        return f"≥ {need}"
+    kind, word = ("good", "enough") if one.days >= need else ("fair", "too few")
+    return Html(f'{one.days}<br><span class="grade {kind}">{word}</span>')
+
+
+def _notes(found: Target, target: Target) -> str:
+    facts = protocol()
+    converted = ""
+    if found.unit != target.unit:
+        converted = f" The bounds were converted from {unit(found.unit)} to {unit(target.unit)} at 25 °C and 1013 hPa."
+    either = " One of RMSE and RMSE / mean within its target is enough." if "nrmse" in target.bounds else ""
+    text = (
+        f"Targets: {target.source}, as in this program's data file of {facts['as_of']}. They are for {facts['units']}"
+        f" sensors beside a reference for {facts['days']} days; an average needs {percent(facts['completeness'])} of"
+        f" its readings, days are in UTC, R² is the squared correlation.{either}{converted} This is a comparison with"
+        " the numbers of a recommendation for non-regulatory monitoring. It is no test by EPA's protocol, and neither"
+        " an approval nor an endorsement."
+    )
+    return note(text)

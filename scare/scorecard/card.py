@@ -1,0 +1,148 @@
+"""The card: one line for every number, with source and grade, and where all of it came from. Its form is published
+in `scorecard.schema.json`.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from scare.data.mapping import suggestion
+from scare.errors import DataError, UsageError
+from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requirements
+
+SCHEMA = "scare/scorecard/1"
+
+
+@dataclass(frozen=True)
+class Card:
+    """Entries with the model, the target, the data, the board and the origin they speak of."""
+
+    model: Mapping[str, Any]
+    target: Mapping[str, str]
+    entries: tuple[Entry, ...]
+    dataset: Mapping[str, Any]
+    board: Mapping[str, Any] | None
+    provenance: Mapping[str, Any]
+    comparison: Sequence[Mapping[str, Any]] = ()
+
+    def grades(self) -> dict[str, Grade | None]:
+        """The grade of each requirement: the worst of its entries that have one."""
+        grades: dict[str, Grade | None] = dict.fromkeys(entry.requirement for entry in self.entries)
+        for entry in self.entries:
+            known = grades[entry.requirement]
+            if entry.grade is not None:
+                grades[entry.requirement] = entry.grade if known is None else max(entry.grade, known, key=GRADES.index)
+        return grades
+
+    def to_json(self) -> str:
+        """The card as the schema has it."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The card as plain values; None for a number that JSON does not have."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        entries = [asdict(entry) for entry in self.entries]
+        plain: dict[str, Any] = _plain({"schema": SCHEMA, **facts, "entries": entries, "grades": self.grades()})
+        return plain
+
+    @staticmethod
+    def from_json(text: str) -> "Card":
+        """The card in a text; another text is refused."""
+        try:
+            facts = json.loads(text)
+            if facts.pop("schema") != SCHEMA:
+                raise DataError(f"it is no card of the form {SCHEMA}; make it again with scare score")
+            facts.pop("grades")
+            entries = tuple(_entry(entry) for entry in facts.pop("entries"))
+            return Card(**{**facts, "entries": entries, "comparison": tuple(facts["comparison"])})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"it is no card that scare score wrote: {error}") from error
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the user asks for: a bound on a measure, or a grade of a measure or requirement."""
+
+    name: str
+    wanted: float | Grade
+
+    def missed(self, card: Card, table: Requirements) -> str:
+        """Why the card does not meet it; an empty text when it does."""
+        if self.name in table.requirements:
+            grade = card.grades().get(self.name)
+            return "" if _reaches(grade, self.wanted) else f"{self.name} is {grade or 'not graded'}, not {self.wanted}"
+        entry = next((entry for entry in card.entries if entry.measure == self.name), None)
+        if entry is None or not isinstance(entry.value, float):
+            return f"{self.name} has no value here"
+        if isinstance(self.wanted, Grade):
+            return "" if _reaches(entry.grade, self.wanted) else f"{self.name} is {entry.grade}, not {self.wanted}"
+        measure = table.measures[self.name]
+        limit = "at most" if measure.better == "lower" else "at least"
+        unit = "" if entry.unit in ("", YES_NO) else f" {entry.unit}"
+        met = measure.meets(entry.value, self.wanted)
+        return "" if met else f"{self.name} is {entry.value:.4g}{unit}, asked for was {limit} {self.wanted:g}"
+
+
+def read_demands(text: str, table: Requirements) -> list[Demand]:
+    """Demands from `rmse=5,ram=20000,compatibility=O`.
+
+    >>> read_demands("rmse=5,memory=O", Requirements.load())
+    [Demand(name='rmse', wanted=5.0), Demand(name='memory', wanted=<Grade.GOOD: 'O'>)]
+    """
+    return [_demand(part.strip(), table) for part in text.split(",") if part.strip()]
+
+
+def _demand(text: str, table: Requirements) -> Demand:
+    name, _, wanted = (part.strip() for part in text.partition("="))
+    known = [*table.measures, *table.requirements]
+    if name not in known:
+        raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
+    if wanted in GRADES:
+        return Demand(name, Grade(wanted))
+    try:
+        bound = float(wanted)
+    except ValueError:
+        bound = math.nan
+    if name in table.requirements or not math.isfinite(bound):
+        kinds = "O or △" if name in table.requirements else "a number, O or △"
+        raise UsageError(f"--require: {name} takes {kinds}, not '{wanted}'")
+    return Demand(name, bound)
+
+
+def missed_demands(demands: Iterable[Demand], card: Card, table: Requirements) -> list[str]:
+    """A sentence for each demand that is not met."""
+    return [sentence for demand in demands if (sentence := demand.missed(card, table))]
+
+
+def read_card(path: Path) -> Card:
+    """The card in a file."""
+    try:
+        return Card.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
+    return grade is not None and isinstance(wanted, Grade) and GRADES.index(grade) <= GRADES.index(wanted)
+
+
+def _entry(facts: dict[str, Any]) -> Entry:
+    value, grade = facts["value"], facts["grade"]
+    number = float(value) if isinstance(value, int) else value
+    return Entry(**{**facts, "value": number, "grade": grade and Grade(grade)})
+
+
+def _plain(value: Any) -> Any:
+    """Plain values of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return str(value) if isinstance(value, Grade) else value

@@ -1,0 +1,35 @@
+"""How a trained model grows with its window, from the architecture that its file tells. Needs the models' room."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
+
+from scare.calibrator.calibrator import Calibrator
+from scare.models import MODELS
+from scare.scorecard.efficiency import Growth
+
+
+def growth_of(calibrator: Calibrator) -> Growth | None:
+    """The growth of a calibrator's model; None if its file does not tell a model that we know.
+
+    The operations of a mean of several networks are theirs together, which changes no exponent.
+    """
+    kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
+    if kind is None or not isinstance(architecture, Mapping):
+        return None
+    channels = calibrator.plan.channels
+    model = _rebuild(kind, architecture)
+    return Growth(kind.complexity, lambda window: model.operations(window, channels))
+
+
+def _rebuild(kind: Any, facts: Mapping[str, Any]) -> Any:
+    """A record of records from plain values; what the file does not tell is as usual."""
+    hints = get_type_hints(kind)
+    known = {field.name: facts[field.name] for field in fields(kind) if field.name in facts}
+    return kind(**{name: _convert(hints[name], value) for name, value in known.items()})
+
+
+def _convert(kind: Any, value: Any) -> Any:
+    if is_dataclass(kind):
+        return _rebuild(kind, value)
+    return kind(value) if isinstance(kind, type) else value

@@ -1,0 +1,118 @@
+"""Scoring measures one calibrator, on one co-location and one board, in the arithmetic that is shipped.
+
+Accuracy is that of the plan the C computes. Compiled C is the runtime that all models are timed in; NumPy is timed
+beside it. Goes to `card`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.kernels import Choice
+from scare.calibrator.plan import run
+from scare.data.readings import Readings
+from scare.device.boards import Board
+from scare.device.host import HostModel
+from scare.device.measure import Report, measure
+from scare.device.trials import trial_windows
+from scare.errors import NotApplicableError
+from scare.export.arithmetic import make_program, plan_for
+from scare.export.package import export_c
+from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, supported
+from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
+from scare.scorecard.realtime import Timer, measure_latency, timing
+from scare.scorecard.requirements import Entry, Finding, Requirements
+from scare.scorecard.series import Series, calibrate, successive_windows
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is scored: a calibrator in an arithmetic, on readings with a reference, and for a board if there is one.
+
+    `growth` says how its model grows with the window, where that is known.
+    """
+
+    calibrator: Calibrator
+    readings: Sequence[Readings]
+    arithmetic: str
+    board: Board | None
+    growth: Growth | None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What was found: the entries in the table's order, the series, and the board block of a card."""
+
+    entries: tuple[Entry, ...]
+    series: Series
+    board: dict[str, Any] | None
+
+
+def score(subject: Subject, table: Requirements, advance: Callable[[], object] = lambda: None) -> Scored:
+    """Measure and grade; `advance` is called after each block of requests and each window on the board."""
+    shipped, reason = _shipped(subject)
+    series = calibrate(shipped, subject.readings)
+    found = series.findings(shipped, "float32" if reason else subject.arithmetic)
+    found += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
+    found += [*memory_findings(subject.calibrator), supported(reason)]
+    report = None
+    if not reason:
+        with TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            export_c(subject.calibrator, subject.arithmetic, folder)
+            found += _time(shipped, subject.readings, folder, table, advance)
+            report = _on_board(subject, folder, table, advance)
+    found += board_findings(report) if report else []
+    order = list(table.measures)
+    found.sort(key=lambda finding: order.index(finding.measure))
+    entries = tuple(table.judge(finding, subject.calibrator.target.unit) for finding in found)
+    board = describe_board(subject.board, subject.arithmetic, report, reason) if subject.board else None
+    return Scored(entries, series, board)
+
+
+def _shipped(subject: Subject) -> tuple[Calibrator, str]:
+    """The calibrator with the plan that its program computes; or as it is, and why there is no program."""
+    try:
+        make_program(subject.calibrator, subject.arithmetic)
+    except NotApplicableError as error:
+        return subject.calibrator, str(error)
+    return replace(subject.calibrator, plan=plan_for(subject.calibrator, subject.arithmetic)), ""
+
+
+def _time(
+    shipped: Calibrator,
+    readings: Sequence[Readings],
+    folder: Path,
+    table: Requirements,
+    advance: Callable[[], object],
+) -> list[Finding]:
+    """Latency in C and in NumPy, and utilisation by C."""
+    windows = successive_windows(shipped, readings, table.protocol.windows)
+    period_ms = shipped.inputs.step_seconds * 1e3
+    host = HostModel(folder)
+    timed = measure_latency(host.time, windows, table.protocol).findings(period_ms)
+    timed += measure_latency(numpy_timer(shipped), windows, table.protocol).findings(period_ms, "_numpy")
+    serve = host.prepare(windows)
+    busy = measure_utilisation(lambda number: serve(number % len(windows), 1), table.protocol, advance)
+    return [*timed, busy]
+
+
+def numpy_timer(calibrator: Calibrator) -> Timer:
+    """A timer of the calibrator's plan in NumPy; where it chooses a branch, a choice is carried on."""
+
+    def timer(windows: np.ndarray) -> np.ndarray:
+        choice = Choice()
+        return timing(lambda window: run(calibrator.plan, window, choice))(windows)
+
+    return timer
+
+
+def _on_board(subject: Subject, folder: Path, table: Requirements, advance: Callable[[], object]) -> Report | None:
+    if subject.board is None:
+        return None
+    return measure(folder, subject.board, trial_windows(subject.calibrator, table.protocol.board_windows), advance)

@@ -1,0 +1,127 @@
+"""`scare reproduce`: the paper's tables and figures in one folder, labelled, resumed when run again."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.said import Type
+
+TINY = """
+cities = ["Zagreb"]
+pollutants = ["PM10"]
+window = 8
+seeds = 1
+main = ["scare-paper", "raw"]
+ablation = ["scare-paper"]
+adaptability = ["scare-paper", "raw"]
+thresholds = [0.05, 0.2]
+board = ["dlinear"]
+board_windows = [15]
+board_name = "nano33ble"
+board_trials = 2
+most_rows = 0
+settings = { steps = 20 }
+simulation = { boxes = 3, days = 0.5, seed = 2 }
+
+[speeds]
+scare = 20000
+"""
+NAMES = ("checklist", "main", "ablation", "adaptability", "board")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY, encoding="utf-8")
+    return path
+
+
+def write_zagreb(folder: Path) -> None:
+    """Three sensors beside their OPC-N3 at a reference site, as the record has them."""
+    times = [datetime(2020, 9, 1, tzinfo=UTC) + timedelta(minutes=minute) for minute in range(400)]
+    for index, sensor in enumerate(("64C52B", "648169", "649738")):
+        level = 20 + 8 * np.sin(np.arange(400) / 40 + index)
+        columns = {"date": [f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in times], "Location.ID": "ZAG_REF_X"}
+        columns |= {"5310CAT": np.rint(1.4 * level), "OPCN3PM10": level}
+        pl.DataFrame(columns).write_csv(folder / f"Zagreb_{sensor}.csv")
+
+
+def test_all_five_are_written_with_their_label(scare: Type, tiny: Path) -> None:
+    said = scare(f"scare reproduce all --quick --config {tiny} --jobs 1 --out run")
+    assert said.code == 0, said.err
+    assert "SIMULATED stand-in" in said.err
+    assert "fits to make; expected: about" in said.err
+    for name in NAMES:
+        for kind in ("md", "csv", "json"):
+            text = Path(f"run/{name}.{kind}").read_text(encoding="utf-8")
+            assert "SIMULATED" in text, name
+            assert "mean nothing about accuracy" in text, name
+    for name in NAMES[1:]:
+        assert Path(f"run/{name}.png").read_bytes()[:4] == b"\x89PNG"
+    facts = json.loads(Path("run/protocol.json").read_text(encoding="utf-8"))
+    assert facts["protocol"]["seeds"] == 1
+    assert "jax" in facts["versions"]
+
+
+def test_the_checklist_has_a_grade_of_ours_and_the_papers(scare: Type, tiny: Path) -> None:
+    scare(f"scare reproduce checklist --quick --config {tiny} --jobs 1 --out run")
+    (row,) = json.loads(Path("run/checklist.json").read_text(encoding="utf-8"))["tables"]["checklist"]
+    assert row["contender"] == "scare-paper"
+    assert {row[name] for name in row if not name.startswith("paper_")} <= {"O", "△", "X", "", "scare-paper"}
+    assert row["memory"] == "O"
+    assert row["paper_memory"] == "O"
+
+
+def test_run_again_it_fits_and_measures_nothing_again(scare: Type, tiny: Path) -> None:
+    line = f"scare reproduce main --quick --config {tiny} --jobs 1 --out run"
+    scare(line)
+    kept = [*Path("run").rglob("rows/*"), *Path("run").rglob("measured/*")]
+    stamps = {path: path.stat().st_mtime_ns for path in kept}
+    assert len(stamps) > 6
+    said = scare(line)
+    assert "0 fits to make" in said.err
+    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
+
+
+def test_the_papers_data_are_read_when_given(scare: Type, tiny: Path) -> None:
+    folder = Path("senseurcity")
+    folder.mkdir()
+    write_zagreb(folder)
+    said = scare(f"scare reproduce adaptability --config {tiny} --data senseurcity --jobs 1 --out run --json")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)
+    assert "SensEURCity" in facts["notes"][0]
+    assert "SIMULATED" not in "".join(facts["notes"])
+    task = json.loads(Path("run/tasks/Zagreb-PM10/task.json").read_text(encoding="utf-8"))
+    assert task["how"] == "by sensor, in the published order: validation 648169; test 649738"
+    assert {Path(path).suffix for path in facts["files"]} == {".md", ".json", ".csv", ".png"}
+
+
+def test_a_folder_without_the_data_says_what_is_missing(scare: Type, tiny: Path) -> None:
+    Path("empty").mkdir()
+    said = scare(f"scare reproduce main --config {tiny} --data empty --out run")
+    assert said.code == 3
+    assert "no file of a listed sensor" in said.err
+
+
+@pytest.mark.slow
+def test_all_of_it_quickly(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    command = [sys.executable, "-c", "from scare.cli import main; main()", "reproduce", "all", "--quick"]
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "out" / "reproduce-simulated-quick"
+    rows = json.loads((folder / "main.json").read_text(encoding="utf-8"))["tables"]["main"]
+    assert len(rows) == 11
+    assert all(row["PM10"] > 0 and row["max_latency"] > 0 for row in rows)
+    assert {path.name for path in folder.glob("*.png")} == {f"{name}.png" for name in NAMES[1:]}
+    assert time.monotonic() - begun < 3600

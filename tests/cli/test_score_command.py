@@ -1,0 +1,162 @@
+"""`scare score` as its users see it: a card, a run, and exit code 4."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import pytest
+
+from scare.errors import ExitCode
+from scare.scorecard import card as room
+from scare.scorecard.card import read_card
+from scare.scorecard.requirements import Requirements
+from tests.cli.said import Said, Type
+from tests.cli.small_tables import colocation, write
+
+FORM = json.loads(Path(room.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
+QUICK = "[protocol]\nwarm_ups = 2\nwindows = 10\nrounds = 3\nblocks = 2\nblock_seconds = 0.02\nboard_windows = 60\n"
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path) -> None:
+    (tmp_path / "quick.toml").write_text(QUICK)
+
+
+def entries(said: Said) -> dict[str, dict[str, Any]]:
+    return {entry["measure"]: entry for entry in json.loads(said.out)["entries"]}
+
+
+def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Path, sim: Path) -> None:
+    said = scare(f"scare score {model} --data {sim} --thresholds quick.toml --json")
+    assert said.code == ExitCode.OK, said.err
+    card = json.loads(said.out)
+    jsonschema.validate(card, FORM)
+    found = entries(said)
+    assert list(found) == list(Requirements.load().measures)
+    assert found["latency_max"]["value"] >= found["latency_mean"]["value"] > 0
+    assert found["ram"]["value"] == card["board"]["ram_bytes"] < card["board"]["ram_available"]
+    assert found["exponent"]["value"] is None  # a line is no model of ours
+    assert card["board"]["windows"] == 60
+    assert card["provenance"]["protocol"]["board_windows"] == 60
+    assert 0 < card["dataset"]["rows_scored"] < card["dataset"]["rows"] - card["dataset"]["rows_of_training"]
+    assert "rows are of its own training: shown, not scored" in said.err
+
+
+def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
+    rows = [{"contender": "scare", "rmse": 1.5}]
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "table.json").write_text(json.dumps(rows))
+    said = scare(f"scare score {model} --data {sim} --board none --thresholds quick.toml --study study --out run")
+    assert said.code == ExitCode.OK, said.err
+    card = read_card(tmp_path / "run" / "scorecard.json")
+    series = pl.read_parquet(tmp_path / "run" / "series.parquet")
+    assert card.board is None
+    assert list(card.comparison) == rows
+    assert series.columns[:2] == ["device", "time"]
+    assert series.columns[-3:] == ["reference", "calibrated", "flags"]
+    assert series.height == card.dataset["rows"]
+    later = series.filter(pl.col("time") > pl.lit(card.dataset["training_period"][1]).str.to_datetime(time_zone="UTC"))
+    scored = later.drop_nulls(["reference", "calibrated"])
+    assert scored.height == card.dataset["rows_scored"]
+    rmse = ((scored["calibrated"] - scored["reference"]) ** 2).mean() ** 0.5  # type: ignore[operator]
+    assert card.entries[0].value == pytest.approx(rmse)
+    assert f"{rmse:.4g}" in said.out
+    assert "scorecard.json and series.parquet are in run" in said.err
+
+
+def test_a_demand_missed_is_exit_code_4_and_the_run_is_there(scare: Type, model: Path, sim: Path) -> None:
+    line = f"scare score {model} --data {sim} --board none --thresholds quick.toml"
+    said = scare(f"{line} --require rmse=0.001,latency_mean=1000,ram=9 --out run")
+    assert said.code == ExitCode.REQUIREMENT_MISSED
+    missed = [text for text in said.err.splitlines() if text.startswith("missed: ")]
+    assert len(missed) == 2
+    assert "asked for was at most 0.001" in missed[0]
+    assert missed[1] == "missed: ram has no value here"
+    assert Path("run/scorecard.json").exists()
+    assert scare(f"{line} --require rmse=1e9,mean-latency=O").code == ExitCode.OK
+
+
+def test_integers_are_scored_as_integers(scare: Type, model: Path, sim: Path) -> None:
+    both = {}
+    for arithmetic in ("float32", "int8"):
+        said = scare(f"scare score {model} --data {sim} --thresholds quick.toml --arithmetic {arithmetic} --json")
+        assert said.code == ExitCode.OK, said.err
+        both[arithmetic] = entries(said)
+    plain, whole = both.values()
+    assert whole["rmse"]["value"] == pytest.approx(plain["rmse"]["value"], rel=0.2)
+    assert whole["rmse"]["value"] != plain["rmse"]["value"]
+    assert whole["rmse"]["detail"]["arithmetic"] == "int8"
+    assert whole["ram"]["value"] != plain["ram"]["value"]
+
+
+def test_a_published_correction_is_scored(scare: Type, sim: Path) -> None:
+    said = scare(f"scare score barkjohn-2021 --data {sim} --thresholds quick.toml --board rp2040 --json")
+    assert said.code == ExitCode.OK, said.err
+    card, found = json.loads(said.out), entries(said)
+    jsonschema.validate(card, FORM)
+    assert (found["exponent"]["value"], found["declared_complexity"]["value"]) == (0.0, "O(1)")
+    assert card["provenance"]["model_sha256"] is None
+    assert card["dataset"]["rows_of_training"] == 0
+    assert "board_latency_mean" not in found
+
+
+def test_what_has_no_integer_form_is_not_supported(scare: Type, sim: Path) -> None:
+    said = scare(f"scare score nilson-2022 --data {sim} --thresholds quick.toml --arithmetic int8 --json")
+    assert said.code == ExitCode.OK, said.err
+    card, found = json.loads(said.out), entries(said)
+    jsonschema.validate(card, FORM)
+    assert (found["supported"]["value"], card["grades"]["compatibility"]) == (0.0, "X")
+    assert found["rmse"]["detail"]["arithmetic"] == "float32"
+    assert "latency_mean" not in found
+    assert "float32 only" in said.err
+
+
+def test_several_tables_of_other_columns(scare: Type, tmp_path: Path) -> None:
+    """A glob after --data; columns renamed since the training; readings finer than the model's step."""
+    for box in (1, 2):
+        write(colocation(seed=box), f"box{box}.csv")
+    line = "--time date --channels NO2,T --reference Ref.NO2"
+    assert scare(f"scare train box1.csv box2.csv {line} --window 8 --out m.scare").code == ExitCode.OK
+    for box in (3, 4):
+        write(colocation(600, seed=box, step_seconds=30.0).rename({"Ref.NO2": "station"}), f"box{box}.csv")
+    score = "scare score m.scare --data box3.csv box4.csv --time date --board none --thresholds quick.toml --json"
+    assert scare(score).code == ExitCode.DATA  # no column Ref.NO2
+    said = scare(f"{score} --reference station")
+    assert said.code == ExitCode.OK, said.err
+    dataset = json.loads(said.out)["dataset"]
+    assert (dataset["devices"], dataset["step_seconds"], dataset["rows"]) == (
+        ["box3", "box4"],
+        60.0,
+        602,
+    )  # the first row a mean of its own
+    assert [one["file"] for one in json.loads(said.out)["provenance"]["data"]] == ["box3.csv", "box4.csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ("--require rsme=5", ExitCode.USAGE, "did you mean 'rmse'"),
+        ("--thresholds none.toml", ExitCode.USAGE, "cannot read none.toml"),
+        ("--board nano33", ExitCode.USAGE, "did you mean 'nano33ble'"),
+        ("--study nowhere", ExitCode.DATA, "scare compare … --out nowhere"),
+        ("--reference none", ExitCode.DATA, "none"),
+        ("--out quick.toml", ExitCode.USAGE, "quick.toml is not a folder"),
+    ],
+)
+def test_a_wrong_option_is_refused(
+    scare: Type, model: Path, sim: Path, options: str, code: ExitCode, message: str
+) -> None:
+    quick = "" if "thresholds" in options else "--thresholds quick.toml"
+    said = scare(f"scare score {model} --data {sim} {quick} {options}")
+    assert said.code == code, said.err
+    assert message in said.err
+
+
+def test_rows_of_the_training_alone_are_refused(scare: Type, model: Path, sim: Path) -> None:
+    first = pl.read_parquet(sim).group_by("device", maintain_order=True).head(60)
+    first.write_parquet("first.parquet")
+    said = scare(f"scare score {model} --data first.parquet --thresholds quick.toml --board none")
+    assert said.code == ExitCode.DATA
+    assert "the calibrator was trained on all of these rows; score it on others" in said.err

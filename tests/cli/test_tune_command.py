@@ -1,0 +1,155 @@
+"""`scare tune`: a search that can be stopped and goes on, and a recipe that `scare train` takes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scare.experiments import tuning
+from tests.cli.said import Type
+from tests.cli.test_compare_command import group_exists
+from tests.experiments.trials_at_once import run_at_once
+
+KNOBS = "window = [8, 12]\n[settings]\nrate = [0.02, 0.05, 0.1]\nsteps = [20, 40]\n"
+QUICK = "--knobs knobs.toml --window 8 --folds 1 --jobs 1 --out found"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, scare: Type) -> list[int]:
+    """Knobs of a line in the folder; trials run in this process."""
+    Path("knobs.toml").write_text(KNOBS)
+    return run_at_once(monkeypatch)
+
+
+def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
+    scare: Type, sim: Path, started: list[int]
+) -> None:
+    said = scare(f"scare tune {sim} {QUICK} --folds 2 --trials 2")
+    assert said.code == 0, said.err
+    assert started == [0, 1]
+    for shown in ("front: means over 2 folds", "RMSE", "top-5 %", "0: preset"):
+        assert shown in said.out
+    for told in (
+        "what candidates take on a board is not measured",
+        "on are left for a test and not looked at",
+        "2 examined, ",
+        "the scores above are optimistic",
+        "scare train … --recipe found/best-1.toml",
+    ):
+        assert told in said.err
+    assert Path("found/best-1.toml").exists()
+
+
+def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: Type, sim: Path, started: list[int]) -> None:
+    scare(f"scare tune {sim} {QUICK} --trials 2")
+    said = scare(f"scare tune {sim} {QUICK} --trials 3 --json")
+    found = json.loads(said.out)
+    assert started == [0, 1, 2]
+    assert found["candidates"]["examined"] == 3
+    assert found["preset"]["values"] == {"window": 8, "settings.rate": 0.05, "settings.steps": 40}
+    best = found["front"][0]
+    assert best["rmse"] <= found["preset"]["rmse"]
+    assert best["recipe"] == "found/best-1.toml"
+    assert json.loads(Path("found/table.json").read_text())["front"] == found["front"]
+
+
+def test_train_takes_the_recipe_and_options_come_after_it(scare: Type, sim: Path) -> None:
+    Path("best-1.toml").write_text("window = 12\n[settings]\nsteps = 20\nrate = 0.1\nseed = 3\n")
+    said = scare(f"scare train {sim} --recipe best-1.toml --json --out m.scare")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)["facts"]
+    settings = facts["settings"]
+    assert (settings["steps"], settings["rate"], settings["seed"]) == (20, 0.1, 3)
+    assert facts["preset"] == "default+best-1"
+    said = scare(f"scare train {sim} --recipe best-1.toml --steps 30 --seed 4 --json --out m.scare")
+    settings = json.loads(said.out)["facts"]["settings"]
+    assert (settings["steps"], settings["rate"], settings["seed"]) == (30, 0.1, 4)
+
+
+def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started: list[int]) -> None:
+    tuned = scare(f"scare tune {sim} {QUICK} --trials 1")
+    (left,) = (line for line in tuned.err.splitlines() if "are left for a test" in line)
+    trained = scare(f"scare train {sim} --recipe found/best-1.toml --out m.scare")
+    (split,) = (line for line in trained.err.splitlines() if line.startswith("split by time"))
+    assert left.split()[2:4] == split.replace(",", "").split()[7:9]
+
+
+def test_an_interruption_prints_what_there_is(
+    scare: Type, sim: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = tuning.run_search
+
+    def interrupted(*given: Any) -> None:
+        search(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "run_search", interrupted)
+    said = scare(f"scare tune {sim} {QUICK} --trials 2")
+    assert said.code == 130
+    assert "0: preset" in said.out
+    assert "interrupted" in said.err
+    assert Path("found/best-1.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("--until yesterday", "--until: 'yesterday' is not an ISO 8601 time"),
+        ("--until 1999-01-01", "--until 1999-01-01: no row is earlier"),
+        ("--board nano33", "no board is called 'nano33'; did you mean 'nano33ble'?"),
+        ("--knobs none.toml", "none.toml: cannot be read as TOML"),
+        ("--window 200", "a shorter --window, fewer --folds or more data may help"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(
+    scare: Type, sim: Path, started: list[int], options: str, reason: str
+) -> None:
+    said = scare(f"scare tune {sim} {QUICK} {options}")
+    assert said.code in (2, 3)
+    assert reason in said.err
+    assert "Traceback" not in said.err
+    assert started == []
+
+
+def test_a_recipe_with_an_unknown_setting_is_refused(scare: Type, sim: Path) -> None:
+    Path("r.toml").write_text("[settings]\nstep = 20\n")
+    said = scare(f"scare train {sim} --recipe r.toml --out m.scare")
+    assert said.code == 2
+    assert "r.toml: unknown setting 'settings.step'; did you mean 'steps'?" in said.err
+    assert not Path("m.scare").exists()
+
+
+PATIENCE = 300  # seconds, for a machine that is busy with other things
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="has no process groups to signal")
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
+    Path("knobs.toml").write_text("[settings]\nsteps = [20, 30, 40, 3000]\n")
+    line = f"tune {sim} {QUICK.replace('--jobs 1', '--jobs 2')}"
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("scare"), *line.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not Path("found/trials/0000.json").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, err
+    assert "0: preset" in out
+    assert "Traceback" not in err
+    while group_exists(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,193 @@
+"""A reproduction reads its protocol, labels what it did, puts the paper's numbers beside ours and resumes."""
+
+import json
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.data.senseurcity import City, Pollutant
+from scare.errors import UsageError
+from scare.experiments.adaptability import make_adaptability
+from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
+from scare.experiments.main_table import make_main
+from scare.experiments.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
+from scare.experiments.reproduction import Reproduction, wanted
+from scare.experiments.scored import score_rows
+from scare.experiments.tasks import make_split
+from scare.models import ABLATION, MODELS
+from scare.report.reproduction import as_markdown, write_result
+from scare.report.reproduction_figures import draw_result
+from scare.scorecard.accuracy import rmse
+
+
+def tiny() -> Protocol:
+    """Yardsticks on half a day: everything but training."""
+    quick = read_protocol(None, simulated=True, quick=True)
+    return replace(
+        quick,
+        window=15,
+        main=("linear", "raw"),
+        adaptability=("linear", "raw", "ridge"),
+        simulation={"boxes": 3, "days": 0.5, "seed": 1},
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    reproduction = Reproduction(tmp_path_factory.mktemp("reproduction"), tiny())
+    reproduction.fit(wanted(reproduction.protocol, ["main", "adaptability"]), 1, quiet)
+    reproduction.write_protocol()
+    return reproduction
+
+
+def quiet(done: int, total: int, what: str) -> None:
+    assert done <= total
+    assert what
+
+
+def test_the_full_protocol_is_the_papers_grid() -> None:
+    full = read_protocol(None, simulated=False, quick=False)
+    assert (len(full.cities), len(full.pollutants), full.window) == (3, 3, 360)
+    assert full.settings == {"epochs": 10}
+    assert {model_of(name) for name in full.main} >= MODELS.keys()
+    assert [recipe_of(name, 360, 0, {}).model for name in full.ablation] == list(ABLATION.values())
+    assert {recipe_of(name, 360, 0, {}).scaling for name in full.main if name.endswith("-paper")} == {"constant"}
+    assert full.board_windows == (15, 60, 360, 720, 1440)
+    assert full.thresholds == (0.05, 0.10, 0.20)
+
+
+def test_quick_replaces_what_it_names_and_says_so() -> None:
+    quick, full = (read_protocol(None, simulated=True, quick=one) for one in (True, False))
+    assert quick.settings["steps"] < full.settings["steps"]
+    assert quick.main == full.main
+    assert any("mean nothing about accuracy" in note for note in quick.notes)
+    assert not any("mean nothing" in note for note in full.notes)
+    assert "SIMULATED" in full.notes[0]
+    assert "SIMULATED" not in read_protocol(None, simulated=False, quick=True).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("windov = 3", "'windov' means nothing here; did you mean 'window'"),
+        ("cities = ['Paris']", "'Paris' is not a valid City"),
+        ("main = ['tessla']", "no model called 'tessla'; did you mean 'tesla'"),
+        ("window = 'long'", "'window' cannot be 'long'"),
+        ("window =", "cannot read"),
+    ],
+)
+def test_a_mistake_in_a_users_file_is_named(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
+    path.write_text(ours.replace("\n[stand-in]\n", f"\n[stand-in]\n{text}\n"), encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        read_protocol(path, simulated=True, quick=False)
+
+
+def test_a_file_without_a_setting_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("window = 360\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="'cities' is missing"):
+        read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
+
+
+def test_the_papers_rows_are_those_of_all_eight_models() -> None:
+    assert paper()["main"].keys() == paper()["checklist"].keys() == MODELS.keys()
+    assert list(paper()["ablation"]) == [*list(EXPERIMENTS)[:5], "scare"]
+    assert all(len(grades.split()) == 8 for grades in paper()["checklist"].values())
+    assert all(set(grades.split()) <= {"O", "△", "X"} for grades in paper()["checklist"].values())
+
+
+def test_six_of_the_papers_jitters_are_larger_than_their_mean_and_maximum_allow() -> None:
+    def allowed(row: dict[str, float]) -> float:
+        return sqrt((row["max_latency"] - row["mean_latency"]) * row["mean_latency"] * 50 / 49)
+
+    impossible = {name for name, row in paper()["main"].items() if row["jitter"] > allowed(row)}
+    assert impossible == MODELS.keys() - {"mamba", "sendal"}
+
+
+def test_a_name_that_ends_in_paper_is_trained_by_the_papers_recipe() -> None:
+    assert recipe_of("tesla-paper", 360, 0, {"steps": 5}).settings.batch == 32
+    assert recipe_of("tesla", 360, 0, {}).scaling == "standard"
+    assert choose(["tesla-paper", "exp-1"]) == ["tesla-paper", "exp-1"]
+    assert not {"tesla-paper", "exp-1"} & set(choose(["all"]))
+
+
+def test_every_city_and_pollutant_has_air_of_its_own_and_the_last_box_is_the_test() -> None:
+    protocol = tiny()
+    splits = [make_split(protocol, None, city, one) for city in City for one in Pollutant]
+    first = [split.test[0].targets[:50].tolist() for split in splits]
+    assert len({tuple(values) for values in first}) == 9
+    assert all(split.test[0].device == "box-03" for split in splits)
+    again = make_split(protocol, None, City.ANTWERP, Pollutant.PM10)
+    assert again.test[0].frame.equals(splits[0].test[0].frame)
+    assert [channel.name for channel in again.train[0].channels] == ["pm_raw"]
+
+
+def test_rows_are_shared_by_all(done: Reproduction) -> None:
+    scored = score_rows(done.study(done.cells[0], done.protocol.adaptability))
+    assert set(scored.estimates) == {"linear", "raw", "ridge"}
+    assert np.isfinite([scored.reference, *(scored.of(name)[0] for name in scored.estimates)]).all()
+    assert 0 < scored.rows.sum() < len(scored.rows)
+
+
+def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> None:
+    result = make_adaptability(done, quiet)
+    rows = result.tables[0].rows
+    assert len(rows) == 2 * 2 * 3 * 3  # cities, kinds, thresholds, contenders
+    assert all(0 <= row["coverage"] <= 1 for row in rows)
+    scored = score_rows(done.study(done.cells[0], done.protocol.adaptability))
+    whole = rmse(scored.of("raw")[0] - scored.reference)
+    first = next(row for row in rows if row["contender"] == "raw" and row["kind"] == "sudden")
+    assert first["coverage"] > 0.95  # whole units of a sensor at one reading a minute
+    assert first["rmse"] == pytest.approx(whole, rel=0.05)
+
+
+def test_the_main_table_is_the_mean_of_the_cities_and_measures_each_model_once(done: Reproduction) -> None:
+    result = make_main(done, quiet)
+    table, cells = result.tables
+    for row in table.rows:
+        own = [cell["rmse"] for cell in cells.rows if cell["contender"] == row["contender"]]
+        assert len(own) == 2
+        assert row["PM10"] == pytest.approx(np.mean(own))
+        assert 0 < row["mean_latency"] <= row["max_latency"]
+        assert row["complexity"] == "N^0.00"  # one reading only
+    stamps = {path: path.stat().st_mtime_ns for path in (done.folder / "measured").iterdir()}
+    assert len(stamps) == 2
+    assert make_main(done, quiet) == result
+    assert {path: path.stat().st_mtime_ns for path in (done.folder / "measured").iterdir()} == stamps
+
+
+def test_nothing_is_fitted_twice_and_other_settings_are_refused(done: Reproduction) -> None:
+    assert done.open(done.protocol.adaptability) == 0
+    assert done.expected_seconds(done.protocol.adaptability) == 0
+    other = Reproduction(done.folder, replace(done.protocol, settings={"steps": 7}))
+    with pytest.raises(UsageError, match="holds a study of other data or settings"):
+        _ = other.studies
+
+
+def test_the_expected_duration_grows_with_what_is_slow(done: Reproduction) -> None:
+    quick, slow = done.expected_seconds(["dlinear-paper"]), done.expected_seconds(["sendal-paper"])
+    assert 0 < quick < slow
+
+
+def test_every_output_says_what_it_was_made_from(done: Reproduction, tmp_path: Path) -> None:
+    result = make_adaptability(done, quiet)
+    notes = done.protocol.notes
+    written = write_result(result, tmp_path, {"notes": notes, "protocol": done.protocol.as_dict()})
+    assert [path.name for path in written] == ["adaptability.md", "adaptability.json", "adaptability.csv"]
+    assert all("SIMULATED" in path.read_text(encoding="utf-8") for path in written)
+    facts = json.loads((tmp_path / "adaptability.json").read_text(encoding="utf-8"))
+    assert facts["protocol"]["seeds"] == 1
+    (figure,) = draw_result(result, tmp_path, notes, with_paper=False)
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    assert "SIMULATED" in json.loads((done.folder / "protocol.json").read_text(encoding="utf-8"))["notes"][0]
+
+
+def test_the_papers_value_is_in_brackets(done: Reproduction) -> None:
+    result = make_main(done, quiet)
+    row = {**result.tables[0].rows[0], "PM10": 15.5, "paper_PM10": 14.03}
+    table = replace(result.tables[0], rows=[row])
+    assert "| 15.5 (14.03) |" in as_markdown(replace(result, tables=(table,)), ["note"])

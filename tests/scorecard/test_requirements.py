@@ -1,0 +1,99 @@
+"""The table of requirements: complete, monotone, on its page; a user's file changes it or is refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scare.errors import UsageError
+from scare.scorecard.requirements import GRADES, Finding, Grade, Measure, Requirements
+
+PAGE = Path(__file__).parents[2] / "docs" / "scorecard.md"
+TABLE = Requirements.load()
+GRADED = [measure for measure in TABLE.measures.values() if measure.good is not None]
+
+
+def test_the_eight_requirements_in_their_dimensions() -> None:
+    dimensions = [one.dimension for one in TABLE.requirements.values()]
+    assert dimensions == ["accuracy"] * 2 + ["real-time"] * 3 + ["efficiency"] * 3
+
+
+def test_every_requirement_can_be_graded_and_every_measure_has_one() -> None:
+    assert {one.requirement for one in GRADED} == set(TABLE.requirements)
+    assert {one.requirement for one in TABLE.measures.values()} == set(TABLE.requirements)
+    assert {one.source for one in TABLE.measures.values()} == {"measured", "emulated", "counted", "declared"}
+    assert not set(TABLE.measures) & set(TABLE.requirements)
+
+
+def test_the_page_has_the_table() -> None:
+    assert TABLE.to_markdown() in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "grade"), [(0.55, Grade.GOOD), (0.56, Grade.FAIR), (1.0, Grade.FAIR), (1.01, Grade.POOR)]
+)
+def test_a_bound_belongs_to_the_better_grade(ratio: float, grade: Grade) -> None:
+    assert TABLE.measures["rmse"].grade(ratio) is grade
+
+
+@given(st.sampled_from(GRADED), st.floats(0, 200), st.floats(0, 200))
+def test_a_better_number_never_has_a_worse_grade(measure: Measure, one: float, other: float) -> None:
+    better, worse = sorted((one, other), reverse=measure.better == "higher")
+    grades = [measure.grade(ratio) for ratio in (better, worse)]
+    first, second = (GRADES.index(grade) for grade in grades if grade is not None)
+    assert first <= second
+
+
+def test_a_number_is_compared_in_units_of_its_yardstick() -> None:
+    entry = TABLE.judge(Finding("rmse", 3.0, per=4.0), "ug/m3")
+    assert (entry.value, entry.unit, entry.grade, entry.title) == (3.0, "ug/m3", "△", "Mean accuracy")
+    assert entry.threshold is not None
+    assert (entry.threshold["ratio"], entry.threshold["yardstick_value"]) == (0.75, 4.0)
+
+
+@pytest.mark.parametrize("finding", [Finding("rmse", None), Finding("rmse", float("nan")), Finding("rmse", 1.0, per=0)])
+def test_what_is_not_known_has_no_grade(finding: Finding) -> None:
+    assert TABLE.judge(finding, "").grade is None
+
+
+def test_a_number_without_bounds_informs() -> None:
+    entry = TABLE.judge(Finding("weight_bytes", 9.0), "ppb")
+    assert (entry.grade, entry.threshold, entry.unit) == (None, None, "B")
+
+
+def test_a_file_changes_bounds_and_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[measures.rmse]\ngood = 0.2\n[protocol]\nblocks = 3\nlengths = [8, 16]\nrequest_hz = 10\n")
+    mine = Requirements.load(path)
+    assert (mine.measures["rmse"].good, mine.measures["rmse"].fair) == (0.2, 1.0)
+    assert (mine.protocol.blocks, mine.protocol.lengths, mine.protocol.request_hz) == (3, (8, 16), 10.0)
+    assert mine.protocol.windows == TABLE.protocol.windows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[measures.rsme]\ngood = 1", "no measure is called 'rsme'; did you mean 'rmse'"),
+        ("[measures.rmse]\nbest = 1", "no threshold of rmse is called 'best'"),
+        ("[measures.rmse]\ngood = 'much'", "rmse.good takes a number above zero, not 'much'"),
+        ("[measures.rmse]\ngood = 2.0", "rmse: good is 2 and fair is 1; lower is better"),
+        ("[measures.fits_ram]\nfair = 2.0", "higher is better"),
+        ("[measures]\nrmse = 1", "is expected where there is 1"),
+        ("[protocol]\nblocks = 2.5", "blocks takes a whole number above zero, not 2.5"),
+        ("[protocol]\nlengths = [60]", "lengths takes"),
+        ("[protocols]\nblocks = 2", "no section is called 'protocols'; did you mean 'protocol'"),
+        ("rmse =", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        Requirements.load(path)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        Requirements.load(tmp_path / "none.toml")

@@ -1,0 +1,67 @@
+"""Recipes as TOML: what is read is what was written, and what makes no sense is refused with its place."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scare.errors import UsageError
+from scare.experiments.knobs import KNOBS
+from scare.models.scare import Sampling
+from scare.training.recipes import adjust, flattened, look_up, nested, print_recipe, read_table
+from scare.training.settings import Recipe
+
+VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
+
+
+@given(VALUES, st.integers(4, 2000))
+def test_what_is_printed_is_what_is_read(values: dict[str, int | float], window: int) -> None:
+    flat = {**values, "window": window}
+    tables = tomllib.loads(print_recipe(flat))
+    assert tables == nested(flat)
+    assert flattened(tables) == flat
+    recipe = adjust(Recipe(), tables, "r.toml")
+    assert {name: look_up(recipe, name) for name in flat} == flat
+
+
+def test_steps_replace_the_epochs_of_a_preset() -> None:
+    recipe = adjust(Recipe.preset("paper"), {"settings": {"steps": 7}}, "r.toml")
+    assert (recipe.settings.steps, recipe.settings.epochs) == (7, 0)
+    assert adjust(Recipe.preset("paper"), {"settings": {"rate": 1}}, "r.toml").settings.epochs == 10
+
+
+def test_choices_are_named() -> None:
+    changed = adjust(Recipe(), {"model": {"attention": {"sampling": "uniform"}, "block": {"norm": True}}}, "r.toml")
+    assert look_up(changed, "model.attention.sampling") is Sampling.UNIFORM
+    assert look_up(changed, "model.block.norm") is True
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("windows = 5", "r.toml: unknown setting 'windows'; did you mean 'window'?"),
+        ("[model.fron]\nwidth = 5", "unknown setting 'model.fron'; did you mean 'front'?"),
+        ("[settings]\nweight_deca = 5", "unknown setting 'settings.weight_deca'; did you mean 'weight_decay'?"),
+        ("[model.front]\nwidth = 0", "'model.front.width' must be at least 1, not 0"),
+        ("[model.front]\nwidth = 2.5", "'model.front.width' should be a whole number, not 2.5"),
+        ("[model.front]\nwidth = true", "'model.front.width' should be a whole number, not True"),
+        ("[model.block]\nnorm = 1", "'model.block.norm' should be true or false, not 1"),
+        ("[model]\nfront = 1", "'model.front' should be a table of settings, not 1"),
+        ("settings = 1", "'settings' should be a table of settings, not 1"),
+        ("[settings]\nweight_decay = -1", "'settings.weight_decay' must be a number from 0 on, not -1"),
+        ("[settings]\nrate = inf", "'settings.rate' must be a number from 0 on, not inf"),
+        ("[settings]\nrate = 0", "the learning rate must be above 0"),
+        ("[model.attention]\nbits = 33", "a hash code has 1 to 32 bits"),
+        ("[model.attention]\nmix = 'bitwize'", "'model.attention.mix' cannot be 'bitwize'; did you mean 'bitwise'?"),
+        ("window = 2", "a window needs at least 4 readings"),
+        ("window = ", "cannot be read as TOML"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        adjust(Recipe(), read_table(path), "r.toml")
+    assert reason in str(caught.value)
