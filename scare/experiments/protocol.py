@@ -21,6 +21,7 @@ CONFIGS = INSTALLED if INSTALLED.is_dir() else IN_TREE
 STAND_IN, REAL, QUICK = "stand-in", "senseurcity", "quick"
 LISTS = ("main", "ablation", "adaptability", "board")  # of contenders
 TRAINED = LISTS[:3]
+SIZE = ("boxes", "days", "seed")  # of a simulation
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Protocol:
             size = f"{self.simulation['boxes']} boxes for {self.simulation['days']:g} days in each city"
             data = f"SIMULATED stand-in, not the paper's data: {size}; compare no error here with the paper's"
         short = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        cells = f"{len(self.cities)} cities × {len(self.pollutants)} pollutants, N = {self.window}, seeds {self.seeds}"
+        cells = f"cities {len(self.cities)}, pollutants {len(self.pollutants)}, N = {self.window}, seeds {self.seeds}"
         lines = [f"Data: {data}.", f"Training: {cells}{f', {short}' if short else ''}."]
         return [*lines, "Quick: a try of the machinery; the numbers mean nothing about accuracy."][: 2 + self.quick]
 
@@ -77,6 +78,8 @@ def read_protocol(path: Path | None, simulated: bool, quick: bool) -> Protocol:
     for name in known:
         if name not in found:
             raise UsageError(f"{source}: '{name}' is missing; see configs/reproduce.toml")
+    if simulated and not set(SIZE) <= found["simulation"].keys():
+        raise UsageError(f"{source}: 'simulation' needs {', '.join(SIZE)}")
     try:
         return Protocol(simulated, quick, **{name: _typed(name, value) for name, value in found.items()})
     except (TypeError, ValueError) as error:

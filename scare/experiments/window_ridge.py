@@ -8,7 +8,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.readings import Channel, Readings
-from scare.models.ridge import PENALTIES, solve_parts
+from scare.models.ridge import PENALTIES, Moments, squared_errors
 from scare.training.examples import Examples, make_examples
 from scare.training.preparation import check_examples
 from scare.windowing.feeding import Inputs
@@ -24,8 +24,9 @@ def window_ridge(
     """Ridge on all readings of the window, its penalty chosen on validation: flatten and one dense step."""
     examples, held = make_both(train, validation, inputs)
     size = inputs.window * len(inputs.channels)
-    solutions = solve_parts(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size, PENALTIES)
-    best = int(np.argmin(_errors(held, solutions)))
+    moments = Moments.of(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size)
+    solutions = [moments.solve(penalty) for penalty in PENALTIES]
+    best = int(np.argmin(squared_errors(_parts(held, np.arange(len(held))), solutions)))
     weights, bias = solutions[best]
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
     steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", parts)
@@ -51,10 +52,3 @@ def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, 
     for start in range(0, len(which), rows):
         chosen = which[start : start + rows]
         yield examples.windows(chosen).reshape(len(chosen), -1), examples.targets[chosen]
-
-
-def _errors(held: Examples, solutions: Sequence[tuple[np.ndarray, float]]) -> np.ndarray:
-    """The squared error of each solution, summed over the examples."""
-    weights, biases = np.stack([weight for weight, _ in solutions], axis=1), np.array([bias for _, bias in solutions])
-    parts = _parts(held, np.arange(len(held)))
-    return np.sum([np.square(flat @ weights + biases - known[:, None]).sum(axis=0) for flat, known in parts], axis=0)

@@ -1,6 +1,7 @@
 """Ridge regression in closed form, its penalty and its inputs chosen on validation."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,10 +9,46 @@ PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # per example
 ROWS = 1 << 16  # examples added to the normal equations at once
 
 Examples = tuple[np.ndarray, np.ndarray]  # features [n, rows, channels], targets [n]
+Solution = tuple[np.ndarray, float]  # weights [columns], bias
+Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
 
 
-def fit_ridge(train: Examples, validation: Examples, newest: int) -> tuple[np.ndarray, float]:
-    """Weights [rows·channels] and bias of the best ridge on the newest row alone or on all rows.
+@dataclass(frozen=True)
+class Moments:
+    """Means and covariances of columns and target: all that ridge on any of the columns needs."""
+
+    mean: np.ndarray  # [columns]
+    target_mean: float
+    covariance: np.ndarray  # [columns, columns]
+    with_target: np.ndarray  # [columns]
+
+    @staticmethod
+    def of(parts: Iterable[Examples], size: int) -> "Moments":
+        """From columns [n, size] and targets [n] that come in parts."""
+        count, target_total = 0, 0.0
+        gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+        for columns, targets in parts:
+            wide = columns.astype(np.float64)
+            gram += wide.T @ wide
+            moment += wide.T @ targets
+            total += wide.sum(axis=0)
+            count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
+        mean, target_mean = total / count, target_total / count
+        return Moments(mean, target_mean, gram / count - np.outer(mean, mean), moment / count - mean * target_mean)
+
+    def solve(self, penalty: float, inputs: np.ndarray | None = None) -> Solution:
+        """Weights, zero outside the columns `inputs` (None: all), and the bias, which is not penalised."""
+        chosen = np.arange(len(self.mean)) if inputs is None else inputs
+        weights = np.zeros(len(self.mean))
+        square = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
+        weights[chosen] = np.linalg.solve(square, self.with_target[chosen])
+        return weights, self.target_mean - float(self.mean @ weights)
+
+
+def fit_ridge(train: Examples, validation: Examples, newest: int, extra: Extra | None = None) -> Solution:
+    """Weights [rows·channels + more] and bias of the best ridge on validation.
+
+    It reads the newest row alone or all rows, each without and with the `extra` columns, by each penalty.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
     >>> y = 2 * x[:, -1, 0] - x[:, 1, 0] + 3
@@ -21,48 +58,27 @@ def fit_ridge(train: Examples, validation: Examples, newest: int) -> tuple[np.nd
     """
     _, rows, channels = train[0].shape
     everything = np.arange(rows * channels)
-    latest = np.arange(rows * channels).reshape(rows, channels)[newest]
-    solutions = [
-        solution
-        for inputs in ([everything] if rows == 1 else [latest, everything])
-        for solution in solve_ridge(train, inputs, PENALTIES)
-    ]
-    errors = [np.square(_predict(validation[0], *solution) - validation[1]).mean() for solution in solutions]
-    return solutions[int(np.argmin(errors))]
+    latest = everything.reshape(rows, channels)[newest]
+    size = rows * channels + (0 if extra is None else extra(train[0][:1]).shape[1])
+    more = np.arange(rows * channels, size)
+    reads = [everything] if rows == 1 else [latest, everything]
+    reads += [np.concatenate([read, more]) for read in reads if len(more)]
+    moments = Moments.of(_parts(train, extra), size)
+    solutions = [moments.solve(penalty, read) for read in reads for penalty in PENALTIES]
+    return solutions[int(np.argmin(squared_errors(_parts(validation, extra), solutions)))]
 
 
-def solve_ridge(examples: Examples, inputs: np.ndarray, penalties: tuple[float, ...]) -> list[tuple[np.ndarray, float]]:
-    """Weights (zero outside `inputs`) and bias for each penalty; the bias is not penalised."""
+def squared_errors(parts: Iterable[Examples], solutions: list[Solution]) -> np.ndarray:
+    """The squared error of each solution, summed over the examples."""
+    weights, biases = np.stack([weight for weight, _ in solutions], axis=1), np.array([bias for _, bias in solutions])
+    return np.sum([np.square(wide @ weights + biases - known[:, None]).sum(axis=0) for wide, known in parts], axis=0)
+
+
+def _parts(examples: Examples, extra: Extra | None) -> Iterable[Examples]:
+    """Columns [n, rows·channels + more] and targets [n], few enough at a time."""
     features, targets = examples
-    flat = features.reshape(len(targets), -1)
-    cuts = [slice(start, start + ROWS) for start in range(0, len(targets), ROWS)]
-    solutions = []
-    for found, bias in solve_parts(((flat[cut, inputs], targets[cut]) for cut in cuts), len(inputs), penalties):
-        weights = np.zeros(flat.shape[1])
-        weights[inputs] = found
-        solutions.append((weights, bias))
-    return solutions
-
-
-def solve_parts(parts: Iterable[Examples], size: int, penalties: tuple[float, ...]) -> list[tuple[np.ndarray, float]]:
-    """Weights [size] and bias for each penalty, from features [n, size] and targets [n] that come in parts."""
-    count, target_total = 0, 0.0
-    gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
-    for features, targets in parts:
-        wide = features.astype(np.float64)
-        gram += wide.T @ wide
-        moment += wide.T @ targets
-        total += wide.sum(axis=0)
-        count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
-    mean, target_mean = total / count, target_total / count
-    gram = gram / count - np.outer(mean, mean)
-    moment = moment / count - mean * target_mean
-    solutions = []
-    for penalty in penalties:
-        weights = np.linalg.solve(gram + penalty * np.eye(size), moment)
-        solutions.append((weights, target_mean - float(mean @ weights)))
-    return solutions
-
-
-def _predict(features: np.ndarray, weights: np.ndarray, bias: float) -> np.ndarray:
-    return features.reshape(len(features), -1) @ weights + bias
+    for start in range(0, len(targets), ROWS):
+        part = features[start : start + ROWS]
+        flat = part.reshape(len(part), -1)
+        wide = flat if extra is None else np.concatenate([flat, extra(part)], axis=1)
+        yield wide, targets[start : start + ROWS]

@@ -1,7 +1,7 @@
 """SCARE: dual embedding, Sequence Lens Projector, Efficient Bitwise Attention, feed-forward, head (paper, method).
 
     x [N, C] ─(hats)─ u [K, C] ─ embed + lens ─ Z [L, D] ─ attention ─ + ─ feed-forward ─ + ─ head ─ y
-                      └───────────────────────── linear skip ──────────────────────────────── +
+                      └───────────────── skip: a line, and products of the newest ─────────── +
 
 Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions.md says; `default()` what users get.
 The six rows of the paper's ablation are six settings of this one model: `ABLATION`.
@@ -29,6 +29,7 @@ from scare.layers.hashing import draw_stratified, draw_uniform
 from scare.layers.hats import HatBasis
 from scare.layers.heads import FlatHead, TwoStepHead
 from scare.layers.lens import SequenceLensProjector, bin_averages
+from scare.layers.products import count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, numbers
 from scare.models.model import Known, Network
@@ -94,8 +95,11 @@ class Head:
 
     flat: bool = True  # one dense layer over all tokens; otherwise over lenses, then over features
     skip: bool = True  # plus a linear map of the features, started at ridge
+    curve: bool = True  # plus one of the products of every two newest readings, started with it
 
     def __post_init__(self) -> None:
+        if self.curve and not self.skip:
+            raise UsageError("the curve starts at ridge together with the skip: turn both on, or both off")
         if self.skip and not self.flat:
             raise UsageError("the skip starts at ridge, so the head beside it must start at zero: make it flat")
 
@@ -116,7 +120,7 @@ class Scare:
 
     @staticmethod
     def default() -> "Scare":
-        """The recipe found on real co-locations: hats, no normalisation, flat head, skip."""
+        """The recipe found on real co-locations: hats, no normalisation, flat head, skip and curve."""
         return Scare()
 
     @staticmethod
@@ -126,7 +130,7 @@ class Scare:
             Front(hats=False),
             Attention(sampling=Sampling.UNIFORM),
             Block(hidden=64, norm=True),
-            Head(flat=False, skip=False),
+            Head(flat=False, skip=False, curve=False),
         )
 
     def rows(self, window: int) -> int:
@@ -157,6 +161,7 @@ class Scare:
             norms=norms,
             head=self._build_head(tokens, keys[5]),
             skip=jnp.zeros((rows * channels,)) if self.head.skip else None,
+            curve=jnp.zeros((count_products(channels),)) if self.head.curve else None,
         )
 
     def _lens_matrix(self, window: int, key: Array) -> Array:
@@ -190,7 +195,9 @@ class Scare:
         }[self.attention.mix]
         block = 2 * width * hidden + hidden + width + (4 * width if self.block.norm else 0)
         head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)
-        return embedding + projector + attention + block + head + (rows * channels if self.head.skip else 0)
+        skip = rows * channels if self.head.skip else 0
+        curve = count_products(channels) if self.head.curve else 0
+        return embedding + projector + attention + block + head + skip + curve
 
     def operations(self, window: int, channels: int) -> Operations:
         """What one inference of the folded plan takes; N, L = ⌈log2 N⌉ tokens, K hats."""
@@ -208,6 +215,8 @@ class Scare:
             norm = Operations(3 * tokens * width, 2 * tokens * width, divisions=2 * tokens)
             total += norm + norm
         total += Operations(multiply_adds=tokens * width)  # head
+        if self.head.curve:
+            total += Operations(2 * count_products(channels), 1)
         return total + Operations(rows * channels, 1) if self.head.skip else total
 
     def _attention_operations(self, tokens: int, channels: int) -> Operations:
@@ -253,12 +262,13 @@ class ScareNetwork(Network):
     norms: tuple[LayerNorm, ...] | None
     head: FlatHead | TwoStepHead
     skip: Array | None  # [rows·channels]
+    curve: Array | None  # [pairs of channels]
 
     undecayed = frozenset(
-        {"local_bias", "overall_bias", "bias", "inner_bias", "outer_bias", "token_bias", "gain", "projection", "skip"}
-        | {"query_bias", "key_bias", "value_bias", "out_bias", "query_key_bias"}
+        {"local_bias", "overall_bias", "bias", "inner_bias", "outer_bias", "token_bias", "gain", "projection"}
+        | {"query_bias", "key_bias", "value_bias", "out_bias", "query_key_bias", "skip", "curve"}
     )
-    slow = frozenset({"skip"})
+    slow = frozenset({"skip", "curve"})
 
     @property
     def basis(self) -> np.ndarray | None:
@@ -276,7 +286,9 @@ class ScareNetwork(Network):
         first, second = self.norms or (_same, _same)
         mixed = first(tokens + self.attention(tokens))
         out = self.head(second(mixed + self.feed_forward(mixed)))
-        return out if self.skip is None else out + features.reshape(len(features), -1) @ self.skip
+        if self.skip is not None:
+            out += features.reshape(len(features), -1) @ self.skip
+        return out if self.curve is None else out + products(features[:, self._newest]) @ self.curve
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch]."""
@@ -289,14 +301,15 @@ class ScareNetwork(Network):
         return network.finish(features, tokens), network
 
     def start(self, train: Known, validation: Known) -> "ScareNetwork":
-        """With the skip at the ridge solution that does best on validation."""
+        """With skip and curve at the ridge solution that does best on validation."""
         if self.skip is None:
             return self
-        weights, bias = fit_ridge(train(), validation(), newest=0 if self.architecture.front.hats else -1)
+        extra = None if self.curve is None else lambda features: products(features[:, self._newest])
+        weights, bias = fit_ridge(train(), validation(), self._newest, extra)
         number = self.skip.dtype
-        return eqx.tree_at(
-            lambda n: (n.skip, n.head.bias), self, (jnp.asarray(weights, number), jnp.asarray(bias, number))
-        )
+        line, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
+        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (line, jnp.asarray(bias, number)))
+        return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def refresh(self, features: Array, key: Array) -> "ScareNetwork":
         """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""
@@ -335,14 +348,25 @@ class ScareNetwork(Network):
         steps += [*self.feed_forward.steps(block, "fed"), add(block, "fed", "second")]
         steps += self._norm_steps(1, "second", "out")
         steps += self.head.steps("out" if self.norms else "second", "deep")
-        if self.skip is not None:
-            straight = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
-            steps += [
-                Step("flatten", (source,), "features"),
-                Step("dense", ("features",), "straight", {"weight": straight}),
-                add("deep", "straight", "y"),
-            ]
+        steps += self._skip_steps(source, "deep", scale)
         return Plan(self.window, self.channels, tuple(steps))
+
+    def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
+        """deep + line + curve of the source, whose rows are 1/scale of the features."""
+        if self.skip is None:
+            return []
+        line = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
+        steps = [
+            Step("flatten", (source,), "features"),
+            Step("dense", ("features",), "straight", {"weight": line}),
+            add(deep, "straight", "lined"),
+        ]
+        if self.curve is None:
+            return steps
+        start = self._newest % len(scale) * self.channels
+        newest = Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
+        curved = product_steps("now", "curved", self.curve, float(scale[self._newest]))
+        return [*steps, newest, *curved, add("lined", "curved", "y")]
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
         """Steps that make the features, their name, and what each row must still be multiplied by."""
@@ -355,6 +379,11 @@ class ScareNetwork(Network):
 
     def _norm_steps(self, index: int, source: str, output: str) -> list[Step]:
         return self.norms[index].steps(source, output) if self.norms else []
+
+    @property
+    def _newest(self) -> int:
+        """The row of the features that is the newest reading."""
+        return 0 if self.architecture.front.hats else -1
 
     @property
     def _frozen(self) -> bool:

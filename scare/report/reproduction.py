@@ -42,7 +42,7 @@ def _has_paper(table: Table) -> bool:
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
     ours, theirs = _plain(row.get(name)), _plain(row.get(f"{PAPER}{name}"))
-    return f"{ours} ({theirs})" if theirs else ours
+    return f"{ours or '–'} ({theirs})" if theirs else ours
 
 
 def _plain(value: Any) -> str:

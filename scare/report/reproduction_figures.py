@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
@@ -18,6 +19,7 @@ from scare.report.figure import OURS, RAW, REFERENCE
 
 Row = dict[str, Any]
 INK = ["#30638e", "#edae49", "#66a182", "#8d6a9f", "#00798c", "#a26769", "#6b705c", "#9a8c98", "#c1666b"]
+LETTERS_PER_INCH = 15  # of the title
 POLLUTANTS = ("PM10", "PM25", "PM1")
 
 
@@ -28,7 +30,9 @@ def draw_result(result: Result, folder: Path, notes: Sequence[str], with_paper: 
     if draw is None or not rows:
         return []
     figure = draw(rows, with_paper)
-    figure.suptitle("\n".join(notes), fontsize=8, x=0.01, ha="left", color=REFERENCE)
+    letters = int(LETTERS_PER_INCH * figure.get_figwidth())
+    lines = [line for note in notes for line in wrap(note, letters)]
+    figure.suptitle("\n".join(lines), fontsize=8, x=0.01, ha="left", color=REFERENCE)
     path = folder / f"{result.name}.png"
     with replacing(path) as temporary:
         figure.savefig(temporary, metadata={"Software": None})
@@ -37,19 +41,22 @@ def draw_result(result: Result, folder: Path, notes: Sequence[str], with_paper: 
 
 
 def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
-    """RMSE of every contender, a panel for each pollutant; the paper's as marks."""
+    """RMSE of every contender, a panel for each pollutant, long bars cut; the paper's as marks."""
     shown = [name for name in POLLUTANTS if any(row.get(name) is not None for row in rows)] or list(POLLUTANTS[:1])
     figure, panels = _panels(1, len(shown), 4.2, 1.6 + 0.3 * len(rows))
     names = [row["contender"] for row in rows][::-1]
     for axes, pollutant in zip(panels[0], shown, strict=True):
         values = [row.get(pollutant) or 0.0 for row in rows][::-1]
+        limit = min(3 * sorted(values)[len(values) // 2], 1.05 * max(values)) or 1.0
         axes.barh(names, values, color=[OURS if name.startswith("scare") else RAW for name in names], height=0.65)
+        for name, value in zip(names, values, strict=True):
+            axes.text(min(value, limit), name, f" {value:.3g}", va="center", fontsize=8)
         if with_paper:
             known = [row for row in rows if row.get(f"{PAPER}{pollutant}") is not None]
             marks, places = [row[f"{PAPER}{pollutant}"] for row in known], [row["contender"] for row in known]
             axes.scatter(marks, places, marker="|", s=90, color=REFERENCE, label="paper")
             axes.legend(frameon=False)
-        axes.set_xlim(0, 3 * sorted(values)[len(values) // 2] or 1)
+        axes.set_xlim(0, limit)
         axes.set_title(pollutant, loc="left")
         axes.set_xlabel("RMSE [ug/m3]")
     return figure

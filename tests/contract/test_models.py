@@ -219,5 +219,5 @@ def test_a_network_names_only_parameters_that_exist(model: Model) -> None:
     paths = jax.tree_util.tree_leaves_with_path(split_trainable(random_network(model, WINDOW, 1))[0])
     names = {path[-1].name for path, _ in paths}
     network = random_network(model, WINDOW, 1)
-    assert network.slow & names == ({"skip"} & names)
+    assert network.slow & names == ({"skip", "curve"} & names)
     assert {name for name in names if "bias" in name} <= network.undecayed

@@ -93,6 +93,13 @@ def test_a_file_without_a_setting_is_refused(tmp_path: Path) -> None:
         read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
 
 
+def test_a_stand_in_needs_its_size(tmp_path: Path) -> None:
+    ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(ours.replace("boxes = 6, ", ""), encoding="utf-8")
+    with pytest.raises(UsageError, match="'simulation' needs boxes, days, seed"):
+        read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
+
+
 def test_the_papers_rows_are_those_of_all_eight_models() -> None:
     assert paper()["main"].keys() == paper()["checklist"].keys() == MODELS.keys()
     assert list(paper()["ablation"]) == [*list(EXPERIMENTS)[:5], "scare"]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from scare.errors import UsageError
 from scare.layers.hats import HatBasis
 from scare.layers.lens import bin_averages
+from scare.layers.products import products
 from scare.models import ABLATION, Scare
 from scare.models.ridge import fit_ridge
-from scare.models.scare import Front, Mix, Sampling, ScareNetwork, lenses
+from scare.models.scare import Front, Head, Mix, Sampling, ScareNetwork, lenses
 
 WINDOW, LENSES = 16, 4
 
@@ -106,11 +108,37 @@ def test_the_start_puts_ridge_into_the_skip_and_the_bias(default: ScareNetwork) 
     rng = np.random.default_rng(0)
     read = rng.normal(size=(100, HatBasis(WINDOW).size, 1)).astype(np.float32)
     targets = (2 * read[:, 0, 0] + 1).astype(np.float32)
-    weights, bias = fit_ridge((read, targets), (read, targets), newest=0)
+    weights, bias = fit_ridge((read, targets), (read, targets), 0, lambda features: products(features[:, 0]))
     started = default.start(lambda: (read, targets), lambda: (read, targets))
-    np.testing.assert_allclose(started.skip, weights, rtol=1e-6)
+    np.testing.assert_allclose(np.concatenate([started.skip, started.curve]), weights, rtol=1e-6)
     assert float(started.head.bias) == pytest.approx(bias)
     np.testing.assert_array_equal(started.head.weight, default.head.weight)
+
+
+def test_the_start_knows_what_two_readings_do_together() -> None:
+    rng = np.random.default_rng(1)
+    read = rng.normal(size=(2000, HatBasis(WINDOW).size, 2))
+    newest = read[:, 0]
+    targets = newest[:, 0] * newest[:, 1] - 0.5 * newest[:, 1] ** 2 + newest[:, 0]
+    network = Scare.default().build(WINDOW, 2, jax.random.key(0))
+    started = network.start(lambda: (read, targets), lambda: (read, targets))
+    error = np.asarray(started(read.astype(np.float32))) - targets
+    assert error.std() < 0.1 * targets.std()  # what is left are readings beyond three deviations
+    straight = Scare(head=Head(curve=False)).build(WINDOW, 2, jax.random.key(0))
+    started = straight.start(lambda: (read, targets), lambda: (read, targets))
+    assert (np.asarray(started(read.astype(np.float32))) - targets).std() > 0.7 * targets.std()
+
+
+def test_a_reading_never_seen_cannot_run_away_squared() -> None:
+    network = Scare.default().build(WINDOW, 1, jax.random.key(0))
+    network = eqx.tree_at(lambda n: (n.head.weight, n.curve), network, (0 * network.head.weight, jnp.ones(1)))
+    outputs = network(jnp.full((2, HatBasis(WINDOW).size, 1), jnp.array([3.0, 1000.0])[:, None, None]))
+    np.testing.assert_allclose(outputs, [9.0, 9.0], rtol=1e-6)
+
+
+def test_a_curve_without_a_skip_is_refused() -> None:
+    with pytest.raises(UsageError, match="turn both on"):
+        Head(skip=False)
 
 
 def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetwork) -> None:
