@@ -8,13 +8,17 @@ from scare.data.quality import DEFAULT_SETTINGS, usable_values
 from scare.data.readings import Channel, Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError
-from scare.training.examples import Examples
+from scare.layers.hats import HatBasis
+from scare.models.ridge import fit_ridge
+from scare.training.examples import Examples, features, make_examples
 from scare.training.settings import Recipe
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.slicing import lay, longest_run, rows_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
+LOOKED_AT = 20_000  # windows, to choose between scalings
+CONSTANT = "constant"  # the scaling that is the same for every device
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
@@ -28,8 +32,9 @@ def prepare_inputs(
 ) -> tuple[Inputs, Channel]:
     """What the calibrator reads, scaled as the training readings ask for, and its target.
 
-    Devices are scaled apart when validation is on the same ones, and together when it is on others: a new
-    device's few own readings say less about it than the fleet does.
+    Unless the recipe says so, validation decides whether devices are scaled apart or together: by the error of a ridge
+    where it is on the same devices; where it is on others, together: a new device's few own readings say less about it
+    than the fleet does.
     """
     first = readings[0]
     if first.reference is None:
@@ -43,12 +48,37 @@ def prepare_inputs(
     _check_targets(targets, first.reference)
     step = common_step(readings)
     settle = rows_in(recipe.settle_hours, step) if recipe.settle_hours else 0
-    per_device = recipe.per_device
-    if per_device is None:
-        per_device = {one.device for one in validation} <= {one.device for one in readings}
-    scaling = fit_scaling(recipe.scaling, _real_rows(readings), targets, per_device, settle)
-    inputs = Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
-    return inputs, first.reference
+    rows = _real_rows(readings)
+
+    def scaled(apart: bool) -> Inputs:
+        scaling = fit_scaling(recipe.scaling, rows, targets, apart, settle)
+        return Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
+
+    choices = _scalings(recipe, {one.device for one in readings}, {one.device for one in validation})
+    candidates = [scaled(apart) for apart in choices]
+    if len(candidates) == 1:
+        return candidates[0], first.reference
+    return min(candidates, key=lambda inputs: _ridge_error(inputs, readings, validation)), first.reference
+
+
+def _scalings(recipe: Recipe, trained: set[str], validated: set[str]) -> tuple[bool, ...]:
+    """Whether devices are scaled apart; where validation may decide, both."""
+    if recipe.per_device is not None:
+        return (recipe.per_device,)
+    if not validated <= trained:
+        return (False,)
+    return (True, False) if len(trained) > 1 and recipe.scaling != CONSTANT else (True,)
+
+
+def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings]) -> float:
+    """The mean squared error on validation of ridge on hats, fitted to some of the windows; scaled."""
+    basis = HatBasis(inputs.window).matrix
+    parts = [make_examples(part, inputs) for part in (readings, validation)]
+    if not all(map(len, parts)):
+        return 0.0
+    train, held = ((features(one, which := one.spread(LOOKED_AT), basis), one.targets[which]) for one in parts)
+    weights, bias = fit_ridge(train, held, newest=0)
+    return float(np.square(held[0].reshape(len(held[1]), -1) @ weights + bias - held[1]).mean())
 
 
 def common_step(readings: Sequence[Readings]) -> float:

@@ -84,8 +84,8 @@ class Recipe:
     window: int = 60
     policy: GapPolicy = RECENT
     scaling: str = "standard"
-    per_device: bool | None = None  # None: when validation is on devices that training has
-    settle_hours: float = 48.0  # of readings, before a device not trained on gets a scaling of its own
+    per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices
+    settle_hours: float = 96.0  # of readings, before a device not trained on gets a scaling of its own
     settings: Settings = Settings()
 
     def __post_init__(self) -> None:

@@ -240,7 +240,7 @@ def test_a_huge_gradient_counts_as_one_of_the_largest_norm() -> None:
     assert free[0] != pytest.approx(clipped[0], rel=1e-5)
 
 
-def test_decay_spares_biases_a_and_skip_and_the_skip_moves_a_tenth() -> None:
+def test_decay_spares_biases_a_and_skip_and_line_and_curve_move_a_tenth() -> None:
     shapes = eqx.filter_eval_shape(Scare.default().build, 16, 2, jax.random.key(0))
     network = jax.tree.map(lambda leaf: np.full(leaf.shape, 2.0, np.float32), shapes)
     settings = Settings(rate=0.01, warm_up=0.0, weight_decay=0.1, clip=0.0)
@@ -264,7 +264,8 @@ def test_decay_spares_biases_a_and_skip_and_the_skip_moves_a_tenth() -> None:
         ".head.weight",
     }
     assert {name for name, move in moves.items() if move == pytest.approx(1.2, rel=1e-3)} == decayed
-    assert moves.pop(".skip") == pytest.approx(0.1, rel=1e-3)
+    for slow in (".skip", ".curve"):
+        assert moves.pop(slow) == pytest.approx(0.1, rel=1e-3)
     plain = {name for name, move in moves.items() if move == pytest.approx(1.0, rel=1e-3)}
     assert plain == set(moves) - decayed
     assert {".projector.bias", ".attention.hashing.projection", ".head.bias"} <= plain

@@ -106,11 +106,24 @@ def test_the_last_rows_are_held_out_a_window_apart() -> None:
     assert known[0] - before[0].times[-1] > 10 * 60
 
 
-def test_devices_validated_on_are_scaled_apart_and_new_ones_as_the_fleet() -> None:
-    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+def test_devices_with_a_gain_of_their_own_are_scaled_apart() -> None:
+    truth = np.random.default_rng(0).normal(20, 5, (200, 1))
+    first, second = make_readings(truth, truth[:, 0], "a"), make_readings(50 + 3 * truth, truth[:, 0], "bb")
     apart, _ = prepare_inputs([first, second], [second], RECIPE)
     assert set(apart.scaling.devices) == {"a", "bb"}
     np.testing.assert_allclose(apart.scaling.known("bb").center, second.values.mean(axis=0))
+
+
+def test_equal_devices_at_unequal_places_are_scaled_together() -> None:
+    truth = np.random.default_rng(0).normal(20, 5, (200, 1))
+    first, second = make_readings(truth, truth[:, 0], "a"), make_readings(truth + 30, truth[:, 0] + 30, "bb")
+    together, _ = prepare_inputs([first, second], [second], RECIPE)
+    assert not together.scaling.devices
+    assert together.scaling.known("bb") is together.scaling.fleet
+
+
+def test_where_validation_is_on_new_devices_the_fleet_is_scaled_together() -> None:
+    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
     pooled, _ = prepare_inputs([first, second], [new], RECIPE)
     assert not pooled.scaling.devices
     everything = np.concatenate([first.values, second.values])
