@@ -1,7 +1,7 @@
-"""The accuracy benchmark reads tasks as its file says, and its page shows every row."""
+"""The accuracy benchmark reads tasks as its file says, and its page shows every row and counts them right."""
 
-import tomllib
 from argparse import Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,10 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import accuracy
+from benchmarks.accuracy import run_task
+from benchmarks.accuracy_page import Result, page
+from benchmarks.accuracy_tasks import fold_task, load_tasks, read_task, split_task
+from scare.data.simulate import Kind, Simulation, best_achievable_rmse
+from scare.experiments.bootstrap import Interval
+from scare.experiments.table import Row
+from scare.scorecard.accuracy import Accuracy
 
-ROOT = Path(__file__).parents[1]
-TASKS = tomllib.loads((ROOT / "benchmarks" / "accuracy.toml").read_text(encoding="utf-8"))["task"]
+TASKS = load_tasks()
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = {
     "name": "made up",
@@ -40,38 +45,120 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return boxes.parent
 
 
+def options(folder: Path, models: str, folds: int = 0) -> Namespace:
+    return Namespace(models=models, fold_models=models, folds=folds, seeds=1, jobs=1, work=folder / "work")
+
+
+def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winner: bool = False) -> Row:
+    """A row with one score, and an interval of its difference to ours."""
+    accuracy = Accuracy(rows=9, rmse=rmse, mae=1, bias=0, r2=1, slope=1, intercept=0, top5_rmse=2 * rmse)
+    to_ours = Interval((low + high) / 2, low, high)
+    return Row(name, 8, 1, accuracy, accuracy, to_ours, winner, {"parameters": 5.0})
+
+
+def lines_of(results: Sequence[Result]) -> list[str]:
+    return page(results, "scare-3", 1, "").splitlines()
+
+
 def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
-    options = Namespace(models="ridge,linear,raw", seeds=1, jobs=1, work=tmp_path / "work")
-    rows = accuracy.run_task(TASK, accuracy.read_task(TASK, folder), options)
-    assert [row.contender for row in rows][-1] == "raw"
-    page = accuracy.page({"made up": rows}, options)
+    result = run_task(TASK, read_task(TASK, folder), options(tmp_path, "ridge,linear,raw", folds=2))
+    assert [one.contender for one in result.rows][-1] == "raw"
+    assert [len(fold) for fold in result.folds] == [3, 3]
+    text = page([result], "scare-3", 1, "")
     for name in ("ridge", "linear", "raw"):
-        assert f"| {name} |" in page
-    assert "| ridge | 1.00 | 1 |" in page or "| linear | 1.00 | 1 |" in page
+        assert text.count(f"\n| {name} |") + text.count(f"\n| **{name}** |") == 3  # in the ranks, the task, its folds
+    assert "scare-3` is lower" not in text
+
+
+def test_ranks_are_over_the_listed_tasks_and_over_all() -> None:
+    first = Result({"name": "a", "listed": True}, [row("x", 1.0), row("y", 2.0)])
+    second = Result({"name": "b"}, [row("y", 1.0), row("x", 2.0), row("z", 3.0)])
+    lines = lines_of([first, second])
+    assert "|  | 1 tasks of the earlier study | all 2 real tasks |" in lines
+    assert [line for line in lines if line.startswith(("| x | 1.00", "| y | 2.00", "| z |  "))] == [
+        "| x | 1.00 | 1.50 |",
+        "| y | 2.00 | 1.50 |",
+        "| z |  | 3.00 (1) |",
+    ]
+
+
+def test_wins_and_losses_to_the_strongest_yardstick_are_counted() -> None:
+    rivals = [(2.0, 0.5, 1.5), (0.8, -0.5, 0.1), (0.7, -0.4, -0.2), (1.0 - 1e-6, -1e-6, -1e-7)]
+    results = [
+        Result({"name": f"{number}", "listed": True}, [row("scare-3", 1.0), row("ridge-boosting", *rival)])
+        for number, rival in enumerate(rivals)
+    ]
+    unlisted = Result({"name": "u"}, [row("scare-3", 1.0), row("ridge-boosting", 0.5, -0.6, -0.4)])
+    text = " ".join(lines_of([*results, unlisted]))
+    assert "`scare-3` is lower than `ridge-boosting` on 1 of 4 and significantly worse on 1." in text
+
+
+@pytest.mark.parametrize(("second", "winner", "bold"), [(2.0, True, True), (2.0, False, False), (1.00001, True, False)])
+def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) -> None:
+    lines = lines_of([Result({"name": "a"}, [row("x", 1.0, winner=winner), row("y", second)])])
+    assert any(line.startswith("| **x** | 1 |") for line in lines) == bold
+    assert not any("**y**" in line for line in lines)
+
+
+def test_folds_are_averaged_and_wins_counted() -> None:
+    folds = [[row("scare-3", 1.0), row("ridge", 2.0)], [row("ridge", 2.0), row("scare-3", 4.0)], [row("ridge", 3.5)]]
+    lines = lines_of([Result({"name": "a"}, [row("ridge", 2.0)], folds)])
+    assert "### a, 3 folds" in lines
+    assert "| scare-3 | 2.5 | 5 |  |" in lines
+    assert "| ridge | 2.5 | 5 | 1 of 2 |" in lines
+
+
+def test_a_fold_trains_before_what_it_is_scored_on(folder: Path) -> None:
+    readings = read_task(TASK, folder)
+    folds = fold_task(TASK | {"every": 60}, readings, 2)
+    assert len(folds) == 2
+    for fold in folds:
+        known = [one.times[np.isfinite(one.targets)] for part in (fold.train, fold.test) for one in part]
+        assert max(times.max() for times in known[:4]) < min(times.min() for times in known[4:])
+        assert all((times % 3600 == 0).all() for times in known[4:])
+    assert fold_task(TASK | {"test": "b1"}, readings, 2) == []
+
+
+def test_a_linear_fleet_is_measured_by_the_best_achievable_error(tmp_path: Path) -> None:
+    task = next(task for task in TASKS if task.get("simulate", {}).get("kind") == "linear")
+    small = task | {"simulate": task["simulate"] | {"boxes": 2, "days": 2}, "window": 30}
+    readings = read_task(small, None)
+    assert [len(one) for one in readings] == [2880, 2880]
+    result = run_task(small, readings, options(tmp_path, "ridge,linear"))
+    best = best_achievable_rmse(Simulation(kind=Kind.LINEAR))
+    lines = lines_of([result])
+    assert f"The best achievable RMSE here, by Kalman filter, is {best:.4g}." in lines
+    for one in result.rows:
+        assert one.accuracy is not None
+        (line,) = [line for line in lines if line.startswith((f"| {one.contender} |", f"| **{one.contender}** |"))]
+        assert float(line.split("|")[-2]) == pytest.approx(one.accuracy.rmse / best, abs=5e-4)
+        assert 0.9 < one.accuracy.rmse / best < 2
+    assert "## Mean rank" not in lines
 
 
 def test_a_new_box_is_only_in_the_test(folder: Path) -> None:
-    split = accuracy.split_task(TASK | {"test": "b2"}, accuracy.read_task(TASK, folder))
+    split = split_task(TASK | {"test": "b2"}, read_task(TASK, folder))
     assert [one.device for one in split.test] == ["b2"]
     assert all("b2" not in [one.device for one in part] for part in (split.train, split.validation))
 
 
 def test_boxes_named_are_kept_apart(folder: Path) -> None:
     task = TASK | {"validation": "b1", "test": "b3", "without": ["b0"]}
-    split = accuracy.split_task(task, accuracy.read_task(task, folder))
+    split = split_task(task, read_task(task, folder))
     assert [[one.device for one in part] for part in split.parts.values()] == [["b2"], ["b1"], ["b3"]]
 
 
 def test_only_some_minutes_are_scored(folder: Path) -> None:
-    split = accuracy.split_task(TASK, accuracy.read_task(TASK, folder))
-    thin = accuracy.scored_every(split, 60)
+    readings = read_task(TASK, folder)
+    thin = split_task(TASK | {"every": 60}, readings)
     known = [np.isfinite(one.targets) for one in thin.test]
     assert all((one.times[rows] % 3600 == 0).all() for one, rows in zip(thin.test, known, strict=True))
-    assert sum(rows.sum() for rows in known) > 0
+    assert [rows.sum() for rows in known] == [22 + 24] * 4  # from 02:00, a window after the border, two days
 
 
 def test_every_task_says_how_it_is_split() -> None:
     assert len({task["name"] for task in TASKS}) == len(TASKS)
+    assert sum(task.get("listed", False) for task in TASKS) == 8
     for task in TASKS:
-        assert {"files", "time", "channels", "reference", "window"} <= task.keys()
+        assert "simulate" in task or {"files", "time", "channels", "reference"} <= task.keys()
         assert "borders" in task or "shares" in task or {"validation", "test"} <= task.keys()

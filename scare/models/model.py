@@ -58,6 +58,10 @@ class Network(eqx.Module):
         """The network before the first step; it may ask for (features, targets) of training and validation."""
         return self
 
+    def between(self, start: "Network", share: float) -> "Network":
+        """The network that gives (1 − share) of its start's output plus share of its own."""
+        raise NotImplementedError
+
     def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> "tuple[Network, np.ndarray | None]":
         """The network in a phase, and the phase's targets [n] if they are not the reference's scaled `targets` [n].
 

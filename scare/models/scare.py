@@ -311,6 +311,15 @@ class ScareNetwork(Network):
         started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (line, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
+    def between(self, start: Network, share: float) -> "ScareNetwork":
+        """What is linear in the output, between the start, whose head is zero, and here."""
+
+        def linear(network: ScareNetwork) -> list[Array]:
+            return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
+
+        mixed = [before + share * (now - before) for before, now in zip(linear(start), linear(self), strict=True)]
+        return eqx.tree_at(lambda n: [n.head.weight, *linear(n)], self, [share * self.head.weight, *mixed])
+
     def refresh(self, features: Array, key: Array) -> "ScareNetwork":
         """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""
         tokens = self.tokens(features)

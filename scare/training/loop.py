@@ -1,5 +1,8 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
+A network that starts at a solution of its own (ridge) is kept only as far from it as validation says: at a checkpoint
+each of `SHARES` of the way is scored. A few days beside a reference are few examples, however many minutes they have.
+
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
 would ship, but only a checkpoint of its last phase can be kept: before, some of its parts have not been trained.
@@ -25,6 +28,7 @@ from scare.training.settings import Recipe, Settings
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of the way from a network's start to what it has learned
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class Trainer:
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
         self.pool = self.gather(jnp.asarray(examples.spread(SUPPORT_POOL)))
         self.network = network.start(lambda: known(examples, network.basis), lambda: known(held, network.basis))
-        self.started = self.network is not network  # then the start is itself worth a checkpoint
+        self.start = self.network if self.network is not network else None  # itself worth a checkpoint
+        self.start_outputs = None if self.start is None else self._outputs(self.start)
         self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best: Network | None = None
         self.best_rmse, self.frozen = float("inf"), False
@@ -88,7 +93,7 @@ class Trainer:
 
     def _run(self, report: Report | None) -> None:
         state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
-        if self.started:
+        if self.start is not None:
             self._checkpoint(state, done=0, last=len(self.phases) == 1)
         for phase, rounds in enumerate(self.phases):
             if phase:
@@ -143,23 +148,37 @@ class Trainer:
         """Score what would ship with candidate support sets, in the last phase keep the best; freeze in time."""
         shipped = self._shipped(state)
         candidates = shipped.candidates(self.pool, jax.random.fold_in(state.key, 1), self.settings.candidates)
-        errors = [self._validate(candidate) for candidate in candidates]
-        chosen, rmse = candidates[int(np.argmin(errors))], min(errors)
+        scores = [self._validate(candidate) for candidate in candidates]
+        (rmse, share), chosen = min(zip(scores, candidates, strict=True), key=lambda one: one[0])
         if last and rmse < self.best_rmse:
-            self.best, self.best_rmse = chosen, rmse
+            self.best = chosen if self.start is None else chosen.between(self.start, share)
+            self.best_rmse = rmse
         if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))
         return state, rmse
 
-    def _validate(self, network: Network) -> float:
-        """RMSE on all validation windows, in the target's unit; infinite if any output is not a number."""
-        count, total = len(self.held_targets), 0.0
-        for start in range(0, count, SCORED):
-            which = np.arange(start, min(start + SCORED, count))
-            outputs = np.asarray(predict(network, self.held_gather, jnp.asarray(which)), np.float64)
-            total += float(np.square(outputs - self.held_targets[which]).sum())
-        return float(np.sqrt(total / count)) * self.unit if np.isfinite(total) else float("inf")
+    def _validate(self, network: Network) -> tuple[float, float]:
+        """RMSE on all validation windows, in the target's unit, and the share of the way at which it is least.
+
+        Infinite if any output is not a number.
+        """
+        outputs = self._outputs(network)
+        if not np.isfinite(outputs).all():
+            return float("inf"), 1.0
+        start = outputs if self.start_outputs is None else self.start_outputs
+        shares = (1.0,) if self.start_outputs is None else SHARES
+        errors = [np.square(start + share * (outputs - start) - self.held_targets).mean() for share in shares]
+        least = int(np.argmin(errors))
+        return float(np.sqrt(errors[least])) * self.unit, shares[least]
+
+    def _outputs(self, network: Network) -> np.ndarray:
+        """What a network gives for all validation windows, scaled."""
+        cuts = [
+            np.arange(at, min(at + SCORED, len(self.held_targets))) for at in range(0, len(self.held_targets), SCORED)
+        ]
+        parts = [predict(network, self.held_gather, jnp.asarray(cut)) for cut in cuts]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
     def _next_batches(self, steps: int) -> np.ndarray:
         """Example numbers [steps, batch]: every example once before any comes again."""

@@ -2,9 +2,9 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -112,9 +112,15 @@ def test_a_folder_without_the_data_says_what_is_missing(scare: Type, tiny: Path)
     assert "no file of a listed sensor" in said.err
 
 
+def processor_seconds() -> float:
+    """What processes that this one started, and theirs, have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.slow
 def test_all_of_it_quickly(tmp_path: Path) -> None:
-    begun = time.monotonic()
+    before = processor_seconds()
     command = [sys.executable, "-c", "from scare.cli import main; main()", "reproduce", "all", "--quick"]
     environment = {name: value for name, value in os.environ.items() if name != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -124,4 +130,4 @@ def test_all_of_it_quickly(tmp_path: Path) -> None:
     assert len(rows) == 11
     assert all(row["PM10"] > 0 and row["max_latency"] > 0 for row in rows)
     assert {path.name for path in folder.glob("*.png")} == {f"{name}.png" for name in NAMES[1:]}
-    assert time.monotonic() - begun < 3600
+    assert processor_seconds() - before < 2 * 600  # ten minutes of two cores

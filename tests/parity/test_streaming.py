@@ -9,12 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan, Step
 from scare.data.quality import Flag
 from scare.data.readings import Readings
 from scare.export.arithmetic import compute
 from scare.export.c_source import print_number
 from scare.export.package import export_c
+from scare.models import Scare
 from scare.windowing.feeding import LiveFeed
 from scare.windowing.slicing import RECENT, STRICT
 from tests.calibrator.building import (
@@ -26,6 +28,7 @@ from tests.calibrator.building import (
     newest_plan,
 )
 from tests.calibrator.test_choice import choice_plan
+from tests.contract.test_models import random_network
 from tests.export.building import RUNTIME, Compiled, compile_models, compile_with_gcc, sources
 
 OK, HISTORY, MISSING, RANGE, EARLY = range(5)
@@ -39,6 +42,11 @@ def line_plan(window: int) -> Plan:
     return Plan(window, 2, (Step("flatten", ("x",), "all"), Step("dense", ("all",), "y", {"weight": weight})))
 
 
+def scare_plan(window: int) -> Plan:
+    """The preset's network, not trained."""
+    return fold(random_network(Scare.default(), window, 2).plan()).astype(np.float32)
+
+
 CALIBRATORS = {
     "newest": make_calibrator(newest_plan()),
     "one_row": make_calibrator(newest_plan(1)),
@@ -50,8 +58,10 @@ CALIBRATORS = {
     "curve": make_calibrator(curve_plan()),
     "newest_curve": make_calibrator(curve_plan(5, hats=False)),
     "branches": make_calibrator(choice_plan()),
+    "six_hours": make_calibrator(line_plan(360), policy=RECENT),
+    "six_hours_scare": make_calibrator(scare_plan(360), policy=RECENT),
 }
-INTEGER = ("newest", "long_window", "line", "long_line", "curve", "newest_curve")
+INTEGER = ("newest", "long_window", "line", "long_line", "curve", "newest_curve", "six_hours", "six_hours_scare")
 PUBLISHED = {
     f"correction_{index}": bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
     for index, correction in enumerate(CORRECTIONS.values())
@@ -73,9 +83,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def readings_in_float32(seed: int) -> Readings:
-    """Bad readings whose numbers a board can hold."""
+    """Bad readings whose numbers a board can hold, with a silence of 90 minutes and one longer than any window."""
     readings = bad_readings(seed, ROWS)
-    return make_readings(readings.times, readings.values.astype(np.float32).astype(float))
+    times = readings.times + 5400.0 * (np.arange(ROWS) >= ROWS // 3) + 36000.0 * (np.arange(ROWS) >= 2 * ROWS // 3)
+    return make_readings(times, readings.values.astype(np.float32).astype(float))
 
 
 def milliseconds(readings: Readings, start: int) -> list[int]:
@@ -143,6 +154,7 @@ def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None
     pushed = [board.push(*pair) for pair in zip(milliseconds(readings, WRAP - 500), readings.values, strict=True)]
     windows = [feed.take(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
     assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
+    assert [status == OK for status, _ in pushed] == calibrator.predict(readings)["calibrated"].is_not_null().to_list()
     scaled = compute(calibrator, "int8", np.stack([window for window in windows if window is not None]))
     expected = calibrator.inputs.scaling.target.invert(scaled.astype(float)[:, None])[:, 0]
     values = np.array([value for status, value in pushed if status == OK])
