@@ -180,7 +180,7 @@ def _tell(card: Card, out: Path | None) -> None:
     """What the table does not say."""
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
-        say(f"{facts['rows_of_training']:,} of {facts['rows']:,} rows are of its own training: shown, not scored")
+        say(f"{facts['rows_of_training']:,} of {facts['rows']:,} rows it was made from: shown, not scored")
     for reason in board.get("reasons", ()):
         say(f"{board['title']}: {reason}")
     if out is not None:

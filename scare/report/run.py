@@ -8,7 +8,6 @@ Rows the calibrator was trained on are shown, never scored: the card says which 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,15 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Chan
 from scare.errors import DataError
 from scare.scorecard.accuracy import raw_changes
 from scare.scorecard.card import Card, read_card
+from scare.scorecard.series import made_from
 
 HUMIDITY_WORDS = {"rh", "hum", "humidity"}
 NEEDED = {
     "target": ("name", "unit"),
-    "dataset": ("channels", "inputs", "training_devices", "training_period"),
+    "dataset": (
+        *("channels", "inputs", "training_devices", "training_period"),
+        *("validation_devices", "validation_period"),
+    ),
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
 AGAIN = "write the folder again with scare score --out"
@@ -167,13 +170,5 @@ def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset:
         humidity=numbers(humidity.name) if humidity else np.full(len(times), np.nan),
         flags=flags,
         changes=raw_changes(times, usable, step),
-        trained=_trained(device, times, dataset),
+        trained=made_from(device, times, dataset),
     )
-
-
-def _trained(device: str, times: np.ndarray, dataset: Mapping[str, Any]) -> np.ndarray:
-    """Which rows the calibrator was trained on, as the card's own count of them has it, [rows]."""
-    if device not in dataset["training_devices"] or len(dataset["training_period"]) != 2:
-        return np.zeros(len(times), bool)
-    first, last = (datetime.fromisoformat(text).timestamp() for text in dataset["training_period"])
-    return (times >= first) & (times < last + 1)

@@ -1,7 +1,7 @@
 """The series behind a card: readings of all devices with their calibrated values, and which rows are scored.
 
-Scored is a row with a reference and a calibrated value, unless the calibrator was trained on it: rows of a device it
-was trained on, within the period it was trained on, are only shown.
+Scored is a row with a reference and a calibrated value, unless the calibrator was made from it: rows of a device that
+training or validation had, within that part's period, are only shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,8 +78,7 @@ class Series:
             "rows_calibrated": int(np.isfinite(self._column(CALIBRATED)).sum()),
             "rows_of_training": int(self.trained.sum()),
             "rows_scored": int(self.scored.sum()),
-            "training_period": list(calibrator.facts.get("period", ())),
-            "training_devices": list(calibrator.facts.get("devices", ())),
+            **_origin(calibrator.facts),
             "flags": summary(self.frame[FLAGS].to_numpy()),
         }
 
@@ -111,7 +110,8 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Series:
     frames = [_in_order(calibrator.predict(one), one) for one in readings]
     raws = [usable_values(calibrator.inputs.select(one), calibrator.inputs.channels)[0][:, 0] for one in readings]
     changes = [raw_changes(one.times, raw, one.step_seconds) for one, raw in zip(readings, raws, strict=True)]
-    trained = [_trained(one, calibrator.facts) for one in readings]
+    origin = _origin(calibrator.facts)
+    trained = [made_from(one.device, one.times, origin) for one in readings]
     return Series(pl.concat(frames), *(np.concatenate(column) for column in (raws, changes, trained)))
 
 
@@ -136,12 +136,26 @@ def _in_order(frame: pl.DataFrame, readings: Readings) -> pl.DataFrame:
     return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, FLAGS)
 
 
-def _trained(readings: Readings, facts: Mapping[str, Any]) -> np.ndarray:
-    """Which rows the calibrator was trained on, as far as its file says, [rows]."""
-    if readings.device not in facts.get("devices", ()) or len(facts.get("period", ())) != 2:
-        return np.zeros(len(readings), bool)
-    first, last = (datetime.fromisoformat(text).timestamp() for text in facts["period"])
-    return (readings.times >= first) & (readings.times < last + 1)  # the file has whole seconds
+def _origin(facts: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Devices and period of the readings that a calibrator was made from, as far as its file says."""
+    held = facts.get("validation", {})
+    return {
+        "training_devices": list(facts.get("devices", ())),
+        "training_period": list(facts.get("period", ())),
+        "validation_devices": list(held.get("devices", ())),
+        "validation_period": list(held.get("period", ())),
+    }
+
+
+def made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
+    """Which rows of a device, at `times` in seconds, training or validation had; `origin` is a card's dataset."""
+    rows = np.zeros(len(times), bool)
+    for part in ("training", "validation"):
+        period = origin[f"{part}_period"]
+        if device in origin[f"{part}_devices"] and len(period) == 2:
+            first, last = (datetime.fromisoformat(text).timestamp() for text in period)
+            rows |= (times >= first) & (times < last + 1)  # the file has whole seconds
+    return rows
 
 
 def _spread(values: np.ndarray) -> float:

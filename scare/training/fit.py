@@ -51,6 +51,7 @@ def fit(
     plan = fold(average([network.plan() for network in networks])).astype(np.float32)
     rmse = best_rmse if len(networks) == 1 else unit * _rmse(plan, held)
     facts = _facts(recipe, train, examples, networks, plan, held)
+    facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if interrupted else {})
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     calibrator = Calibrator(plan, inputs, target, none, none, facts)
@@ -132,7 +133,7 @@ def _facts(
         "architecture": asdict(recipe.model),  # type: ignore[call-overload]
         "settings": asdict(recipe.settings),
         "devices": [one.device for one in train],
-        "period": [_iso(min(one.times[0] for one in train)), _iso(max(one.times[-1] for one in train))],
+        "period": _period(train),
         "training_windows": len(examples),
         "validation_windows": len(held),
         "training_data_sha256": examples.fingerprint(),
@@ -150,6 +151,10 @@ def share_of_ties(plan: Plan, windows: np.ndarray) -> float | None:
     inputs = values(plan, windows, {step.inputs[0] for step in hashes})
     close = [np.abs(hash_activations(inputs[s.inputs[0]], s.weights, s.settings)) < TIE for s in hashes]
     return float(np.mean([part.mean() for part in close]))
+
+
+def _period(readings: Sequence[Readings]) -> list[str]:
+    return [_iso(min(one.times[0] for one in readings)), _iso(max(one.times[-1] for one in readings))]
 
 
 def _iso(seconds: float) -> str:

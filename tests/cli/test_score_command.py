@@ -41,7 +41,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Pat
     assert card["board"]["windows"] == 60
     assert card["provenance"]["protocol"]["board_windows"] == 60
     assert 0 < card["dataset"]["rows_scored"] < card["dataset"]["rows"] - card["dataset"]["rows_of_training"]
-    assert "rows are of its own training: shown, not scored" in said.err
+    assert "rows it was made from: shown, not scored" in said.err
 
 
 def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path
     assert series.columns[:2] == ["device", "time"]
     assert series.columns[-3:] == ["reference", "calibrated", "flags"]
     assert series.height == card.dataset["rows"]
-    later = series.filter(pl.col("time") > pl.lit(card.dataset["training_period"][1]).str.to_datetime(time_zone="UTC"))
+    later = series.filter(pl.col("time") > pl.lit(card.dataset["validation_period"][1]).str.to_datetime(time_zone="UTC"))
     scored = later.drop_nulls(["reference", "calibrated"])
     assert scored.height == card.dataset["rows_scored"]
     rmse = ((scored["calibrated"] - scored["reference"]) ** 2).mean() ** 0.5  # type: ignore[operator]

@@ -44,6 +44,8 @@ def dataset(table: pl.DataFrame, **changes: Any) -> dict[str, Any]:
         "rows": table.height,
         "training_devices": [],
         "training_period": [],
+        "validation_devices": [],
+        "validation_period": [],
         "flags": {},
     }
     return {**facts, **changes}

@@ -103,7 +103,7 @@ def test_series_without_a_column_or_a_row_to_score_are_refused(table: pl.DataFra
         read_run(write_run(tmp_path / "b", table.with_columns(time=pl.lit("noon"))))
     with pytest.raises(DataError, match="no row to score"):
         read_run(write_run(tmp_path / "c", table.with_columns(reference=pl.lit(None, pl.Float64))))
-    with pytest.raises(DataError, match="its dataset has no training_devices, training_period"):
+    with pytest.raises(DataError, match="its dataset has no training_devices, training_period, validation_devices"):
         read_run(write_run(tmp_path / "d", table, dataset={"channels": [], "inputs": []}))
     with pytest.raises(DataError, match="its board has no title, fits, reasons, arithmetic"):
         read_run(write_run(tmp_path / "e", table, board={"board": "nano33ble"}))

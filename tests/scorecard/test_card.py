@@ -26,7 +26,9 @@ def make_card(*findings: Finding) -> Card:
     dataset: dict[str, Any] = {"devices": ["a"], "channels": [{"name": "x", "unit": ""}], "inputs": ["x"]}
     dataset |= {"reference": None, "period": ["2026", "2027"], "step_seconds": 60.0, "flags": {"GAP": 1}}
     rows = ("rows", "rows_with_reference", "rows_calibrated", "rows_of_training", "rows_scored")
-    dataset |= dict.fromkeys(rows, 5) | {"training_period": [], "training_devices": []}
+    dataset |= dict.fromkeys(rows, 5) | {
+        f"{part}_{what}": [] for part in ("training", "validation") for what in ("period", "devices")
+    }
     origin: dict[str, Any] = {"made": "now", "model_file": None, "model_sha256": None, "seed": None}
     origin |= {"data": [{"file": "a.csv", "sha256": DIGEST}], "arithmetic": "int8", "protocol": {}}
     origin |= {"versions": {}, "computer": {}}

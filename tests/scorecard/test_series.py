@@ -62,15 +62,16 @@ def test_accuracy_is_that_of_an_independent_computation() -> None:
 def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     readings = [colocation(), colocation(60, "box-2")]
     period = ["2023-11-14T22:13:20Z", "2023-11-14T22:32:20Z"]  # the first 20 rows
-    calibrator = trained(make_calibrator(), devices=["box-1"], period=period)
+    held = {"devices": ["box-2"], "period": ["2023-11-14T22:13:20Z", "2023-11-14T22:17:20Z"]}  # its first 5 rows
+    calibrator = trained(make_calibrator(), devices=["box-1"], period=period, validation=held)
     series = calibrate(calibrator, readings)
-    assert series.trained.tolist() == [True] * 20 + [False] * 80
+    assert series.trained.tolist() == [True] * 20 + [False] * 20 + [True] * 5 + [False] * 55
     assert not series.scored[:20].any()
     assert series.scored[20:40].all()
     facts = series.facts(readings, calibrator)
-    assert (facts["rows"], facts["rows_of_training"]) == (100, 20)
-    shown = 20 - series.frame["calibrated"][:20].null_count()
-    assert shown > 10
+    assert (facts["rows"], facts["rows_of_training"]) == (100, 25)
+    shown = int(series.frame["calibrated"].is_not_null().filter(series.trained).sum())
+    assert shown > 15
     assert facts["rows_scored"] == facts["rows_calibrated"] - shown
     assert facts["devices"] == ["box-1", "box-2"]
     assert facts["reference"] == {"name": "truth", "unit": "ug/m3"}
