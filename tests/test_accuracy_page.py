@@ -100,6 +100,18 @@ def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) 
     assert not any("**y**" in line for line in lines)
 
 
+@pytest.mark.parametrize(("low", "bold"), [(0.5, True), (-0.1, False)])
+def test_ours_is_bold_only_if_it_beats_every_other_method_for_certain(low: float, bold: bool) -> None:
+    own = [row("scare-3", 1.0, winner=True), row("scare", 1.1, -0.1, 0.3)]
+    rows = [*own, row("x", 2.0, low, 1.5), row("y", 3.0, 1.0, 3.0)]
+    assert any("**scare-3**" in line for line in lines_of([Result({"name": "a"}, rows)])) == bold
+
+
+def test_another_is_bold_only_if_it_beats_ours_for_certain() -> None:
+    rows = [row("x", 1.0, -0.9, 0.1, winner=True), row("y", 1.2, -0.8, 0.2), row("scare-3", 1.4)]
+    assert not any("**" in line for line in lines_of([Result({"name": "a"}, rows)]))
+
+
 def test_folds_are_averaged_and_wins_counted() -> None:
     folds = [[row("scare-3", 1.0), row("ridge", 2.0)], [row("ridge", 2.0), row("scare-3", 4.0)], [row("ridge", 3.5)]]
     lines = lines_of([Result({"name": "a"}, [row("ridge", 2.0)], folds)])
