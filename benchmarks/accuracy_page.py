@@ -26,7 +26,9 @@ Added after the first run: no star where two differ by less than a ten-thousandt
 simulated fleets, which are not in the ranks; forward folds.
 The splits and most of the preset's recipe come from an earlier study on these same readings. Curve, way from the start,
 scaling and settling were chosen later, on folds before the test periods, by people who had seen test scores of three
-recipes before. So this page does not show what SCARE does on data that nobody has looked at. Run here: {models}; the other rivals were not.
+recipes before. So this page does not show what SCARE does on data that nobody has looked at.
+
+Run here: {models}; the other rivals were not.
 """
 FOLDS = """\
 Tasks split by time, split again: the rows with a reference after the first 40 % are cut into equal parts, and each fold
