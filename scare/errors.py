@@ -42,6 +42,12 @@ class NotApplicableError(DataError):
     """A method cannot be used on these data, for a reason a comparison shows instead of a score."""
 
 
+class DoesNotFitError(ScareError):
+    """The model does not fit the board."""
+
+    exit_code = ExitCode.DOES_NOT_FIT
+
+
 class UnreachableError(ScareError):
     """A server or device did not answer; trying again later may work."""
 

@@ -1,5 +1,6 @@
 """`scare export`: a calibrator in the language of its board."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,13 +9,40 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
 from scare.cli.console import STDOUT, emit, say
+from scare.cli.fitting import check_fit
 from scare.cli.options import Json
 from scare.data.mapping import suggestion
+from scare.device import boards
 from scare.errors import DataError, UsageError
 from scare.export.arithmetic import Arithmetic
+from scare.export.library import export_library
 from scare.export.package import Package, export_c, validation_rmse
+from scare.export.packaging import check_free
 
+SAMPLE = "barkjohn-2021"
 STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
+TARGETS = {
+    "c": (
+        "Write C99 that calibrates one reading after the other, with the runtime it needs.",
+        (
+            "no2.scare --out no2",
+            "no2.scare --arithmetic int8 --device box-3 --out no2",
+            f"{SAMPLE} --step 120 --out pm25",
+        ),
+    ),
+    "arduino": (
+        "Write an Arduino library with a sketch that reads a PMS5003 or a simulated sensor.",
+        ("pm.scare --out pm.zip", "pm.scare --arithmetic int8 --board nano33ble --out pm", f"{SAMPLE} --out pm25.zip"),
+    ),
+    "platformio": (
+        "Write a PlatformIO library with an example that runs on this computer.",
+        ("no2.scare --out lib/no2", f"{SAMPLE} --board esp8266 --out lib/pm25"),
+    ),
+    "zephyr": (
+        "Write a Zephyr module with a sample.",
+        ("no2.scare --out modules/no2", f"{SAMPLE} --name pm25 --out modules/pm25"),
+    ),
+}
 app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
 
 
@@ -23,30 +51,42 @@ def root() -> None:
     """Write a calibrator in the language of its board."""
 
 
-@app.command()
-def c(
-    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the sources: new or empty.")],
-    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
-    device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
-    name: Annotated[str, typer.Option("--name", help="What the model is called in C.")] = "model",
-    step: Annotated[
-        float | None, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings, else 60.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files in a folder that is not empty.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Write C99 that calibrates one reading after the other, with the runtime it needs.
+def _add(target: str, about: str, examples: tuple[str, ...]) -> None:
+    """Make the command of a target; all take the same options."""
 
-    Examples:
-      scare export c no2.scare --out no2
-      scare export c no2.scare --arithmetic int8 --device box-3 --out no2
-      scare export c barkjohn-2021 --step 120 --out pm25
-    """
-    if step is not None and model not in CORRECTIONS and model not in EVERY:
-        raise UsageError("--step is for a published correction; the time step of a calibrator is in its file")
-    calibrator = open_calibrator(model, step or STEP_SECONDS)
-    package = export_c(calibrator, arithmetic, out, device, name, force)
+    def command(
+        model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+        out: Annotated[Path, typer.Option("--out", help="Folder, new or empty; or a file that ends in .zip.")],
+        arithmetic: Annotated[Arithmetic, typer.Option(help="What it computes in.")] = Arithmetic.FLOAT32,
+        device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
+        name: Annotated[str, typer.Option("--name", help="What the model is called in C.")] = "model",
+        step: Annotated[
+            float | None, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings, else 60.")
+        ] = None,
+        board: Annotated[str, typer.Option("--board", help="Refuse what does not fit it ('scare board list').")] = "",
+        force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+        as_json: Json = False,
+    ) -> None:
+        if step is not None and model not in CORRECTIONS and model not in EVERY:
+            raise UsageError("--step is for a published correction; the time step of a calibrator is in its file")
+        calibrator = open_calibrator(model, step or STEP_SECONDS)
+        check_free(out, force)
+        if board:
+            check_fit(calibrator, arithmetic, boards.board(board))
+        write = export_c if target == "c" else partial(export_library, door=target)
+        package = write(calibrator, arithmetic=arithmetic, folder=out, device=device, name=name, force=force)
+        _tell(calibrator, package, arithmetic, as_json, guessed=not device)
+
+    lines = "\n".join(f"  scare export {target} {example}" for example in examples)
+    app.command(name=target, help=f"{about}\n\nExamples:\n{lines}")(command)
+
+
+for _target, (_about, _examples) in TARGETS.items():
+    _add(_target, _about, _examples)
+
+
+def _tell(calibrator: Calibrator, package: Package, arithmetic: Arithmetic, as_json: bool, guessed: bool) -> None:
+    """Sizes on stdout; whose scaling it has, where it reads less, and where it is, on stderr."""
     facts = _facts(calibrator, package, arithmetic)
     if as_json:
         emit(facts)
@@ -55,10 +95,10 @@ def c(
     if not package.device:
         known = ", ".join(calibrator.inputs.scaling.devices)
         say(f"scaled as the fleet is{f'; --device takes {known}' if known else ''}")
-    elif not device:
+    elif guessed:
         say(f"scaled for {package.device}, the only device it knows")
     _warn_of_limits(calibrator, package)
-    say(f"{name}.c, {name}.h, golden.h, README.md and src are in {out}")
+    say(f"it is in {package.folder}, with a README.md that says how it is built")
 
 
 def _warn_of_limits(calibrator: Calibrator, package: Package) -> None:

@@ -11,6 +11,7 @@ from scare.cli import options
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.device.toolchain import require
+from scare.errors import DataError
 
 
 class Experiment(StrEnum):
@@ -50,6 +51,8 @@ def reproduce(
       scare reproduce all --quick
       scare reproduce main --data senseurcity_data_v02.zip
     """
+    if data is not None and not data.exists():  # the board reads none, but its page would name it
+        raise DataError(f"--data {data}: there is no such file or folder")
     training_room()
     require("ziglang", "unicorn", "capstone", "elftools")
     from scare.experiments.protocol import read_protocol

@@ -4,6 +4,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from scare.cli.colocation import prepare, read
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.export import open_calibrator
 from scare.data.files import replacing
-from scare.data.readings import Readings
+from scare.data.readings import Channel, Readings
 from scare.device import boards
 from scare.device.toolchain import require as require_extra
 from scare.errors import DataError, ExitCode
@@ -59,11 +60,12 @@ def score(
     """
     require_extra("ziglang", "unicorn", "capstone", "elftools")
     table = Requirements.load(thresholds)
-    demands, comparison = read_demands(require, table), _comparison(study)
+    demands = read_demands(require, table)
     chosen = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
     columns = {"time": time, "channels": channels, "reference": reference, "device_column": device_column}
     calibrator, readings = _open(model, files, mapping, columns)
+    comparison = _comparison(study, {one.name for one in (calibrator.target, readings[0].reference) if one})
     subject = Subject(calibrator, readings, arithmetic, chosen, _growth(calibrator))
     with _writing(out) as write:
         scored = _measure(subject, table)
@@ -96,8 +98,16 @@ def _open(
         named["reference"] = calibrator.target.name
         columns = {name: value or named.get(name, "") for name, value in columns.items()}
     step = calibrator.inputs.step_seconds
-    readings = read(files, mapping, columns)
-    return calibrator, [prepare(one, step if one.step_seconds < FINER * step else None) for one in readings]
+    readings = [
+        prepare(one, step if one.step_seconds < FINER * step else None) for one in read(files, mapping, columns)
+    ]
+    return _with_unit(calibrator, readings[0].reference), readings
+
+
+def _with_unit(calibrator: Calibrator, reference: Channel | None) -> Calibrator:
+    """The calibrator with its target in the data's unit where its file knows none."""
+    unit = calibrator.target.unit or (reference.unit if reference else "")
+    return replace(calibrator, target=replace(calibrator.target, unit=unit))
 
 
 def _measure(subject: Subject, table: Requirements) -> Scored:
@@ -118,16 +128,18 @@ def _growth(calibrator: Calibrator) -> Growth | None:
     return growth_of(calibrator)
 
 
-def _comparison(study: Path | None) -> list[dict[str, Any]]:
-    """The rows of a comparison."""
+def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
+    """The rows of a comparison, which must be for a reference of one of the names."""
     if study is None:
         return []
-    path = study / "table.json"
     try:
-        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {error}; make it with: scare compare … --out {study}") from error
-    return rows
+        task, rows = (json.loads((study / name).read_text(encoding="utf-8")) for name in ("task.json", "table.json"))
+        reference = task["readings"]["test"][0]["reference"]["name"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{study} is no comparison: {error}; make it with: scare compare … --out {study}") from error
+    if reference not in names:
+        raise DataError(f"{study} compares methods for {reference}, not for {' or '.join(sorted(names))}")
+    return list(rows)
 
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
@@ -181,6 +193,10 @@ def _tell(card: Card, out: Path | None) -> None:
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
         say(f"{facts['rows_of_training']:,} of {facts['rows']:,} rows it was made from: shown, not scored")
+    known = {*facts["training_devices"], *facts["validation_devices"]}
+    new = [name for name in facts["devices"] if name not in known]
+    if known and new:
+        say(f"not of training or validation by their names, so scored as new devices: {', '.join(new)}")
     for reason in board.get("reasons", ()):
         say(f"{board['title']}: {reason}")
     if out is not None:

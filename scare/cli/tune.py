@@ -23,7 +23,7 @@ from scare.export.arithmetic import Arithmetic
 BOARD = "nano33ble"  # of a budget that names none
 TEST_SHARE = 0.25  # what `scare train --split time` scores on
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
-COST = ("instructions", "RAM [B]", "flash [B]")
+COST = {"instructions": "instructions", "ram_bytes": "RAM [B]", "flash_bytes": "flash [B]"}
 SHOWN = 10  # of the candidates that do not fit
 
 
@@ -140,7 +140,11 @@ def _moment(text: str) -> float:
 
 def _best(search: Any, found: Sequence[Any]) -> str:
     front = search.front(found)
-    return f"{len(found)} candidates" + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
+    return _many(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _tell(search: Any, as_json: bool) -> None:
@@ -172,13 +176,14 @@ def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     preset = outcome["preset"]
     beside = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
     shown = [*outcome["front"], *beside]
-    cost = COST if any(one["cost"] for one in shown) else ()
-    title = f"front: means over {terms.folds} folds, differences to the preset ± spread over the folds"
+    cost = _cost_headings(shown)
+    title = f"front: means over {_many(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
     rows = [[_name(one, one in beside), *_scores(one), *_cost(one)] for one in shown]
-    show_table(title, ["", *SCORES, *cost], rows)
+    if rows:
+        show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
         title = f"does not fit ({terms.budget}): {len(over)}, the nearest first"
-        show_table(title, ["", *COST], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
+        show_table(title, ["", *_cost_headings(over)], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
 
 
 def _name(one: Mapping[str, Any], beside: bool = False) -> str:
@@ -195,6 +200,11 @@ def _scores(one: Mapping[str, Any]) -> list[str]:
         difference = f"{apart:+.2g}" if one["trial"] and apart is not None else ""
         cells += [f"{one[name]:.4g}", difference + (f" ±{spread:.1g}" if difference and spread is not None else "")]
     return cells
+
+
+def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the board measured of these candidates."""
+    return [heading for name, heading in COST.items() if any(name in (one["cost"] or {}) for one in shown)]
 
 
 def _cost(one: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,10 @@ from scare.errors import UsageError
 
 @dataclass(frozen=True)
 class Board:
-    """A board as data; memory in bytes; a current of zero is not known."""
+    """A board as data; memory in bytes; a current of zero is not known.
+
+    Where `int` has 16 bits the kernels of int8 cannot be used.
+    """
 
     name: str
     title: str
@@ -32,6 +35,8 @@ class Board:
     measures: tuple[str, ...]
     current_ma: float = 0.0
     voltage: float = 0.0
+    constants_in_ram: bool = False
+    int_bits: int = 32
 
     @property
     def flags(self) -> tuple[str, ...]:

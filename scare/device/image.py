@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 RAM = 0x20000000  # where RAM begins on every Cortex-M; flash is below
+CONSTANTS = ".rodata"
 STACK = ".stack"  # the room link.ld leaves for it
 TAKES_MEMORY, IS_CODE = 2, 4  # flags of a section
 
@@ -49,6 +50,11 @@ class Image:
     def flash_bytes(self) -> int:
         """Code, constants, and the first values of variables."""
         return sum(len(section.content) for section in self.sections.values())
+
+    @property
+    def constant_bytes(self) -> int:
+        """Constants, as far as they are not among the code."""
+        return self.sections[CONSTANTS].size if CONSTANTS in self.sections else 0
 
     @property
     def static_bytes(self) -> int:

@@ -28,6 +28,7 @@ from scare.device.cycles import Cycles
 from scare.device.exported import read_export
 from scare.device.virtual import Pushes, Runs, VirtualModel
 
+WIDE = 32  # bits of an int that the integer kernels count on
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
 
 
@@ -41,6 +42,7 @@ class Report:
     step_ms: int
     runs: Runs
     pushes: Pushes
+    integer: bool = False
 
     @property
     def stack_bytes(self) -> int:
@@ -90,9 +92,16 @@ class Report:
         return (self.cycles.typical + self.pushes.cycles.typical) / self.board.clock_hz / (self.step_ms / 1e3)
 
     @property
+    def needs_wide_int(self) -> bool:
+        """Whether its kernels count on an int that the board does not have."""
+        return self.integer and self.board.int_bits < WIDE
+
+    @property
     def reasons(self) -> list[str]:
         """Why the board cannot hold it; empty when it can."""
         needs = (("RAM", self.ram_bytes, self.board.ram), ("flash", self.flash_bytes, self.board.flash))
+        if self.needs_wide_int:
+            return [f"int8 needs an int of {WIDE} bits; {self.board.name} has {self.board.int_bits}"]
         return [
             f"needs {need:,} B of {what}; {self.board.name} has {has:,} B" for what, need, has in needs if need > has
         ]
@@ -130,5 +139,7 @@ def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[
     One that does not fit is measured all the same.
     """
     model = VirtualModel(read_export(folder), board)
-    sizes = model.firmware.image.flash_bytes, model.firmware.image.static_bytes
-    return Report(board, *sizes, model.facts.step_ms, model.run(windows, advance), model.push())
+    image = model.firmware.image
+    static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
+    runs, integer = model.run(windows, advance), bool(model.facts.integer)
+    return Report(board, image.flash_bytes, static, model.facts.step_ms, runs, model.push(), integer)

@@ -1,10 +1,11 @@
 """The paper's Table 3: six settings of one model (`ABLATION` of `models/scare`), by the paper's recipe."""
 
 from scare.experiments.machine import find_machines, machine_columns
-from scare.experiments.main_table import MACHINE, accuracy_columns, accuracy_headings, cell_table, failures
+from scare.experiments.main_table import MACHINE, accuracy_columns, accuracy_headings, cell_table
 from scare.experiments.protocol import model_of, paper
-from scare.experiments.reproduction import Reproduction, Told
+from scare.experiments.reproduction import Reproduction
 from scare.experiments.result import Result, Table, with_paper
+from scare.experiments.study import Told
 
 SHOWN = ("max_latency", "complexity", "activation", "cpu")
 
@@ -24,5 +25,6 @@ def make_ablation(reproduction: Reproduction, told: Told) -> Result:
     headings = {"contender": "setting", "method": "what it is", **accuracy_headings(protocol.pollutants)}
     headings |= {column: MACHINE[column] for column in SHOWN}
     tables = Table("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores)
-    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer.", *failures(scores)]
+    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer."]
+    notes += reproduction.failures(protocol.ablation)
     return Result("ablation", "Table 3: what each part of SCARE does", tables, notes)

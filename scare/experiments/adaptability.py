@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from scare.data.readings import Readings
-from scare.experiments.reproduction import Cell, Reproduction, Told
-from scare.experiments.result import Result, Table
+from scare.experiments.reproduction import Cell, Reproduction
+from scare.experiments.result import Result, Table, mean
 from scare.experiments.scored import Scored, score_rows
+from scare.experiments.study import Told
 from scare.scorecard.adaptability import Changes, error_near, lasting_changes, sudden_changes
 
 Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Changes]
@@ -39,8 +40,9 @@ def make_adaptability(reproduction: Reproduction, told: Told) -> Result:
     for done, cell in enumerate(cells, start=1):
         rows += _rows(cell, score_rows(reproduction.study(cell, protocol.adaptability)), protocol.thresholds)
         told(done, len(cells), "-".join(cell))
+    notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
     table = Table("adaptability", "RMSE within ±30 rows of a change", COLUMNS, rows)
-    return Result("adaptability", "Figure: adaptability to sudden changes", (table,), list(NOTES))
+    return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes)
 
 
 def _rows(cell: Cell, scored: Scored, thresholds: tuple[float, ...]) -> list[dict[str, Any]]:
@@ -53,8 +55,8 @@ def _rows(cell: Cell, scored: Scored, thresholds: tuple[float, ...]) -> list[dic
                 found = [error_near(values, scored.reference, near) for values in scored.of(contender)]
                 errors = [error for error, _ in found]
                 place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
-                spread = float(np.std(errors)) if len(errors) > 1 else None
-                score = {"contender": contender, "rmse": float(np.mean(errors)), "rmse_sd": spread}
+                spread = float(np.std(errors)) if len(errors) > 1 and np.isfinite(errors).all() else None
+                score = {"contender": contender, "rmse": mean(errors), "rmse_sd": spread}
                 rows.append({**place, "coverage": found[0][1], **score})
     return rows
 

@@ -1,35 +1,29 @@
 """A budget on a board: what a candidate may take, and what it takes before it is trained.
 
-Training changes numbers, not sizes: a network with random weights already has the RAM, flash and instructions of the
-trained one. In int8 both move a little with the weights (benchmarks/board.md says why).
+A network with random weights (`untrained`) already has the RAM, flash and instructions of the trained one.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
-from scare.calibrator.plan import Plan
 from scare.data.readings import Readings
 from scare.device.boards import board
 from scare.device.measure import measure
 from scare.errors import UsageError
+from scare.experiments.untrained import SAMPLES, draw_plan
 from scare.export.package import export_c
 from scare.training.examples import make_examples
 from scare.training.preparation import prepare_inputs
 from scare.training.settings import Recipe
 
 UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
-SAMPLES = 16  # windows that the integer form is made from
-NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, which starts at zero
 Cost = Mapping[str, int]
 
 
@@ -79,14 +73,14 @@ class Budget:
 def measure_cost(
     recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
 ) -> dict[str, int]:
-    """Instructions of one inference , bytes of RAM and of flash, on the budget's board."""
+    """Instructions of one inference (of a board that counts them), bytes of RAM and of flash, on the budget's board."""
     calibrator = draw_calibrator(recipe, train, validation)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         export_c(calibrator, budget.arithmetic, folder)
         report = measure(folder, board(budget.board), calibrator.golden.windows[:1])
-    instructions = int(report.runs.instructions.max())
-    return {"instructions": instructions, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
+    counted = {"instructions": int(report.instructions["max"])} if report.instructions else {}
+    return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
 
 
 def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings]) -> Calibrator:
@@ -94,16 +88,7 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
     inputs, target = prepare_inputs(train, validation, recipe)
     held = make_examples(validation, inputs)
     windows = held.windows(held.spread(SAMPLES))
-    plans = [_draw_plan(recipe, len(inputs.channels), member) for member in range(recipe.settings.members)]
+    draws = [np.random.default_rng(member) for member in range(recipe.settings.members)]
+    plans = [draw_plan(recipe, len(inputs.channels), member, draw) for member, draw in enumerate(draws)]
     sample = Sample(windows, np.zeros(len(windows)))
     return Calibrator(fold(average(plans)).astype(np.float32), inputs, target, sample, sample)
-
-
-def _draw_plan(recipe: Recipe, channels: int, seed: int) -> Plan:
-    draw = np.random.default_rng(seed)
-
-    def fill(leaf: Any) -> Any:
-        return np.where(leaf == 0, draw.uniform(*NEAR, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
-
-    network = recipe.model.build(recipe.window, channels, jax.random.key(seed))
-    return jax.tree.map(fill, network).plan()

@@ -7,9 +7,10 @@ import numpy as np
 from scare.experiments.contenders import NETWORKS
 from scare.experiments.machine import find_machines
 from scare.experiments.protocol import model_of, paper
-from scare.experiments.reproduction import Reproduction, Told
+from scare.experiments.reproduction import Reproduction
 from scare.experiments.result import Result, Table, mean, with_paper
 from scare.experiments.scored import Scored, score_rows
+from scare.experiments.study import Told
 from scare.scorecard.accuracy import fastest, raw_changes, rmse
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, Requirements
@@ -42,18 +43,26 @@ def make_checklist(reproduction: Reproduction, told: Told) -> Result:
             numbers.append({"contender": name, "requirement": entry.requirement, **facts, "grade": entry.grade or ""})
     columns = {"contender": "model"} | {name: one.title for name, one in rules.requirements.items()}
     behind = {name: name for name in ("contender", "requirement", "measure", "value", "unit", "source", "grade")}
+    notes = [*NOTES, *reproduction.failures(contenders)]
     tables = Table("checklist", "Table 1", columns, grades), Table("checklist-numbers", "Behind it", behind, numbers)
-    return Result("checklist", "Table 1: O satisfied, △ partially, X not", tables, list(NOTES))
+    return Result("checklist", "Table 1: O satisfied, △ partially, X not", tables, notes)
 
 
 def accuracy_findings(scored: Sequence[Scored], contender: str) -> list[Finding]:
-    """RMSE over all rows and at the fastest changes, each as a share of the reference's spread there."""
-    everywhere, fast = [], []
+    """RMSE over all rows and at the fastest changes, each as a share of the reference's spread there.
+
+    Means over tasks and seeds; no number if a task has no estimates of this contender.
+    """
+    shares: list[tuple[float | None, float | None]] = []
     for one in scored:
-        changes = [raw_changes(r.times, r.values[:, 0], r.step_seconds) for r in one.readings]
-        quick = fastest(np.concatenate(changes)[one.rows])
-        for values in one.of(contender) if contender in one.estimates else []:
-            error = values - one.reference
-            everywhere.append(rmse(error) / float(one.reference.std()))
-            fast.append(rmse(error[quick]) / float(one.reference[quick].std()))
-    return [Finding("rmse", mean(everywhere)), Finding("top5_rmse", mean(fast))]
+        shares += _shares(one, contender) or [(None, None)]
+    return [Finding("rmse", mean(share for share, _ in shares)), Finding("top5_rmse", mean(fast for _, fast in shares))]
+
+
+def _shares(one: Scored, contender: str) -> list[tuple[float, float]]:
+    """Both errors on one task, a pair a seed."""
+    changes = [raw_changes(r.times, r.values[:, 0], r.step_seconds) for r in one.readings]
+    fast = fastest(np.concatenate(changes)[one.rows])
+    spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
+    errors = [values - one.reference for values in one.of(contender)]
+    return [(rmse(error) / spread, rmse(error[fast]) / spread_fast) for error in errors]

@@ -15,8 +15,8 @@ from scare.data.readings import Readings
 from scare.device.boards import board
 from scare.experiments.contenders import Job
 from scare.experiments.protocol import Protocol
-from scare.experiments.reproduction import Reproduction, Told
-from scare.experiments.study import Study, read_parts
+from scare.experiments.reproduction import Reproduction
+from scare.experiments.study import Study, Told, read_parts
 from scare.export.arithmetic import Arithmetic
 from scare.scorecard.card import Card
 from scare.scorecard.growth import growth_of
@@ -42,7 +42,9 @@ def _find(reproduction: Reproduction, contender: str) -> Card:
     job = Job(contender, reproduction.protocol.window, 0)
     if (study.result(job) or {"failed": ""})["failed"] is not None:
         return Card({}, {}, (), {}, None, {})
-    facts = reproduction.remember(f"machine-{job.key}", partial(_measure, study, job, reproduction.protocol))
+    protocol = reproduction.protocol
+    key = f"machine-{protocol.board_name}-{job.key}-{protocol.board_trials}"
+    facts = reproduction.remember(key, partial(_measure, study, job, protocol))
     return Card.from_json(json.dumps(facts))
 
 

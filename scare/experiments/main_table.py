@@ -6,8 +6,9 @@ from typing import Any
 from scare.data.senseurcity import Pollutant
 from scare.experiments.machine import find_machines, machine_columns
 from scare.experiments.protocol import model_of, paper
-from scare.experiments.reproduction import Cell, Reproduction, Told
+from scare.experiments.reproduction import Cell, Reproduction
 from scare.experiments.result import Result, Table, mean, with_paper
+from scare.experiments.study import Told
 from scare.experiments.table import Row
 
 Scores = Mapping[Cell, Mapping[str, Row]]
@@ -49,8 +50,9 @@ def make_main(reproduction: Reproduction, told: Told) -> Result:
         ours |= machine_columns(machines[name])
         rows.append(with_paper(ours, paper()["main"].get(model_of(name))))
     columns = {"contender": "model", **accuracy_headings(protocol.pollutants), "top5": "top-5 % RMSE, PM10", **MACHINE}
+    notes = [*HOW, *reproduction.failures(protocol.main)]
     tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores)
-    return Result("main", "Table 2: eight models, eight requirements", tables, [*HOW, *failures(scores)])
+    return Result("main", "Table 2: eight models, eight requirements", tables, notes)
 
 
 def over_cities(scores: Scores, pollutant: Pollutant, contender: str, field: str) -> float | None:
@@ -75,13 +77,3 @@ def cell_table(name: str, scores: Scores) -> Table:
     for (city, pollutant), found in scores.items():
         rows += [{"city": str(city), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
     return Table(name, "Each city and pollutant", CELL, rows)
-
-
-def failures(scores: Scores) -> list[str]:
-    """A sentence for every fit that failed."""
-    return [
-        f"No score: {'-'.join(cell)} {name}: {row.failed}"
-        for cell, found in scores.items()
-        for name, row in found.items()
-        if row.failed
-    ]

@@ -7,8 +7,9 @@ from scare.experiments.adaptability import make_adaptability
 from scare.experiments.board_figure import make_board
 from scare.experiments.checklist import make_checklist
 from scare.experiments.main_table import make_main
-from scare.experiments.reproduction import Reproduction, Told
+from scare.experiments.reproduction import Reproduction
 from scare.experiments.result import Result
+from scare.experiments.study import Told
 
 MAKERS: dict[str, Callable[[Reproduction, Told], Result]] = {
     "checklist": make_checklist,

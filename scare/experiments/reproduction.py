@@ -20,12 +20,11 @@ from scare.data.files import replacing
 from scare.data.senseurcity import City, Pollutant
 from scare.experiments.contenders import NETWORKS, Job, grid, recipe_of
 from scare.experiments.protocol import TRAINED, Protocol, model_of
-from scare.experiments.study import Study, prepare, run_study
+from scare.experiments.study import Study, Told, prepare, run_study
 from scare.experiments.table import Row, make_table
 from scare.experiments.tasks import make_split
 
 Cell = tuple[City, Pollutant]
-Told = Callable[[int, int, str], None]  # done, total, what was done
 PACKAGES = ("scare", "jax", "numpy", "equinox", "optax")
 START_SECONDS = 8.0  # of a process, and compiling
 FORWARD = 3  # windows scored in the time in which one is learned from
@@ -73,6 +72,12 @@ class Reproduction:
         """The scores of these contenders on each task, on the same rows."""
         found = {cell: make_table(self.study(cell, contenders)) for cell in self.cells}
         return {cell: {row.contender: row for row in rows} for cell, rows in found.items()}
+
+    def failures(self, contenders: Sequence[str]) -> list[str]:
+        """A sentence for every fit of these contenders that gave nothing to score."""
+        found = [(cell, job, self.studies[cell].result(job)) for cell in self.cells for job in self.jobs(contenders)]
+        reasons = [(cell, job, result["failed"] if result else "not run yet") for cell, job, result in found]
+        return [f"No score: {'-'.join(cell)} {job.key}: {reason}" for cell, job, reason in reasons if reason]
 
     def expected_seconds(self, contenders: Sequence[str]) -> float:
         """How long the open fits may take on two cores, by the protocol's speeds: not measured on this machine."""

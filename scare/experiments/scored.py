@@ -23,8 +23,8 @@ class Scored:
         return np.concatenate([one.targets for one in self.readings])[self.rows]
 
     def of(self, contender: str) -> list[np.ndarray]:
-        """A contender's estimates at the rows scored, one array a seed."""
-        return [values[self.rows] for values in self.estimates[contender]]
+        """A contender's estimates at the rows scored, one array a seed that has any."""
+        return [values[self.rows] for values in self.estimates.get(contender, [])]
 
 
 def score_rows(study: Study) -> Scored:

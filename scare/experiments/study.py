@@ -12,12 +12,9 @@ deaf to Ctrl-C. Every comparison, tuning and reproduction is a grid handed to `r
 
 import hashlib
 import json
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -32,6 +29,7 @@ from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
+from scare.experiments.processes import death, end, start
 
 PARTS = ("train", "validation", "test")
 Told = Callable[[int, int, str], None]  # done, total, what was done
@@ -69,7 +67,7 @@ def prepare(folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str,
     task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": _describe(split)}
     known = folder / "task.json"
     if known.exists() and json.loads(known.read_text(encoding="utf-8")) != json.loads(json.dumps(task)):
-        raise UsageError(f"{folder} holds a study of other data or settings; choose another --out, or remove it")
+        raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")
     for part, readings in split.parts.items():
         for index, one in enumerate(readings):
             with replacing(data / f"{part}-{index}.parquet") as temporary:
@@ -101,34 +99,14 @@ def _run_together(study: Study, todo: Sequence[Job], processes: int) -> Iterator
         while waiting or running:
             while waiting and len(running) < processes:
                 job = waiting.pop()
-                running[job] = _start(study, job)
+                running[job] = start(run_job, str(study.folder), asdict(job), dict(study.settings))
             wait([process.sentinel for process in running.values()])
             for job in [job for job, process in running.items() if process.exitcode is not None]:
-                if code := running.pop(job).exitcode:
-                    reason = f"its process ended without a result (exit code {code}); out of memory?"
+                if reason := death(running.pop(job)):
                     _write_row(study.folder, job, {"failed": reason})
                 yield job
     finally:
-        for process in running.values():
-            process.terminate()
-
-
-def _start(study: Study, job: Job) -> SpawnProcess:
-    arguments = str(study.folder), asdict(job), dict(study.settings)
-    process = get_context("spawn").Process(target=run_job, args=arguments, daemon=True)
-    with _deaf_to_interrupts():
-        process.start()
-    return process
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """A process started in here never hears Ctrl-C, not even while it imports."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        end(running.values())
 
 
 def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) -> None:

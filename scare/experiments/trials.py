@@ -76,9 +76,14 @@ def run_trial(folder: str, described: dict[str, Any], terms: dict[str, Any]) -> 
     write_trial(Path(folder), replace(trial, seconds=round(time.perf_counter() - begun, 2)))
 
 
+def trial_file(folder: Path, number: int) -> Path:
+    """Where the trial of this number is kept."""
+    return folder / "trials" / f"{number:04}.json"
+
+
 def write_trial(folder: Path, trial: Trial) -> None:
     """Keep what a trial found."""
-    with replacing(folder / "trials" / f"{trial.number:04}.json") as temporary:
+    with replacing(trial_file(folder, trial.number)) as temporary:
         temporary.write_text(json.dumps(asdict(trial), indent=1), encoding="utf-8")
 
 

@@ -6,10 +6,8 @@ that every window length has a value for.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -23,10 +21,10 @@ from scare.errors import DataError
 from scare.experiments.budget import Cost
 from scare.experiments.folds import forward_folds
 from scare.experiments.knobs import Knobs, architecture, preset_values
+from scare.experiments.processes import death, end, start
 from scare.experiments.proposing import Proposer
-from scare.experiments.study import _deaf_to_interrupts as deaf_to_interrupts
 from scare.experiments.study import prepare
-from scare.experiments.trials import Score, Terms, Trial, read_trials, recipe_of, run_trial, write_trial
+from scare.experiments.trials import Score, Terms, Trial, read_trials, recipe_of, run_trial, trial_file, write_trial
 from scare.training.preparation import common_step, prepare_inputs
 from scare.windowing.feeding import Feed
 
@@ -123,7 +121,9 @@ def run_search(search: Search, effort: Effort, told: Told) -> None:
     what runs when the time is over is ended without a result.
     """
     proposer, begun = Proposer(search.knobs, search.preset, search.errors, search.terms.seed), time.monotonic()
-    with _processes() as running:
+    _forget_failed_preset(search)
+    running: dict[SpawnProcess, tuple[Trial, float]] = {}  # what each runs, and since when
+    try:
         while True:
             done, left = search.trials(), effort.seconds - (time.monotonic() - begun)
             _check_preset(done)
@@ -142,10 +142,19 @@ def run_search(search: Search, effort: Effort, told: Told) -> None:
             for process in [process for process in running if process.exitcode is not None]:
                 _collect(search, process, *running.pop(process))
                 told(search.trials())
+    finally:
+        end(running)
 
 
 def _beats(one: Trial, other: Trial) -> bool:
     return one.mean != other.mean and all(np.less_equal(one.mean, other.mean))
+
+
+def _forget_failed_preset(search: Search) -> None:
+    """Without the preset there is no search: one that failed before is tried again."""
+    for trial in search.trials():
+        if trial.number == 0 and trial.failed is not None:
+            trial_file(search.folder, 0).unlink()
 
 
 def _check_preset(done: Sequence[Trial]) -> None:
@@ -154,32 +163,15 @@ def _check_preset(done: Sequence[Trial]) -> None:
             raise DataError(f"the preset itself cannot be examined: {trial.failed}")
 
 
-@contextmanager
-def _processes() -> Iterator[dict[SpawnProcess, tuple[Trial, float]]]:
-    """Processes by what they run and since when; none is left at the end."""
-    running: dict[SpawnProcess, tuple[Trial, float]] = {}
-    try:
-        yield running
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.join()
-
-
 def _start(search: Search, trial: Trial, done: Sequence[Trial]) -> SpawnProcess:
     terms = asdict(replace(search.terms, hopeless=_hopeless(search, done)))
     arguments = str(search.folder), asdict(replace(trial, cost=_known_cost(trial, done))), terms
-    process = get_context("spawn").Process(target=run_trial, args=arguments, daemon=True)
-    with deaf_to_interrupts():
-        process.start()
-    return process
+    return start(run_trial, *arguments)
 
 
 def _collect(search: Search, process: SpawnProcess, trial: Trial, begun: float) -> None:
     """Note the end of a process that could not do so itself."""
-    if process.exitcode:
-        reason = f"its process ended without a result (exit code {process.exitcode}); out of memory?"
+    if reason := death(process):
         write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - begun))
 
 

@@ -26,6 +26,12 @@ auto break case char const continue default do double else enum extern float for
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
 OURS = "absent channels choice input main memory rows run scaled scratch"
+WIDE_INT = """
+#include <limits.h>
+#if INT_MAX < 0x7fffffff
+#error "the kernels of int8 need an int of 32 bits: export this model in float32"
+#endif
+""".strip().splitlines()
 RESERVED = {*KEYWORDS.split(), *OURS.split()}
 
 
@@ -75,13 +81,16 @@ class Model:
         return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
 
 
-def print_header(model: Model) -> str:
-    """The header of a model: sizes, where kept values lie after a run, and the model itself."""
+def print_header(model: Model, runtime: str = "src/") -> str:
+    """The header of a model: sizes, where kept values lie after a run, and the model itself.
+
+    `runtime` leads from here to the runtime's headers.
+    """
     guard = f"{model.name.upper()}_H"
     return _text(
         [
             *_print_title(model),
-            *(f"#ifndef {guard}", f"#define {guard}", "", '#include "src/scare.h"', ""),
+            *(f"#ifndef {guard}", f"#define {guard}", "", f'#include "{runtime}scare.h"', ""),
             *(f"#define {model.name.upper()}_{name} {number}{about}" for name, number, about in _sizes(model)),
             *("", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
             f"extern const scare_model {model.name};",
@@ -90,9 +99,10 @@ def print_header(model: Model) -> str:
     )
 
 
-def print_source(model: Model) -> str:
-    """The source of a model: channels, tables, `run`, and the model itself."""
-    lines = [*_print_title(model), f'#include "{model.name}.h"', '#include "src/scare_kernels.h"', ""]
+def print_source(model: Model, runtime: str = "src/") -> str:
+    """The source of a model: channels, tables, `run`, and the model itself; `runtime` as in `print_header`."""
+    lines = [*_print_title(model), f'#include "{model.name}.h"', f'#include "{runtime}scare_kernels.h"', ""]
+    lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
     lines += _print_channels(model)
     for name, table in model.tables.values():
         lines += ["", f"/* {_comment(table.about)} {_shape(table.values.shape)} */", *_print_table(name, table.values)]

@@ -5,11 +5,8 @@ wrong is found before anything is written.
 """
 
 import re
-import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 import numpy as np
 
@@ -21,15 +18,21 @@ from scare.export.arithmetic import compute, make_program
 from scare.export.c_source import RESERVED, Model, print_golden, print_header, print_source
 from scare.export.descriptor import as_read, choose_device, describe
 from scare.export.memory import plan_memory
+from scare.export.packaging import check_free, write_files
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
 
+LONGEST_NAME = 31  # what every C compiler tells apart
+EXAMPLES = """
+begin begun_ms calibrate calibrated calibration delay loop millis now_ms number reading row setup status sums
+"""
+TAKEN = {*RESERVED, *EXAMPLES.split()}  # by C, by us, and by the examples we write
 GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but one window always
 
 
 @dataclass(frozen=True)
 class Package:
-    """What was written: the model, the folder, and the device it is scaled for (an empty name is the fleet)."""
+    """What is written: the model, where to (a folder or a zip), and whose scaling it has (empty: the fleet's)."""
 
     folder: Path
     device: str
@@ -40,21 +43,25 @@ def export_c(
     calibrator: Calibrator, arithmetic: str, folder: Path, device: str = "", name: str = "model", force: bool = False
 ) -> Package:
     """Write a calibrator as C into a folder that is new, empty, or (by `force`) may have its files replaced."""
-    _check_name(name)
-    _check_folder(folder, force)
-    device = choose_device(calibrator.inputs.scaling, device)
-    model = make_model(calibrator, arithmetic, device, name)
-    golden = _golden_windows(calibrator)
-    windows, results = as_read(golden, model.program.quanta), compute(calibrator, arithmetic, golden)
+    package = prepare(calibrator, arithmetic, folder, device, name, force)
+    model = package.model
     files = {
         f"{name}.h": print_header(model),
         f"{name}.c": print_source(model),
-        "golden.h": print_golden(model, windows, results),
+        "golden.h": golden_header(calibrator, arithmetic, model),
         "README.md": print_readme(model, calibrator.target),
     }
     runtime = {f"src/{file}": text for file, text in runtime_sources().items()}
-    _write(folder, {**files, **runtime})
-    return Package(folder, device, model)
+    write_files(folder, {**files, **runtime})
+    return package
+
+
+def prepare(calibrator: Calibrator, arithmetic: str, folder: Path, device: str, name: str, force: bool) -> Package:
+    """What is about to be written, with everything checked that can be wrong."""
+    _check_name(name)
+    check_free(folder, force)
+    device = choose_device(calibrator.inputs.scaling, device)
+    return Package(folder, device, make_model(calibrator, arithmetic, device, name))
 
 
 def make_model(calibrator: Calibrator, arithmetic: str, device: str = "", name: str = "model") -> Model:
@@ -68,6 +75,13 @@ def make_model(calibrator: Calibrator, arithmetic: str, device: str = "", name: 
         f" {scare.__version__}: do not edit."
     )
     return Model(name, title, labels, program, plan_memory(program), describe(calibrator, device, program.quanta))
+
+
+def golden_header(calibrator: Calibrator, arithmetic: str, model: Model) -> str:
+    """The first golden windows of the calibrator, and their results, as C."""
+    most = max(1, GOLDEN_NUMBERS // (calibrator.plan.window * calibrator.plan.channels))
+    golden = calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
+    return print_golden(model, as_read(golden, model.program.quanta), compute(calibrator, arithmetic, golden))
 
 
 def validation_rmse(calibrator: Calibrator, arithmetic: str) -> float:
@@ -84,40 +98,10 @@ def _label(channel: Channel) -> str:
     return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
 
 
-def _golden_windows(calibrator: Calibrator) -> np.ndarray:
-    windows = calibrator.golden.windows[:GOLDEN_WINDOWS]
-    return windows[: max(1, GOLDEN_NUMBERS // (calibrator.plan.window * calibrator.plan.channels))]
-
-
 def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in RESERVED or name.startswith("scare") or name[-2:] == "_t":
+    plain = re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None and len(name) <= LONGEST_NAME
+    if not plain or name in TAKEN or name.startswith("scare") or name[-2:] == "_t":
         raise UsageError(
-            f"'{name}' cannot name a model in C: take small letters, digits and _, no word of C, and no name that"
-            " begins with scare or ends in _t"
+            f"'{name}' cannot name a model in C: take up to {LONGEST_NAME} small letters, digits and _, no word of C or"
+            " of our examples, and no name that begins with scare or ends in _t"
         )
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"cannot write into {folder}: it is a file")
-    if not force and folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; give another folder, or --force to replace its files of these names")
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
-    temporary = folder.parent / f".{folder.name}.{token_hex(4)}"
-    try:
-        for path, text in files.items():
-            (temporary / path).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / path).write_text(text, encoding="utf-8", newline="\n")
-        if not folder.exists():
-            temporary.rename(folder)
-            return
-        for path in files:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / path).replace(folder / path)
-    except OSError as error:
-        raise UsageError(f"cannot write into {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

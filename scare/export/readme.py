@@ -41,8 +41,7 @@ Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that c
 |---|---|
 $statuses
 
-`cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
-`-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `$name.run` must give.
+$building
 
 ## Memory
 
@@ -53,10 +52,13 @@ $statuses
 | RAM in all, given to `scare_init` | $memory_bytes |
 | constants, in flash | $table_bytes |
 """)
+PLAIN_C = """\
+`cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
+`-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
 
 
-def print_readme(model: Model, target: Channel) -> str:
-    """The page, in Markdown."""
+def print_readme(model: Model, target: Channel, building: str = PLAIN_C) -> str:
+    """The page, in Markdown; `building` says how what is in the folder is compiled."""
     channels = zip(model.labels, model.descriptor.channels, strict=True)
     return PAGE.substitute(
         name=model.name,
@@ -64,6 +66,7 @@ def print_readme(model: Model, target: Channel) -> str:
         title=model.title,
         target=target.name,
         unit=target.unit or "the unit of the reference",
+        building=building,
         step_ms=model.descriptor.step_ms,
         channels="\n".join(f"| {label} | {channel.low:g} | {channel.high:g} |" for label, channel in channels),
         statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),

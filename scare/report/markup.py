@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import Any
 
 from scare.calibrator.corrections import spell_unit
@@ -15,12 +15,15 @@ NOTHING = "–"
 def number(value: Any) -> str:
     """A number with three digits that count, or whole with separators from 1,000; a dash for none.
 
-    >>> number(0.012345), number(12345.6), number(2), number(None), number(float("nan"))
-    ('0.0123', '12,346', '2', '–', '–')
+    >>> number(0.012345), number(0.0000643), number(12345.6), number(2), number(None), number(float("nan"))
+    ('0.0123', '0.0000643', '12,346', '2', '–', '–')
     """
     if value is None or isinstance(value, bool) or not isfinite(value):
         return NOTHING
-    text = f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    if abs(value) >= 1000 or value == int(value):
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.{2 - floor(log10(abs(value)))}f}" if 1e-6 < abs(value) < 1e-3 else f"{value:.3g}"
     return text.replace("-", "−")
 
 

@@ -1,7 +1,7 @@
 """A run folder as the report reads it: the card and every device's series.
 
     RUN/scorecard.json    the card of `scare score`
-    RUN/series.parquet    device, time, the channels, reference, calibrated, flags
+    RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, flags
 
 Rows the calibrator was trained on are shown, never scored: the card says which devices and which period they are of.
 """
@@ -17,7 +17,6 @@ import polars as pl
 
 from scare.calibrator.corrections import spell_unit
 from scare.data.inspection import guess_unit, words
-from scare.data.quality import UNUSABLE
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.errors import DataError
 from scare.scorecard.accuracy import raw_changes
@@ -159,16 +158,16 @@ def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset:
     device, flags = part[DEVICE][0], part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy()
     times = part[TIME].dt.epoch("us").to_numpy() / 1e6
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    usable = np.where(flags & np.uint32(UNUSABLE), np.nan, numbers(raw.name))
+    readings = numbers(raw.name)
     return Series(
         device=device,
         step_seconds=step,
         times=times,
-        raw=usable,
+        raw=readings,
         reference=numbers(REFERENCE),
         calibrated=numbers(CALIBRATED),
         humidity=numbers(humidity.name) if humidity else np.full(len(times), np.nan),
         flags=flags,
-        changes=raw_changes(times, usable, step),
+        changes=raw_changes(times, readings, step),
         trained=made_from(device, times, dataset),
     )

@@ -109,9 +109,9 @@ def _time_caption(run: Run, series: Series, accuracy: Accuracy | None, raw: Accu
     if accuracy is None:
         return f"{text}; no row has both a reference and a calibrated value."
     beside = f", the raw reading by {number(raw.rmse)}" if raw else ""
-    shaded = " The shaded part was used for training and is not scored." if series.trained.any() else ""
+    shaded = " The shaded part was used in training or validation and is not scored." if series.trained.any() else ""
     return (
-        f"{text}. On {accuracy.rows:,} rows with a reference the calibrated reading differs from it by"
+        f"{text}. On the {accuracy.rows:,} rows scored the calibrated reading differs from the reference by"
         f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){beside}.{shaded}"
     )
 
@@ -151,7 +151,7 @@ def _add_conditions(
         charts[name] = [{**asdict(one), "rmse": errors} for one, errors in zip(bins, shown, strict=True)]
         captions[name] = _bins_caption(bins, of, run.target.unit)
     if run.humidity is None:
-        captions["humidity"] = "There is no humidity channel among the inputs."
+        captions["humidity"] = "No channel is known to be relative humidity, by the unit % or by its name."
 
 
 def _bins_caption(bins: Sequence[Bin], of: str, error_unit: str) -> str:

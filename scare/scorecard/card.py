@@ -14,6 +14,7 @@ from scare.errors import DataError, UsageError
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requirements
 
 SCHEMA = "scare/scorecard/1"
+DECLARED = "declared"  # the source of what is told in words: there is no number to ask for
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Demand:
         if entry is None or not isinstance(entry.value, float):
             return f"{self.name} has no value here"
         if isinstance(self.wanted, Grade):
-            return "" if _reaches(entry.grade, self.wanted) else f"{self.name} is {entry.grade}, not {self.wanted}"
+            met = _reaches(entry.grade, self.wanted)
+            return "" if met else f"{self.name} is {entry.grade or 'not graded'}, not {self.wanted}"
         measure = table.measures[self.name]
         limit = "at most" if measure.better == "lower" else "at least"
         unit = "" if entry.unit in ("", YES_NO) else f" {entry.unit}"
@@ -97,18 +99,20 @@ def read_demands(text: str, table: Requirements) -> list[Demand]:
 
 def _demand(text: str, table: Requirements) -> Demand:
     name, _, wanted = (part.strip() for part in text.partition("="))
-    known = [*table.measures, *table.requirements]
+    measures = {one.name: one for one in table.measures.values() if one.source != DECLARED}
+    known = [*measures, *table.requirements]
     if name not in known:
         raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
-    if wanted in GRADES:
+    graded = name in table.requirements or measures[name].good is not None
+    if graded and wanted in GRADES[:-1]:
         return Demand(name, Grade(wanted))
     try:
         bound = float(wanted)
     except ValueError:
         bound = math.nan
     if name in table.requirements or not math.isfinite(bound):
-        kinds = "O or △" if name in table.requirements else "a number, O or △"
-        raise UsageError(f"--require: {name} takes {kinds}, not '{wanted}'")
+        kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * graded
+        raise UsageError(f"--require: {name} takes {', '.join(kinds)}, not '{wanted}'")
     return Demand(name, bound)
 
 
@@ -122,7 +126,8 @@ def read_card(path: Path) -> Card:
     try:
         return Card.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot read {path}: {reason}; scare score --out writes it") from error
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
 

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 from scare.calibrator.calibrator import Calibrator
-from scare.models import MODELS
+from scare.models import MODELS, Model
 from scare.scorecard.efficiency import Growth
 
 
@@ -14,12 +14,14 @@ def growth_of(calibrator: Calibrator) -> Growth | None:
 
     The operations of a mean of several networks are theirs together, which changes no exponent.
     """
+    model, channels = model_of(calibrator), calibrator.plan.channels
+    return None if model is None else Growth(model.complexity, lambda window: model.operations(window, channels))
+
+
+def model_of(calibrator: Calibrator) -> Model | None:
+    """The model that a calibrator's file tells, as it was before training; None if we do not know it."""
     kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
-    if kind is None or not isinstance(architecture, Mapping):
-        return None
-    channels = calibrator.plan.channels
-    model = _rebuild(kind, architecture)
-    return Growth(kind.complexity, lambda window: model.operations(window, channels))
+    return _rebuild(kind, architecture) if kind is not None and isinstance(architecture, Mapping) else None
 
 
 def _rebuild(kind: Any, facts: Mapping[str, Any]) -> Any:

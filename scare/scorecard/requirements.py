@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scare.errors import UsageError
 TABLE = Path(__file__).with_name("requirements.toml")
 THRESHOLDS = ("good", "fair")
 YES_NO = "yes/no"  # the unit of a 1 or a 0
+AT_LEAST_TWO = ("windows", "board_windows")  # one latency has no jitter
 
 
 class Grade(StrEnum):
@@ -56,22 +58,22 @@ class Measure:
     fair: float | None = None
 
     def __post_init__(self) -> None:
-        if self.good is not None and self.fair is not None and not self._as_good(self.good, self.fair):
+        if self.good is None or self.fair is None:
+            if self.good != self.fair:
+                raise UsageError(f"{self.name}: good and fair go together; give both")
+        elif not self.meets(self.good, self.fair):
             raise UsageError(f"{self.name}: good is {self.good:g} and fair is {self.fair:g}; {self.better} is better")
 
     def grade(self, ratio: float | None) -> Grade | None:
         """The grade of a number divided by its yardstick; None without a number or thresholds."""
         if ratio is None or math.isnan(ratio) or self.good is None or self.fair is None:
             return None
-        if self._as_good(ratio, self.good):
+        if self.meets(ratio, self.good):
             return Grade.GOOD
-        return Grade.FAIR if self._as_good(ratio, self.fair) else Grade.POOR
+        return Grade.FAIR if self.meets(ratio, self.fair) else Grade.POOR
 
     def meets(self, value: float, bound: float) -> bool:
         """Whether a value is at least as good as a bound in the same unit."""
-        return self._as_good(value, bound)
-
-    def _as_good(self, value: float, bound: float) -> bool:
         return value <= bound if self.better == "lower" else value >= bound
 
 
@@ -177,13 +179,20 @@ class Requirements:
     def _changed(self, path: Path) -> "Requirements":
         table = _read_changes(path)
         _check_names(path, table, ("measures", "protocol"), "section")
-        measures = dict(self.measures)
-        _check_names(path, table.get("measures", {}), measures, "measure")
-        for name, facts in table.get("measures", {}).items():
-            _check_names(path, facts, THRESHOLDS, f"threshold of {name}")
-            bounds = {key: _positive(path, f"{name}.{key}", value, float) for key, value in facts.items()}
-            measures[name] = replace(measures[name], **bounds)
-        return replace(self, measures=measures, protocol=_changed_protocol(path, self.protocol, table))
+        given = table.get("measures", {})
+        _check_names(path, given, self.measures, "measure")
+        changed = {name: _changed_measure(path, self.measures[name], facts) for name, facts in given.items()}
+        protocol = _changed_protocol(path, self.protocol, table)
+        return replace(self, measures={**self.measures, **changed}, protocol=protocol)
+
+
+def _changed_measure(path: Path, measure: Measure, facts: Any) -> Measure:
+    _check_names(path, facts, THRESHOLDS, f"threshold of {measure.name}")
+    bounds = {key: _above(path, f"{measure.name}.{key}", value, float) for key, value in facts.items()}
+    try:
+        return replace(measure, **bounds)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _changed_protocol(path: Path, protocol: Protocol, table: Mapping[str, Any]) -> Protocol:
@@ -193,10 +202,9 @@ def _changed_protocol(path: Path, protocol: Protocol, table: Mapping[str, Any]) 
     changes: dict[str, Any] = {}
     for name, value in given.items():
         if name == "lengths":
-            several = value if isinstance(value, list) and len(value) > 1 else [None]
-            changes[name] = tuple(_positive(path, name, one, int) for one in several)
+            changes[name] = _rising(path, name, value)
         else:
-            changes[name] = _positive(path, name, value, kinds[name])
+            changes[name] = _above(path, name, value, kinds[name], limit=int(name in AT_LEAST_TWO))
     return replace(protocol, **changes)
 
 
@@ -217,12 +225,20 @@ def _check_names(path: Path, given: Any, known: Any, what: str) -> None:
             raise UsageError(f"{path}: no {what} is called '{name}'{suggestion(name, known)}")
 
 
-def _positive(path: Path, name: str, value: Any, kind: Any) -> Any:
-    """A number above zero, whole where it must be."""
-    right = int if kind is int else (int, float)
-    if isinstance(value, bool) or not isinstance(value, right) or not 0 < value < math.inf:
-        raise UsageError(f"{path}: {name} takes a {'whole ' if kind is int else ''}number above zero, not {value!r}")
+def _above(path: Path, name: str, value: Any, kind: Any, limit: int = 0) -> Any:
+    """A number above a limit, whole where it must be."""
+    right, whole = (int, "whole ") if kind is int else ((int, float), "")
+    if isinstance(value, bool) or not isinstance(value, right) or not limit < value < math.inf:
+        raise UsageError(f"{path}: {name} takes a {whole}number above {limit or 'zero'}, not {value!r}")
     return kind(value)
+
+
+def _rising(path: Path, name: str, value: Any) -> tuple[int, ...]:
+    """Two whole numbers or more above 1, each greater than the one before."""
+    numbers = tuple(_above(path, name, one, int, limit=1) for one in value) if isinstance(value, list) else ()
+    if len(numbers) < 2 or any(one >= other for one, other in pairwise(numbers)):
+        raise UsageError(f"{path}: {name} takes two or more rising whole numbers, not {value!r}")
+    return numbers
 
 
 def _number(value: float | str | None) -> float | str | None:

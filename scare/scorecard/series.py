@@ -26,9 +26,9 @@ from scare.windowing.feeding import Feed
 class Series:
     """Rows of all devices, one device after the other.
 
-    `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`; per row, `raw` is the usable
-    reading of the first channel, `changes` its change since the row before (NaN if unknown), `trained` whether the
-    calibrator was trained on it.
+    `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`; what counts as missing in an
+    input is null. Per row, `raw` is the first input, `changes` its change since the row before (NaN if unknown),
+    `trained` whether the calibrator was trained on it.
     """
 
     frame: pl.DataFrame
@@ -97,7 +97,10 @@ class Series:
         known, values = np.isfinite(self._column(REFERENCE)), np.isfinite(self._column(CALIBRATED))
         if not values.any():
             flags = {name: count for name, count in summary(self.frame[FLAGS].to_numpy()).items() if count}
-            return f"no row has a calibrated value (flags: {flags}): is it the time step and the unit it was made for?"
+            return (
+                f"no row has a calibrated value (flags: {flags}): are there more readings than its window, at the time"
+                " step and in the unit it was made for?"
+            )
         if not known.any():
             return "no row has a reference; name its column with --reference"
         if (known & values & self.trained).any():
@@ -107,8 +110,13 @@ class Series:
 
 def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Series:
     """The readings with the calibrator's values."""
-    frames = [_in_order(calibrator.predict(one), one) for one in readings]
-    raws = [usable_values(calibrator.inputs.select(one), calibrator.inputs.channels)[0][:, 0] for one in readings]
+    inputs = calibrator.inputs
+    usable = [usable_values(inputs.select(one), inputs.channels, inputs.quality)[0] for one in readings]
+    names = [channel.name for channel in inputs.channels]
+    known = [pl.DataFrame(values, names).fill_nan(None).get_columns() for values in usable]
+    predicted = [calibrator.predict(one).with_columns(columns) for one, columns in zip(readings, known, strict=True)]
+    frames = [_in_order(frame, one) for frame, one in zip(predicted, readings, strict=True)]
+    raws = [values[:, 0] for values in usable]
     changes = [raw_changes(one.times, raw, one.step_seconds) for one, raw in zip(readings, raws, strict=True)]
     origin = _origin(calibrator.facts)
     trained = [made_from(one.device, one.times, origin) for one in readings]
@@ -166,7 +174,7 @@ def _spread(values: np.ndarray) -> float:
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
     """The error of the best straight line from the raw reading, fitted to these very rows: no line does better."""
     known = np.isfinite(raw)
-    if known.sum() < 2 or np.ptp(raw[known]) == 0:
+    if known.sum() < 2 or np.ptp(raw[known]) == 0 or np.ptp(reference[known]) == 0:
         return None
     return float(reference[known].std() * np.sqrt(max(0.0, 1 - np.corrcoef(raw[known], reference[known])[0, 1] ** 2)))
 

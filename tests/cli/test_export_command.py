@@ -1,10 +1,16 @@
-"""`scare export c`: from a file or a published correction to a folder of C."""
+"""`scare export`: from a file or a published correction to a folder of C, or a library for a build system."""
 
+import importlib.util
 import json
+import re
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from scare.cli.export import TARGETS
+from scare.export.library import DOORS
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.cli.said import Type
 
@@ -14,12 +20,12 @@ def line(tmp_path: Path) -> Path:
     return make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
 
 
-@pytest.mark.parametrize("command", ["export", "export c"])
+@pytest.mark.parametrize("command", ["export", *(f"export {target}" for target in TARGETS)])
 def test_the_help_fits_a_terminal(scare: Type, command: str) -> None:
     said = scare(f"scare {command} --help")
     assert said.code == 0
     assert max(map(len, said.out.splitlines())) <= 80
-    assert command == "export" or "scare export c no2.scare" in said.out.split("Examples:")[1]
+    assert command == "export" or f"scare {command} " in said.out.split("Examples:")[1]
 
 
 def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: Type, line: Path) -> None:
@@ -27,7 +33,7 @@ def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: Type, line: Path) -> 
     assert said.code == 0, said.err
     assert said.out == "RAM 56 bytes (window 48, scratch 4), constants 12 bytes\n"
     assert "scaled as the fleet is; --device takes box-1, box-2" in said.err
-    assert "model.c, model.h, golden.h, README.md and src are in out" in said.err
+    assert "it is in out, with a README.md" in said.err
     assert Path("out/model.c").exists()
 
 
@@ -89,3 +95,96 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
     assert (said.code, said.out) == (code, "")
     assert reason in " ".join(said.err.split())
     assert set(tmp_path.iterdir()) == before
+
+
+# libraries
+
+
+def test_every_door_has_a_command() -> None:
+    assert TARGETS.keys() == {"c", *DOORS}
+
+
+@pytest.mark.parametrize(
+    ("door", "manifest"),
+    [("arduino", "library.properties"), ("platformio", "library.json"), ("zephyr", "zephyr/module.yml")],
+)
+def test_a_library_is_written_for_files_and_corrections(scare: Type, line: Path, door: str, manifest: str) -> None:
+    for model, out in ((line, "one"), ("barkjohn-2021", "two")):
+        said = scare(f"scare export {door} {model} --name dust --out {out} --json")
+        assert said.code == 0, said.err
+        assert json.loads(said.out)["folder"] == out
+        assert "scare_dust" in Path(out, manifest).read_text()
+        assert Path(out, "src", "dust.c").exists()
+    said = scare(f"scare export {door} {line} --out one")
+    assert (said.code, said.out) == (2, "")
+    assert "one is not empty; give another folder, or --force" in " ".join(said.err.split())
+    assert scare(f"scare export {door} {line} --out one --force").code == 0
+
+
+def test_a_zip_is_written_where_the_name_says_so(scare: Type, line: Path) -> None:
+    assert scare(f"scare export arduino {line} --out dust.zip").code == 0
+    assert "dust/library.properties" in ZipFile("dust.zip").namelist()
+
+
+def test_a_target_with_a_typo_is_refused_with_the_nearest(scare: Type, line: Path) -> None:
+    said = scare(f"scare export ardiuno {line} --out out")
+    assert said.code == 2
+    assert "Did you mean 'arduino'?" in " ".join(said.err.split())
+
+
+# boards
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """A calibrator whose window alone is too much for a small board."""
+    return make_calibrator(newest_plan(600)).save(tmp_path / "long.scare")
+
+
+@pytest.mark.parametrize(
+    ("window", "remedy"),
+    [
+        (217, "; the largest window that would has 217 readings, this one has 600"),
+        (0, "; no shorter window would, this one has 600"),
+        (None, ""),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
+    scare: Type, long: Path, monkeypatch: pytest.MonkeyPatch, window: int | None, remedy: str
+) -> None:
+    monkeypatch.setattr("scare.experiments.shorter.largest_window", lambda *_: window)
+    said = scare(f"scare export arduino {long} --board uno --out out")
+    assert (said.code, said.out) == (6, "")
+    told = " ".join(said.err.split())
+    found = re.search(r"it does not fit: needs ([\d,]+) B of RAM; uno has 2,048 B(.*)$", told)
+    assert found
+    assert int(found[1].replace(",", "")) > 600 * 2 * 4
+    assert found[2] == remedy
+    assert not Path("out").exists()
+
+
+def test_without_the_training_extra_it_says_what_to_install(
+    scare: Type, long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> ModuleSpec | None:
+        return None if name == "jax" else importlib.util.find_spec(name)
+
+    monkeypatch.setattr("scare.cli.fitting.find_spec", find)
+    said = scare(f"scare export c {long} --board uno --out out")
+    assert said.code == 6
+    assert "pip install 'scare[train]'" in said.err
+
+
+def test_int8_is_refused_where_an_int_has_16_bits(scare: Type, line: Path) -> None:
+    said = scare(f"scare export arduino {line} --arithmetic int8 --board uno --out out")
+    assert said.code == 6
+    assert "int8 needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(said.err.split())
+
+
+def test_what_fits_is_written(scare: Type, line: Path) -> None:
+    for board in ("uno", "esp8266"):
+        assert scare(f"scare export arduino {line} --board {board} --out {board}").code == 0
+        assert Path(board, "library.properties").exists()
+    said = scare(f"scare export arduino {line} --board unu --out other")
+    assert said.code == 2
+    assert "no board is called 'unu'; did you mean 'uno'?" in said.err

@@ -112,6 +112,13 @@ def test_a_folder_without_the_data_says_what_is_missing(scare: Type, tiny: Path)
     assert "no file of a listed sensor" in said.err
 
 
+def test_data_that_are_not_there_are_refused_even_by_the_board_which_reads_none(scare: Type, tiny: Path) -> None:
+    said = scare(f"scare reproduce board --config {tiny} --data nowhere --out run")
+    assert said.code == 3
+    assert "--data nowhere: there is no such file or folder" in said.err
+    assert not Path("run").exists()
+
+
 def processor_seconds() -> float:
     """What processes that this one started, and theirs, have taken."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -126,7 +133,9 @@ def test_all_of_it_quickly(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "reproduce-simulated-quick"
-    rows = json.loads((folder / "main.json").read_text(encoding="utf-8"))["tables"]["main"]
+    facts = json.loads((folder / "main.json").read_text(encoding="utf-8"))
+    assert not [note for note in facts["reading"] if note.startswith("No score")]
+    rows = facts["tables"]["main"]
     assert len(rows) == 11
     assert all(row["PM10"] > 0 and row["max_latency"] > 0 for row in rows)
     assert {path.name for path in folder.glob("*.png")} == {f"{name}.png" for name in NAMES[1:]}

@@ -28,6 +28,14 @@ def entries(said: Said) -> dict[str, dict[str, Any]]:
     return {entry["measure"]: entry for entry in json.loads(said.out)["entries"]}
 
 
+def write_study(folder: Path, reference: str, rows: list[dict[str, Any]]) -> None:
+    """A comparison as far as a card reads it."""
+    folder.mkdir()
+    task = {"readings": {"test": [{"reference": {"name": reference, "unit": ""}}]}}
+    (folder / "task.json").write_text(json.dumps(task))
+    (folder / "table.json").write_text(json.dumps(rows))
+
+
 def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Path, sim: Path) -> None:
     said = scare(f"scare score {model} --data {sim} --thresholds quick.toml --json")
     assert said.code == ExitCode.OK, said.err
@@ -46,8 +54,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Pat
 
 def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
     rows = [{"contender": "scare", "rmse": 1.5}]
-    (tmp_path / "study").mkdir()
-    (tmp_path / "study" / "table.json").write_text(json.dumps(rows))
+    write_study(tmp_path / "study", "reference", rows)
     said = scare(f"scare score {model} --data {sim} --board none --thresholds quick.toml --study study --out run")
     assert said.code == ExitCode.OK, said.err
     card = read_card(tmp_path / "run" / "scorecard.json")
@@ -57,7 +64,9 @@ def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path
     assert series.columns[:2] == ["device", "time"]
     assert series.columns[-3:] == ["reference", "calibrated", "flags"]
     assert series.height == card.dataset["rows"]
-    later = series.filter(pl.col("time") > pl.lit(card.dataset["validation_period"][1]).str.to_datetime(time_zone="UTC"))
+    later = series.filter(
+        pl.col("time") > pl.lit(card.dataset["validation_period"][1]).str.to_datetime(time_zone="UTC")
+    )
     scored = later.drop_nulls(["reference", "calibrated"])
     assert scored.height == card.dataset["rows_scored"]
     rmse = ((scored["calibrated"] - scored["reference"]) ** 2).mean() ** 0.5  # type: ignore[operator]
@@ -152,6 +161,32 @@ def test_a_wrong_option_is_refused(
     said = scare(f"scare score {model} --data {sim} {quick} {options}")
     assert said.code == code, said.err
     assert message in said.err
+
+
+def test_a_study_for_another_reference_is_refused(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
+    write_study(tmp_path / "study", "Ref.NO2", [])
+    said = scare(f"scare score {model} --data {sim} --thresholds quick.toml --study study")
+    assert said.code == ExitCode.DATA
+    assert "study compares methods for Ref.NO2, not for reference" in said.err
+
+
+def test_a_mapping_tells_the_unit_that_the_file_does_not_know(scare: Type, model: Path, sim: Path) -> None:
+    said = scare(f"scare inspect {sim} --json")
+    mapping = json.loads(said.out)["mapping"].replace('{name = "reference"}', '{name = "reference", unit = "ug/m3"}')
+    Path("map.toml").write_text(mapping)
+    said = scare(f"scare score {model} --data {sim} --mapping map.toml --board none --thresholds quick.toml --json")
+    assert said.code == ExitCode.OK, said.err
+    card = json.loads(said.out)
+    assert (card["target"]["unit"], card["entries"][0]["unit"]) == ("ug/m3", "ug/m3")
+    assert card["entries"][0]["detail"]["raw_rmse"] > 0
+
+
+def test_a_device_of_another_name_is_new_and_said_to_be(scare: Type, model: Path, sim: Path) -> None:
+    other = pl.read_parquet(sim).filter(pl.col("device") == "box-01").with_columns(device=pl.lit("late"))
+    other.write_parquet("late.parquet")
+    said = scare(f"scare score {model} --data late.parquet --thresholds quick.toml --board none")
+    assert said.code == ExitCode.OK, said.err
+    assert "scored as new devices: late" in said.err
 
 
 def test_rows_of_the_training_alone_are_refused(scare: Type, model: Path, sim: Path) -> None:

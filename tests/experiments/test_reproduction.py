@@ -1,6 +1,7 @@
 """A reproduction reads its protocol, labels what it did, puts the paper's numbers beside ours and resumes."""
 
 import json
+import shutil
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import UsageError
 from scare.experiments.adaptability import make_adaptability
+from scare.experiments.checklist import accuracy_findings
 from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
+from scare.experiments.machine import find_machines
 from scare.experiments.main_table import make_main
 from scare.experiments.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
 from scare.experiments.reproduction import Reproduction, wanted
@@ -150,6 +153,33 @@ def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> No
     first = next(row for row in rows if row["contender"] == "raw" and row["kind"] == "sudden")
     assert first["coverage"] > 0.95  # whole units of a sensor at one reading a minute
     assert first["rmse"] == pytest.approx(whole, rel=0.05)
+
+
+def test_an_error_around_no_change_is_none_not_a_number_that_json_cannot_hold(done: Reproduction) -> None:
+    calm = replace(done, protocol=replace(done.protocol, thresholds=(1e9,)))
+    rows = make_adaptability(calm, quiet).tables[0].rows
+    assert {(row["coverage"], row["rmse"]) for row in rows} == {(0.0, None)}
+
+
+def test_a_fit_that_failed_is_named_and_takes_its_mean_over_tasks_away(done: Reproduction, tmp_path: Path) -> None:
+    broken = replace(done, folder=Path(shutil.copytree(done.folder, tmp_path / "copy")))
+    whole = [score_rows(broken.study(cell, ["linear"])) for cell in broken.cells]
+    assert all(isinstance(one.value, float) for one in accuracy_findings(whole, "linear"))
+    assert broken.failures(["linear", "raw"]) == []
+    row = broken.studies[broken.cells[0]].folder / "rows" / "linear-w15-s0.json"
+    row.write_text(json.dumps({"failed": "why"}), encoding="utf-8")
+    assert broken.failures(["linear", "raw"]) == [f"No score: {'-'.join(broken.cells[0])} linear-w15-s0: why"]
+    parts = [score_rows(broken.study(cell, ["linear"])) for cell in broken.cells]
+    assert [one.value for one in accuracy_findings(parts, "linear")] == [None, None]
+
+
+def test_another_board_is_measured_anew(done: Reproduction) -> None:
+    find_machines(done, ["raw"], quiet)
+    before = set((done.folder / "measured").iterdir())
+    find_machines(replace(done, protocol=replace(done.protocol, board_name="rp2040")), ["raw"], quiet)
+    (new,) = set((done.folder / "measured").iterdir()) - before
+    assert "rp2040" in new.name
+    new.unlink()
 
 
 def test_the_main_table_is_the_mean_of_the_cities_and_measures_each_model_once(done: Reproduction) -> None:

@@ -124,6 +124,14 @@ def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tm
     }
 
 
+def test_a_board_that_counts_no_instructions_has_none_in_the_cost() -> None:
+    for module in ("unicorn", "ziglang", "capstone", "elftools"):
+        pytest.importorskip(module)
+    split = split_by_time([noisy()], 240.0)
+    budget = Budget.of("esp8266", "float32", None, None, None)
+    assert measure_cost(line_recipe(), split.train, split.validation, budget).keys() == {"ram_bytes", "flash_bytes"}
+
+
 # --- trials ---
 
 
@@ -317,6 +325,14 @@ def test_a_process_that_dies_is_a_trial_with_its_reason(tmp_path: Path, monkeypa
     monkeypatch.setattr(tuning, "wait", lambda *_, **__: None)
     with pytest.raises(DataError, match=r"the preset itself cannot be examined: its process ended .*exit code 9"):
         run_search(begin(tmp_path), Effort(60.0), lambda _: None)
+
+
+def test_a_preset_that_failed_is_tried_again(tmp_path: Path, at_once: list[int]) -> None:
+    search = begin(tmp_path)
+    write_trial(tmp_path, replace(scored(0), failed="its process ended"))
+    run_search(search, Effort(0.0), lambda _: None)
+    assert at_once == [0]
+    assert [trial.failed for trial in search.trials()] == [None]
 
 
 def test_another_search_in_the_folder_is_refused(tmp_path: Path) -> None:

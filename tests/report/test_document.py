@@ -18,6 +18,7 @@ import pytest
 from scare.data.quality import Flag
 from scare.report.document import CONTENTS, as_script_data, write_report
 from scare.report.run import read_run
+from scare.report.sections.card import bounds
 from scare.report.sections.origin import MEANINGS
 from scare.report.views import ALL, ROWS
 from scare.scorecard.card import Card
@@ -144,7 +145,10 @@ def test_chart_values_are_those_of_the_series(page: Page, html: str) -> None:
     np.testing.assert_allclose(unpack(shown["times"]), table["time"].dt.epoch("us").to_numpy() / 1e6, atol=0.01)
     error = (table["calibrated"] - table["reference"]).drop_nulls().to_numpy()
     rmse = f"{np.sqrt(np.square(error).mean()):.3g}"
-    assert f"differs from it by {rmse} µg/m³ (RMSE)" in page.data("data")["views"][0]["captions"]["time"]
+    assert (
+        f"rows scored the calibrated reading differs from the reference by {rmse} µg/m³ (RMSE)"
+        in page.data("data")["views"][0]["captions"]["time"]
+    )
 
 
 def test_methods_are_ranked_with_ours_marked_and_the_failed_named(html: str) -> None:
@@ -164,19 +168,27 @@ def test_targets_are_in_words_when_there_are_none_or_no_unit(tmp_path: Path) -> 
     other = write(tmp_path / "a", small, target={"name": "CO2", "unit": "ppm"})
     assert "CO2 is none of them by its name" in other
     unknown = write(tmp_path / "b", small, target={"name": "no2", "unit": ""})
-    assert "these readings are of unknown unit" in unknown
+    assert "these readings are of unknown unit. A mapping" in unknown
+    assert "not known to be in the same unit" in unknown
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     table = series(1, 0.2).drop("humidity")
     html = write(tmp_path, table, board=None, target={"name": "Ref.NO2", "unit": "ppb"})
     views = Page(html).data("data")["views"]
-    assert views[0]["captions"]["humidity"].startswith("There is no humidity channel")
+    assert views[0]["captions"]["humidity"].startswith("No channel is known to be relative humidity")
     assert views[0]["humidity"] == []
     assert "raw" not in views[0]["scatter"]
     assert "No board was asked for" in html
     assert "No study was given" in html
     assert 'id="device"' not in html
+
+
+def test_a_yardstick_that_is_not_known_gives_no_bounds() -> None:
+    known = {"better": "lower", "good": 0.5, "fair": 1.0, "yardstick": "sd", "yardstick_value": 4.0}
+    assert bounds(known, "ppb") == ("≤ 2 ppb", "≤ 4 ppb")
+    assert bounds({**known, "yardstick_value": None}, "ppb") == ("", "")
+    assert bounds({**known, "yardstick": "", "yardstick_value": None}, "%") == ("≤ 0.5 %", "≤ 1 %")
 
 
 def _constant(table: pl.DataFrame) -> pl.DataFrame:

@@ -50,12 +50,13 @@ def test_rows_of_training_are_shown_but_not_scored(table: pl.DataFrame, tmp_path
     assert pool([first, second], "both").trained.sum() == 301
 
 
-def test_a_number_that_means_no_reading_is_not_drawn(table: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_flag_of_another_channel_leaves_the_raw_reading(table: pl.DataFrame, tmp_path: Path) -> None:
     odd = table.with_columns(
-        pl.when(pl.int_range(pl.len()) == 5).then(-999.0).otherwise("pm_raw").alias("pm_raw"),
-        pl.when(pl.int_range(pl.len()) == 5).then(int(Flag.SENTINEL)).otherwise("flags").alias("flags"),
+        pl.when(pl.int_range(pl.len()) == 5).then(int(Flag.SENTINEL)).otherwise("flags").alias("flags")
     )
-    assert np.isnan(read_run(write_run(tmp_path, odd)).series[0].raw[5])
+    plain, marked = (read_run(write_run(tmp_path / name, one)).series[0] for name, one in (("a", table), ("b", odd)))
+    np.testing.assert_array_equal(marked.raw, plain.raw)
+    np.testing.assert_array_equal(marked.changes, plain.changes)
 
 
 def test_without_a_humidity_channel_there_is_none(table: pl.DataFrame, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def make_card(*findings: Finding) -> Card:
 
 CARD = make_card(
     Finding("rmse", 3.0, 4.0),
+    Finding("top5_rmse", 3.0, float("nan")),
     Finding("ram", 1800, 262_144),
     Finding("fits_ram", 1.0),
     Finding("cpu", 80.0),
@@ -67,7 +68,7 @@ def test_the_form_refuses_what_no_card_has(spoil: dict[str, Any]) -> None:
 
 
 def test_a_requirement_has_the_worst_grade_of_its_numbers() -> None:
-    expected = {"mean-accuracy": "△", "memory": "O", "compatibility": "X", "complexity": None}
+    expected = {"mean-accuracy": "△", "instant-accuracy": None, "memory": "O", "compatibility": "X", "complexity": None}
     assert CARD.grades() == expected
     assert json.loads(CARD.to_json())["grades"] == expected
 
@@ -99,6 +100,7 @@ def test_a_card_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("sampling-jitter=O", "sampling-jitter is not graded, not O"),
         ("flash=9", "flash has no value here"),
         ("exponent=2", "exponent has no value here"),
+        ("top5_rmse=O", "top5_rmse is not graded, not O"),
     ],
 )
 def test_a_demand_is_met_or_says_what_was_missed(demand: str, sentence: str) -> None:
@@ -120,6 +122,9 @@ def test_a_higher_number_may_be_the_better_one() -> None:
         ("rmse", "rmse takes a number, O or △, not ''"),
         ("rmse=nan", "rmse takes a number, O or △, not 'nan'"),
         ("memory=5", "memory takes O or △, not '5'"),
+        ("memory=X", "memory takes O or △, not 'X'"),
+        ("operations=O", "operations takes a number, not 'O'"),
+        ("declared_complexity=5", "did you mean 'complexity'"),
     ],
 )
 def test_a_demand_that_cannot_be_read_is_refused(text: str, message: str) -> None:

@@ -81,7 +81,13 @@ def test_a_file_changes_bounds_and_protocol(tmp_path: Path) -> None:
         ("[measures.fits_ram]\nfair = 2.0", "higher is better"),
         ("[measures]\nrmse = 1", "is expected where there is 1"),
         ("[protocol]\nblocks = 2.5", "blocks takes a whole number above zero, not 2.5"),
-        ("[protocol]\nlengths = [60]", "lengths takes"),
+        ("[measures.operations]\ngood = 5", "operations: good and fair go together"),
+        ("[protocol]\nwindows = 1", "windows takes a whole number above 1, not 1"),
+        ("[protocol]\nboard_windows = 1", "board_windows takes a whole number above 1"),
+        ("[protocol]\nlengths = [60]", "lengths takes two or more rising whole numbers, not [60]"),
+        ("[protocol]\nlengths = [60, 60]", "lengths takes two or more rising"),
+        ("[protocol]\nlengths = 60", "lengths takes two or more rising"),
+        ("[protocol]\nlengths = [1, 2]", "lengths takes a whole number above 1, not 1"),
         ("[protocols]\nblocks = 2", "no section is called 'protocols'; did you mean 'protocol'"),
         ("rmse =", "is not TOML"),
     ],
@@ -92,6 +98,7 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, messa
     with pytest.raises(UsageError) as caught:
         Requirements.load(path)
     assert message in str(caught.value)
+    assert str(path) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -78,16 +78,30 @@ def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     assert series.frame.columns == ["device", "time", "pm25", "current", "reference", "calibrated", "flags"]
 
 
+def test_what_counts_as_missing_is_null_in_its_own_column_alone() -> None:
+    calibrator, readings = make_calibrator(), colocation()
+    odd = readings.values.copy()
+    odd[20, 1] = -999.0
+    spoiled = replace(readings, frame=readings.frame.with_columns(pl.Series("current", odd[:, 1])))
+    series = calibrate(calibrator, [spoiled])
+    assert series.frame["current"].is_null().arg_true().to_list() == [20]
+    np.testing.assert_array_equal(series.frame["pm25"].to_numpy(), readings.values[:, 0])
+    np.testing.assert_array_equal(series.raw, readings.values[:, 0])
+
+
 def test_a_reading_in_another_unit_has_no_error_of_its_own() -> None:
     calibrator = replace(make_calibrator(), target=Channel("no2", "ppb"))
     found = by_name(calibrate(calibrator, [colocation()]).findings(calibrator, "float32"))
     assert found["rmse"].detail["raw_rmse"] is None
 
 
-def test_a_constant_reference_is_no_yardstick() -> None:
+@pytest.mark.parametrize("level", [0.1, 20.0])  # the mean of the first is not exactly its value
+def test_a_constant_reference_is_no_yardstick(level: float) -> None:
     calibrator = make_calibrator()
-    series = calibrate(calibrator, [colocation(reference=np.full(40, 0.1))])
-    assert np.isnan(by_name(series.findings(calibrator, "float32"))["rmse"].per)
+    series = calibrate(calibrator, [colocation(reference=np.full(40, level))])
+    found = by_name(series.findings(calibrator, "float32"))["rmse"]
+    assert np.isnan(found.per)
+    assert found.detail["line_rmse"] is None
 
 
 @pytest.mark.parametrize(

@@ -163,12 +163,14 @@
     }, [minutes, ...names.map((name) => rmse[name])], 300);
   }
 
+  const anyError = (bins) => bins?.some((bin) => bin.rmse.calibrated != null);
+
   const drawers = {
     time: (view) => view.time && drawTime(view),
     scatter: (view) => view.scatter && drawScatter(view),
     agreement: (view) => view.agreement && drawAgreement(view),
-    concentration: (view) => view.concentration?.length && drawBins("concentration", view.concentration, withUnit("reference", data.unit)),
-    humidity: (view) => view.humidity?.some((bin) => bin.rows) && drawBins("humidity", view.humidity, withUnit(data.humidity, "%")),
+    concentration: (view) => anyError(view.concentration) && drawBins("concentration", view.concentration, withUnit("reference", data.unit)),
+    humidity: (view) => anyError(view.humidity) && drawBins("humidity", view.humidity, withUnit(data.humidity, "%")),
     changes: (view) => view.changes?.count && drawChanges(view.changes),
   };
 

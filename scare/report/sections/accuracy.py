@@ -26,7 +26,7 @@ def devices(views: Sequence[View], of: str) -> str:
             if score is not None:
                 cells = [number(getattr(score, column)) for column in ACCURACY]
                 rows.append([f"{view.name}, {name}", f"{score.rows:,}", *cells])
-    caption = f"Accuracy on the rows with a reference, in {unit(of)}" if of else "Accuracy on the rows with a reference"
+    caption = f"Accuracy on the rows scored{f', in {unit(of)}' if of else ''}"
     return table(caption, ("device", "rows", *ACCURACY.values()), rows)
 
 
@@ -48,7 +48,9 @@ def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str
         failed = [row for row in here if row.get("rmse") is None]
         tables += [note(f"{row['contender']}: no score: {row.get('failed') or 'not run'}") for row in failed]
     star = "★ less error than every other method, beyond chance. " if any(row.get("winner") for row in rows) else ""
-    return "".join(tables) + note(f"{star}A bar is cut at three times the least error. Bytes are those of the weights.")
+    own = "They were trained for this comparison: none of them is the calibrator of the other sections."
+    bars = "A bar is cut at three times the least error. Bytes are those of the weights."
+    return "".join(tables) + note(f"{own} {star}{bars}")
 
 
 def _contender(row: Mapping[str, Any], most: float) -> list[Cell]:
@@ -73,7 +75,7 @@ def _difference(row: Mapping[str, Any]) -> str:
 def _before_and_after(view: View, of: str) -> str:
     missing = "No study was given: scare compare trains other methods on the same rows, scare score --study adds them."
     if view.raw_accuracy is None or view.accuracy is None:
-        return note(f"The raw reading has another unit than the reference. {missing}")
+        return note(f"The raw reading and the reference are not known to be in the same unit. {missing}")
     scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
     rows = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
     caption = f"{view.name}, in {unit(of)}"

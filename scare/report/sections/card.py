@@ -42,7 +42,7 @@ def scorecard(card: Card) -> str:
 
 
 def _entry(entry: Entry) -> list[Cell]:
-    good, fair = _bounds(entry.threshold or {}, entry.unit)
+    good, fair = bounds(entry.threshold or {}, entry.unit)
     return [entry.label, _value(entry.value, entry.unit), entry.grade or "", good, fair, entry.source]
 
 
@@ -52,10 +52,11 @@ def _value(value: Any, of: str) -> str:
     return value if isinstance(value, str) else quantity(value, of)
 
 
-def _bounds(threshold: Mapping[str, Any], of: str) -> tuple[str, str]:
+def bounds(threshold: Mapping[str, Any], of: str) -> tuple[str, str]:
     """Where O and where △ begins, in the unit of the value."""
     good, fair = threshold.get("good"), threshold.get("fair")
-    if good is None or fair is None:
+    unknown = threshold.get("yardstick") and threshold["yardstick_value"] is None
+    if good is None or fair is None or unknown:
         return "", ""
     if of == YES_NO:
         return "yes", ""

@@ -9,6 +9,7 @@ from scare.report.targets import Judged, Target, find_target, judge, judge_preci
 
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "R²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
+HOW = "A mapping that tells the reference's unit, given to scare score --mapping, adds them."
 PERCENT = {"nrmse", "cv"}
 WITH_UNIT = {"intercept", "rmse", "sd"}
 
@@ -21,8 +22,8 @@ def target_section(run: Run) -> str:
         return note(f"There are targets for {names}; {run.target.name} is none of them by its name.")
     target = found.in_unit(spell_unit(run.target.unit))
     if target is None:
-        given = f"in {run.target.unit}" if run.target.unit else "of unknown unit"
-        return note(f"The targets for {found.title} are in {unit(found.unit)}; these readings are {given}.")
+        given = f"in {run.target.unit}." if run.target.unit else f"of unknown unit. {HOW}"
+        return note(f"The targets for {found.title} are in {unit(found.unit)}; these readings are {given}")
     judged = [judge(one, target) for one in run.series]
     precision = judge_precision(run.series, target)
     return _table(judged, target) + _precision(precision, target) + _notes(found, target)

@@ -1,0 +1,39 @@
+"""Whether a calibrator fits the board it is exported for; if not, why, and what would."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from scare.calibrator.calibrator import Calibrator
+from scare.cli.console import progress
+from scare.device.boards import Board
+from scare.device.fitting import measure_once
+from scare.device.measure import Report
+from scare.errors import DoesNotFitError
+from scare.export.arithmetic import Arithmetic
+
+
+def check_fit(calibrator: Calibrator, arithmetic: Arithmetic, board: Board) -> None:
+    """Refuse a calibrator that the board cannot hold, with the numbers and the largest window that it could."""
+    with progress("measuring", "what") as (bar, task):
+        bar.update(task, what=board.title)
+        report = measure_once(calibrator, arithmetic, board)
+        if report.fits:
+            return
+        remedy = _remedy(calibrator, report, arithmetic, lambda: bar.advance(task))
+    raise DoesNotFitError(f"it does not fit: {'; '.join(report.reasons)}{remedy}")
+
+
+def _remedy(calibrator: Calibrator, report: Report, arithmetic: Arithmetic, advance: Callable[[], object]) -> str:
+    if report.needs_wide_int:
+        return "; take --arithmetic float32"
+    if calibrator.window <= 1:
+        return ""
+    if find_spec("jax") is None:
+        return "; to be told the largest window that would, run: pip install 'scare[train]'"
+    from scare.experiments.shorter import largest_window
+
+    window = largest_window(calibrator, arithmetic, report.board, advance)
+    if window is None:
+        return ""
+    largest = f"the largest window that would has {window} readings" if window else "no shorter window would"
+    return f"; {largest}, this one has {calibrator.window}"

@@ -1,0 +1,44 @@
+"""The largest window with which a model fits a board that its own window does not: built untrained, and measured."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.fold import fold
+from scare.calibrator.members import average
+from scare.device.boards import Board
+from scare.device.fitting import largest, measure_once
+from scare.experiments.untrained import SAMPLES, draw_plan
+from scare.models import Model
+from scare.scorecard.growth import model_of
+from scare.training.settings import Recipe
+
+SHORTEST = 4  # readings, of any recipe
+
+
+def largest_window(
+    calibrator: Calibrator, arithmetic: str, board: Board, advance: Callable[[], object] = lambda: None
+) -> int | None:
+    """Readings in the largest window that fits, shorter than it is; 0 for none, None for no model of ours."""
+    model = model_of(calibrator)
+    if model is None:
+        return None
+
+    def fits(window: int) -> bool:
+        advance()
+        return measure_once(_draw(model, calibrator, window), arithmetic, board).fits
+
+    return largest(fits, SHORTEST, calibrator.window - 1)
+
+
+def _draw(model: Model, calibrator: Calibrator, window: int) -> Calibrator:
+    """The calibrator with another window and random weights: memory depends on neither's values."""
+    recipe, channels = Recipe(model=model, window=window), calibrator.plan.channels
+    members = int(calibrator.facts.get("settings", {}).get("members", 1))
+    plans = [draw_plan(recipe, channels, member, np.random.default_rng(member)) for member in range(members)]
+    windows = np.random.default_rng(0).normal(size=(SAMPLES, window, channels)).astype(np.float32)
+    sample = Sample(windows, np.zeros(SAMPLES))
+    inputs = replace(calibrator.inputs, window=window)
+    return Calibrator(fold(average(plans)).astype(np.float32), inputs, calibrator.target, sample, sample)

@@ -1,0 +1,47 @@
+"""Untrained networks: what a board must do for one is known before it is trained.
+
+Training changes values, not sizes. In int8 it moves counts a little (benchmarks/board.md says why).
+"""
+
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.fold import fold
+from scare.calibrator.plan import Plan
+from scare.data.quality import QualitySettings
+from scare.data.readings import Channel
+from scare.experiments.contenders import recipe_of
+from scare.training.settings import Recipe
+from scare.windowing.feeding import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.slicing import RECENT
+
+SAMPLES = 16  # windows that the integer form is made from
+NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, which starts at zero
+
+
+def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
+    """The plan of a network as it is built; zeros become numbers about 2."""
+
+    def fill(leaf: Any) -> Any:
+        return np.where(leaf == 0, draw.uniform(*NEAR, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
+
+    network = recipe.model.build(recipe.window, channels, jax.random.key(seed))
+    return jax.tree.map(fill, network).plan()
+
+
+@cache
+def draw_contender(name: str, window: int) -> Calibrator:
+    """A contender's network with one channel of PM in ug/m3, once a minute."""
+    draw = np.random.default_rng(0)
+    plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
+    scale = Affine(np.array([20.0]), np.array([10.0]))
+    channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
+    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings())
+    sample = Sample(draw.normal(size=(SAMPLES, window, 1)).astype(np.float32), np.zeros(SAMPLES))
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample)

@@ -1,0 +1,69 @@
+/* Reads a PMS5003 and prints, once every step, the mean of what was read and what it is calibrated to, as CSV.
+ * Where there is no calibrated value it is nan, and the last column says why. */
+
+// #define SIMULATED // no sensor at hand: readings are made up
+
+#ifndef SENSOR
+#define SENSOR Serial1 // the port that the sensor's TXD is wired to; a board without one takes a SoftwareSerial
+#endif
+#ifndef DECIMALS
+#define DECIMALS 3
+#endif
+
+#include <$name.h>
+#ifdef SIMULATED
+#include <${name}_simulated.h>
+#else
+#include "pms5003.h"
+#endif
+
+static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
+static scare calibration;
+static float sums[${upper}_CHANNELS];
+static uint32_t rows, begun_ms;
+
+/* Numbers in the model's order; false while there are none. */
+static bool read_row(float row[${upper}_CHANNELS]) {
+#ifdef SIMULATED
+    delay($name.step_ms < 1000 ? $name.step_ms : 1000);
+    ${name}_simulate((uint32_t)millis() / $name.step_ms, row);
+    return true;
+#else
+    float pms[PMS5003_NUMBERS];
+    if (!pms5003_read(SENSOR, pms)) return false;
+$rows
+    return true;
+#endif
+}
+
+void setup() {
+    Serial.begin(115200);
+#ifndef SIMULATED
+    SENSOR.begin(9600);
+#endif
+    scare_init(&calibration, &$name, memory, sizeof memory);
+    begun_ms = (uint32_t)millis();
+    Serial.println(F("$heading"));
+}
+
+void loop() {
+    float row[${upper}_CHANNELS];
+    if (read_row(row)) {
+        for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) sums[i] += row[i];
+        rows++;
+    }
+    if ((uint32_t)millis() - begun_ms < $name.step_ms) return;
+    begun_ms += $name.step_ms;
+    for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) {
+        row[i] = rows ? sums[i] / (float)rows : NAN;
+        sums[i] = 0;
+        Serial.print(row[i], DECIMALS);
+        Serial.print(',');
+    }
+    rows = 0;
+    float calibrated;
+    scare_status status = scare_push(&calibration, begun_ms, row, &calibrated);
+    Serial.print(calibrated, DECIMALS);
+    Serial.print(',');
+    Serial.println(scare_explain(status));
+}

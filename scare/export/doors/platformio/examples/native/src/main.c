@@ -1,0 +1,21 @@
+/* Prints, for readings that are made up, what was read and what it is calibrated to, as CSV. Where there is no calibrated
+ * value it is nan, and the last column says why. */
+#include <stdio.h>
+
+#include "$name.h"
+#include "${name}_simulated.h"
+
+int main(void) {
+    static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
+    static scare calibration;
+    scare_init(&calibration, &$name, memory, sizeof memory);
+    puts("$heading");
+    for (uint32_t number = 0; number < ${upper}_WINDOW + 60u; number++) {
+        float row[${upper}_CHANNELS], calibrated;
+        ${name}_simulate(number, row);
+        scare_status status = scare_push(&calibration, number * $name.step_ms, row, &calibrated);
+        for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) printf("%.6f,", (double)row[i]);
+        printf("%.6f,%s\n", (double)calibrated, scare_explain(status));
+    }
+    return 0;
+}

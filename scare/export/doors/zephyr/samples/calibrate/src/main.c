@@ -1,0 +1,24 @@
+/* Prints, once every step, a reading that is made up and what it is calibrated to, as CSV. Where there is no calibrated value
+ * it is nan, and the last column says why. Read your own sensor in place of ${name}_simulate. */
+#include <stdio.h>
+
+#include <zephyr/kernel.h>
+
+#include "$name.h"
+#include "${name}_simulated.h"
+
+int main(void) {
+    static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
+    static scare calibration;
+    scare_init(&calibration, &$name, memory, sizeof memory);
+    puts("$heading");
+    for (uint32_t number = 0;; number++) {
+        float row[${upper}_CHANNELS], calibrated;
+        ${name}_simulate(number, row);
+        scare_status status = scare_push(&calibration, k_uptime_get_32(), row, &calibrated);
+        for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) printf("%.6f,", (double)row[i]);
+        printf("%.6f,%s\n", (double)calibrated, scare_explain(status));
+        k_msleep((int32_t)$name.step_ms);
+    }
+    return 0;
+}

@@ -1,0 +1,67 @@
+"""Packaging puts files where a user asked for them, whole or not at all: into a folder, or into one zip."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from scare.data.files import replacing
+from scare.errors import UsageError
+
+ZIP = ".zip"
+READABLE = 0o100644 << 16  # a plain file that everyone may read, as a zip says it
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse a folder that is not empty, or a zip that is there, unless by `force`."""
+    if _is_zip(out):
+        if not force and out.exists():
+            raise UsageError(f"{out} is there already; give another name, or --force to replace it")
+        return
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"cannot write into {out}: it is a file")
+    if not force and out.is_dir() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty; give another folder, or --force to replace its files of these names")
+
+
+def write_files(out: Path, files: Mapping[str, str]) -> None:
+    """Write texts by path into a folder; or, where `out` ends in .zip, into a zip with one folder of that name.
+
+    The same texts always give the same bytes.
+    """
+    if _is_zip(out):
+        _write_zip(out, files)
+    else:
+        _write_folder(out, files)
+
+
+def _is_zip(out: Path) -> bool:
+    return out.suffix.lower() == ZIP and not out.is_dir()
+
+
+def _write_zip(out: Path, files: Mapping[str, str]) -> None:
+    with replacing(out) as temporary, ZipFile(temporary, "w") as archive:
+        for path, text in sorted(files.items()):
+            entry = ZipInfo(f"{out.stem}/{path}")
+            entry.compress_type, entry.external_attr = ZIP_DEFLATED, READABLE
+            archive.writestr(entry, text)
+
+
+def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
+    temporary = folder.parent / f".{folder.name}.{token_hex(4)}"
+    try:
+        for path, text in files.items():
+            (temporary / path).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / path).write_text(text, encoding="utf-8", newline="\n")
+        if not folder.exists():
+            temporary.rename(folder)
+            return
+        for path in files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / path).replace(folder / path)
+    except OSError as error:
+        raise UsageError(f"cannot write into {folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,57 @@
+"""Whether a calibrator fits: what a small board counts, and the largest of a family."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scare.device.boards import board
+from scare.device.fitting import largest, measure_once
+from scare.device.toolchain import BuildError, compile_c
+from scare.export.package import export_c
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
+from tests.export.building import sources
+
+NETWORK = make_calibrator(attention_plan())
+AVR = ("-target", "avr-freestanding", "-mcpu=atmega328p", "-Wno-avr-rtlib-linking-quirks", "-c")
+
+
+@given(st.integers(0, 200), st.integers(1, 20), st.integers(20, 150))
+def test_the_largest_is_found(limit: int, least: int, most: int) -> None:
+    asked: list[int] = []
+
+    def fits(number: int) -> bool:
+        asked.append(number)
+        return number <= limit
+
+    assert largest(fits, least, most) == max((n for n in range(least, most + 1) if n <= limit), default=0)
+    assert len(asked) <= (9 if limit >= least else 1)
+
+
+def test_constants_take_ram_where_c_cannot_read_flash() -> None:
+    pico, uno = (measure_once(NETWORK, "float32", board(name)) for name in ("rp2040", "uno"))
+    constants = uno.ram_bytes - pico.ram_bytes
+    weights = sum(table.nbytes for step in NETWORK.plan.steps for table in step.weights.values())
+    assert constants > 0.6 * weights
+    assert uno.flash_bytes == pico.flash_bytes
+    assert (uno.instructions, uno.cycles) == (None, None)
+
+
+def test_int8_does_not_fit_where_an_int_has_16_bits() -> None:
+    calibrator = make_calibrator(curve_plan(12))
+    assert measure_once(calibrator, "int8", board("uno")).reasons == ["int8 needs an int of 32 bits; uno has 16"]
+    assert measure_once(calibrator, "int8", board("rp2040")).fits
+    assert measure_once(calibrator, "float32", board("uno")).fits
+
+
+def test_a_compiler_for_avr_takes_float32_and_refuses_int8(tmp_path: Path) -> None:
+    for arithmetic in ("float32", "int8"):
+        folder = export_c(make_calibrator(curve_plan(12)), arithmetic, tmp_path / arithmetic).folder
+        if arithmetic == "float32":
+            files = [folder / "model.c", *(path for path in sources(folder / "src") if "_s8" not in path.name)]
+            for file in files:
+                compile_c([file], tmp_path / f"{file.stem}.o", (*AVR, "-Wall", "-Wextra", "-Werror"), [folder / "src"])
+        else:
+            with pytest.raises(BuildError, match="export this model in float32"):
+                compile_c([folder / "model.c"], tmp_path / "model.o", AVR, [folder / "src"])

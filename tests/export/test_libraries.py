@@ -1,0 +1,130 @@
+"""Libraries for PlatformIO and Zephyr: manifests as each system asks for, examples that compute what Python does."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from jsonschema import validate
+
+from scare.calibrator.calibrator import Calibrator
+from scare.device.toolchain import STRICT, compile_c
+from scare.export.library import DOORS, export_library
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
+from tests.export.building import sources
+from tests.export.printed import cells, compare, correction
+
+STUB = Path(__file__).with_name("zephyr_stub")
+NETWORK = make_calibrator(attention_plan())
+TEXT = {"type": "string", "minLength": 1}
+MANIFEST = {  # of library.json, from PlatformIO's documentation, as far as we use it
+    "type": "object",
+    "required": ["name", "version", "description", "headers", "build"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {**TEXT, "pattern": r"^[^:;/,@<>]{1,50}$"},
+        "version": {**TEXT, "pattern": r"^\d+\.\d+\.\d+$"},
+        "description": {**TEXT, "maxLength": 1000},
+        "authors": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+        "examples": {"type": "array", "items": {"type": "object", "required": ["name", "base", "files"]}},
+        "build": {"type": "object", "properties": {"flags": {"type": "array", "items": TEXT}}},
+        **dict.fromkeys(("keywords", "license", "frameworks", "platforms", "headers"), TEXT),
+    },
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_has_the_same_core(door: str, tmp_path: Path) -> None:
+    libraries = [export_library(NETWORK, one, "float32", tmp_path / one / "out").folder for one in {door, "arduino"}]
+    cores = [{path.name: path.read_bytes() for path in (one / "src").iterdir()} for one in libraries]
+    assert all(core == cores[0] for core in cores)
+    assert {"model.c", "model.h", "model_simulated.h", "scare.c", "scare.h"} <= cores[0].keys()
+    for library in libraries:
+        assert (library / "README.md").read_text(encoding="utf-8").count("extras/golden.h") == 1
+        texts = [path.read_text(encoding="utf-8") for path in library.rglob("*") if path.is_file()]
+        assert not [text for text in texts if re.search(r"\$\{?(name|upper|title|target|heading)", text)]
+
+
+# PlatformIO
+
+
+def test_the_manifest_is_as_platformio_asks(tmp_path: Path) -> None:
+    library = export_library(NETWORK, "platformio", "float32", tmp_path / "out", name="a" * 31).folder
+    manifest = json.loads((library / "library.json").read_text(encoding="utf-8"))
+    validate(manifest, MANIFEST)
+    assert (library / "src" / manifest["headers"]).exists()
+    for example in manifest["examples"]:
+        assert all((library / example["base"] / file).exists() for file in example["files"])
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "arithmetic", "share"),
+    [
+        (NETWORK, "float32", 2e-5),
+        (make_calibrator(curve_plan(12)), "int8", 0.02),
+        (correction("barkjohn-2021"), "float32", 2e-5),
+    ],
+)
+def test_the_native_example(calibrator: Calibrator, arithmetic: str, share: float, tmp_path: Path) -> None:
+    library = export_library(calibrator, "platformio", arithmetic, tmp_path / "out", name="no2").folder
+    program = tmp_path / "native"
+    files = [library / "examples" / "native" / "src" / "main.c", *sources(library / "src")]
+    compile_c(files, program, ("-fno-sanitize=undefined", *STRICT, "-lm"), [library / "src"])
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    rows = cells(done.stdout)[1:]
+    assert len(rows) == calibrator.window + 60
+    assert compare(calibrator, rows, share) >= 60
+
+
+def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
+    if shutil.which("pio") is None:
+        pytest.skip("no PlatformIO")
+    library = export_library(NETWORK, "platformio", "float32", tmp_path / "out").folder
+    command = ["pio", "run", "-v", "-d", str(library / "examples" / "native"), "-t", "exec"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "HTTPClientError" in done.stdout + done.stderr:
+        pytest.skip("PlatformIO has no native platform yet, and no network to get it")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"gcc .*-ffp-contract=off .*scare\.c", done.stdout)
+    lines = done.stdout.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.endswith(",calibrated,status"))
+    assert compare(NETWORK, cells("\n".join(lines[first : first + NETWORK.window + 61]))[1:]) >= 60
+
+
+# Zephyr
+
+
+def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
+    library = export_library(NETWORK, "zephyr", "float32", tmp_path / "out", name="no2").folder
+    kconfig = (library / "zephyr" / "Kconfig").read_text(encoding="utf-8")
+    assert re.match(r'config SCARE_NO2\n\tbool "[^"\n]+"\n\thelp\n\t  \S.*\n$', kconfig)
+    assert "if(CONFIG_SCARE_NO2)" in (library / "zephyr" / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert "CONFIG_SCARE_NO2=y\n" in (library / "samples" / "calibrate" / "prj.conf").read_text(encoding="utf-8")
+
+
+def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    library = export_library(NETWORK, "zephyr", "float32", tmp_path / "out").folder
+    module = yaml.safe_load((library / "zephyr" / "module.yml").read_text(encoding="utf-8"))
+    assert (library / module["build"]["cmake"] / "CMakeLists.txt").exists()
+    assert (library / module["build"]["kconfig"]).exists()
+    assert all((library / folder).is_dir() for folder in module["samples"])
+    sample = yaml.safe_load((library / "samples" / "calibrate" / "sample.yaml").read_text(encoding="utf-8"))
+    (test,) = sample["tests"].values()
+    assert re.search(test["harness_config"]["regex"][0], "1.0,2.0,calibrated")
+
+
+@pytest.mark.parametrize("calibrator", [NETWORK, correction("barkjohn-2021")])
+def test_the_sample_builds_and_runs(calibrator: Calibrator, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    library = export_library(calibrator, "zephyr", "float32", tmp_path / "out").folder
+    sample, build = library / "samples" / "calibrate", tmp_path / "build"
+    subprocess.run(["cmake", "-S", sample, "-B", build, f"-DZephyr_DIR={STUB}"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
+    done = subprocess.run([build / "app"], capture_output=True, text=True, check=True)
+    rows = cells(done.stdout)[1:]
+    assert len(rows) == 100
+    assert compare(calibrator, rows) >= 80
