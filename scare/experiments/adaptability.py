@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from scare.data.readings import Readings
+from scare.experiments.protocol import Protocol
 from scare.experiments.reproduction import Cell, Reproduction
 from scare.experiments.result import Result, Table, mean
 from scare.experiments.scored import Scored, score_rows
@@ -38,20 +39,21 @@ def make_adaptability(reproduction: Reproduction, told: Told) -> Result:
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: protocol.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
-        rows += _rows(cell, score_rows(reproduction.study(cell, protocol.adaptability)), protocol.thresholds)
+        rows += _rows(cell, score_rows(reproduction.study(cell, protocol.adaptability)), protocol)
         told(done, len(cells), "-".join(cell))
     notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
     table = Table("adaptability", "RMSE within ±30 rows of a change", COLUMNS, rows)
     return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes)
 
 
-def _rows(cell: Cell, scored: Scored, thresholds: tuple[float, ...]) -> list[dict[str, Any]]:
+def _rows(cell: Cell, scored: Scored, protocol: Protocol) -> list[dict[str, Any]]:
+    contenders = [name for name in protocol.adaptability if name in scored.estimates]
     rows = []
     for kind, find in KINDS.items():
         changes = [_changes(one, find) for one in scored.readings]
-        for threshold in thresholds:
+        for threshold in protocol.thresholds:
             near = np.concatenate([one.near(threshold) for one in changes])[scored.rows]
-            for contender in scored.estimates:
+            for contender in contenders:
                 found = [error_near(values, scored.reference, near) for values in scored.of(contender)]
                 errors = [error for error, _ in found]
                 place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}

@@ -46,14 +46,17 @@ def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
     figure, panels = _panels(1, len(shown), 4.2, 1.6 + 0.3 * len(rows))
     names = [row["contender"] for row in rows][::-1]
     for axes, pollutant in zip(panels[0], shown, strict=True):
-        values = [row.get(pollutant) or 0.0 for row in rows][::-1]
-        limit = min(3 * sorted(values)[len(values) // 2], 1.05 * max(values)) or 1.0
-        axes.barh(names, values, color=[OURS if name.startswith("scare") else RAW for name in names], height=0.65)
+        values = [row.get(pollutant) for row in rows][::-1]
+        known = sorted(value for value in values if value is not None) or [1.0]
+        limit = min(3 * known[len(known) // 2], 1.05 * known[-1])
+        lengths = [value or 0.0 for value in values]
+        axes.barh(names, lengths, color=[OURS if name.startswith("scare") else RAW for name in names], height=0.65)
         for name, value in zip(names, values, strict=True):
-            axes.text(min(value, limit), name, f" {value:.3g}", va="center", fontsize=8)
+            said = " no score" if value is None else f"{' → ' if value > limit else ' '}{value:.3g}"
+            axes.text(min(value or 0.0, limit), name, said, va="center", fontsize=8)
         if with_paper:
-            known = [row for row in rows if row.get(f"{PAPER}{pollutant}") is not None]
-            marks, places = [row[f"{PAPER}{pollutant}"] for row in known], [row["contender"] for row in known]
+            theirs = [row for row in rows if row.get(f"{PAPER}{pollutant}") is not None]
+            marks, places = [row[f"{PAPER}{pollutant}"] for row in theirs], [row["contender"] for row in theirs]
             axes.scatter(marks, places, marker="|", s=90, color=REFERENCE, label="paper")
             axes.legend(frameon=False)
         axes.set_xlim(0, limit)
