@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str)
     if by is SplitBy.SITE:
         return split_by_site(readings)
     step = float(np.median([one.step_seconds for one in readings]))
-    times = [_moment(text) for text in borders.split(",")] if borders else []
+    times = [moment(text, "--borders") for text in borders.split(",")] if borders else []
     if len(times) not in (0, 2):
         raise UsageError(f"--borders takes two times with a comma between them, not '{borders}'")
     try:
@@ -126,8 +126,10 @@ def divide_by_column(
     return split_by_label(readings, labels)
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str, option: str) -> datetime:
+    """The time that an option names; UTC unless it says otherwise."""
     try:
-        return datetime.fromisoformat(text.strip())
+        found = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise UsageError(f"--borders: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
+        raise UsageError(f"{option}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

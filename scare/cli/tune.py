@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.cli import options
-from scare.cli.colocation import prepare, read
+from scare.cli.colocation import moment, prepare, read
 from scare.cli.console import STDERR, emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.data.files import replacing
@@ -118,7 +118,7 @@ def _budget(board: str, arithmetic: Arithmetic, *limits: int | None) -> Any:
 def _before(readings: list[Readings], until: str) -> list[Readings]:
     """The rows before the test begins, which are all that the search sees."""
     if until:
-        end = _moment(until)
+        end = moment(until, "--until").timestamp()
         rows = [one.rows(one.times < end) for one in readings]
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
@@ -128,14 +128,6 @@ def _before(readings: list[Readings], until: str) -> list[Readings]:
     if not kept:
         raise UsageError(f"--until {until}: no row is earlier")
     return kept
-
-
-def _moment(text: str) -> float:
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise UsageError(f"--until: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _best(search: Any, found: Sequence[Any]) -> str:

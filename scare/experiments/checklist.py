@@ -11,7 +11,7 @@ from scare.experiments.reproduction import Reproduction
 from scare.experiments.result import Result, Table, mean, with_paper
 from scare.experiments.scored import Scored, score_rows
 from scare.experiments.study import Told
-from scare.scorecard.accuracy import fastest, raw_changes, rmse
+from scare.scorecard.accuracy import fastest, reading_changes, rmse
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, Requirements
 
@@ -61,8 +61,7 @@ def accuracy_findings(scored: Sequence[Scored], contender: str) -> list[Finding]
 
 def _shares(one: Scored, contender: str) -> list[tuple[float, float]]:
     """Both errors on one task, a pair a seed."""
-    changes = [raw_changes(r.times, r.values[:, 0], r.step_seconds) for r in one.readings]
-    fast = fastest(np.concatenate(changes)[one.rows])
+    fast = fastest(np.concatenate([reading_changes(each) for each in one.readings])[one.rows])
     spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
     errors = [values - one.reference for values in one.of(contender)]
     return [(rmse(error) / spread, rmse(error[fast]) / spread_fast) for error in errors]

@@ -4,28 +4,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.data.quality import usable_values
 from scare.data.readings import CALIBRATED, Readings
 from scare.errors import DataError
 from scare.experiments.yardsticks import Predictor
-from scare.scorecard.accuracy import Accuracy, measure, raw_changes
+from scare.scorecard.accuracy import Accuracy, measure, reading_changes
 
 
 def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) -> dict[str, Accuracy]:
     """Accuracy of each calibrator over the rows where all of them, and the reference, have a value."""
     reference = np.concatenate([one.targets for one in readings])
-    changes = np.concatenate([_changes(one) for one in readings])
+    changes = np.concatenate([reading_changes(one) for one in readings])
     estimates = {name: _estimates(calibrator, readings) for name, calibrator in calibrators.items()}
     shared = np.isfinite([reference, *estimates.values()]).all(axis=0)
     if not shared.any():
         raise DataError("no row of the test readings has a reference and a value from every calibrator")
     return {name: measure(values[shared], reference[shared], changes[shared]) for name, values in estimates.items()}
-
-
-def _changes(readings: Readings) -> np.ndarray:
-    """Changes of the first channel; unknown to and from a number that means no reading."""
-    usable, _ = usable_values(readings.values, readings.channels)
-    return raw_changes(readings.times, usable[:, 0], readings.step_seconds)
 
 
 def _estimates(calibrator: Predictor, readings: Sequence[Readings]) -> np.ndarray:

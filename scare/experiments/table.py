@@ -11,7 +11,7 @@ from scare.experiments.bootstrap import Interval, compare_errors
 from scare.experiments.contenders import Job
 from scare.experiments.study import Study, read_parts
 from scare.experiments.yardsticks import UNFITTED
-from scare.scorecard.accuracy import Accuracy, measure, raw_changes
+from scare.scorecard.accuracy import Accuracy, measure, reading_changes
 
 OURS = "scare"
 FULL = 0.95  # of the fitted contenders' rows: what has less takes no row from them
@@ -98,8 +98,7 @@ class _Truth:
     @staticmethod
     def of(study: Study) -> "_Truth":
         test = read_parts(study.folder)["test"]
-        changes = [raw_changes(one.times, one.values[:, 0], one.step_seconds) for one in test]
-        columns = ([one.targets for one in test], [one.times for one in test], changes)
+        columns = ([one.targets for one in test], [one.times for one in test], [reading_changes(one) for one in test])
         return _Truth(*(np.concatenate(column) for column in columns))
 
     def share(self, estimates: Mapping[Job, np.ndarray]) -> tuple[np.ndarray, dict[Job, float]]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scare.data.quality import usable_values
+from scare.data.readings import Readings
+
 TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change
 
 
@@ -68,3 +71,9 @@ def raw_changes(times: np.ndarray, raw: np.ndarray, step_seconds: float) -> np.n
     changes = np.diff(raw, prepend=np.nan)
     waits = np.diff(times, prepend=-np.inf)
     return np.where(waits <= 2 * step_seconds, changes, np.nan)
+
+
+def reading_changes(readings: Readings) -> np.ndarray:
+    """`raw_changes` of the first channel [rows]; unknown to and from a number that means no reading."""
+    usable, _ = usable_values(readings.values, readings.channels)
+    return raw_changes(readings.times, usable[:, 0], readings.step_seconds)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-from scare.scorecard.accuracy import fastest, measure, raw_changes, rmse
+from scare.scorecard.accuracy import fastest, measure, raw_changes, reading_changes, rmse
+from tests.training.small_fits import make_readings
 
 NAN = float("nan")
 PAIRS = st.integers(2, 50).flatmap(lambda rows: arrays(float, (2, rows), elements=st.integers(-1000, 1000).map(float)))
@@ -107,3 +108,8 @@ def test_a_change_over_more_than_two_steps_is_none(wait: float, known: bool) -> 
 def test_a_change_to_or_from_a_missing_reading_is_unknown() -> None:
     changes = raw_changes(np.arange(4) * 60.0, np.array([5.0, NAN, 6.0, 7.0]), 60.0)
     np.testing.assert_array_equal(changes, [NAN, NAN, NAN, 1.0])
+
+
+def test_a_number_that_means_no_reading_is_no_change() -> None:
+    values = np.array([[10.0], [11.0], [-200.0], [12.0], [15.0]])
+    np.testing.assert_array_equal(reading_changes(make_readings(values)), [NAN, 1.0, NAN, NAN, 3.0])
