@@ -26,6 +26,7 @@ from scare.cli import (
     verify,
 )
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
+from scare.cli.interruption import interrupt_between_polars_calls
 from scare.errors import ExitCode, ScareError
 
 app = typer.Typer(
@@ -86,6 +87,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
+    interrupt_between_polars_calls()
     try:
         code = run()
     except KeyboardInterrupt:  # Ctrl-C again while the first one was being dealt with

@@ -1,0 +1,44 @@
+"""Ctrl-C at the worst moment: while Polars is calling Python from Rust."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import polars as pl
+import pytest
+
+from scare.cli.interruption import interrupt_between_polars_calls
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a timer is needed to try again")
+
+
+@pytest.fixture(autouse=True)
+def _as_the_command_has_it() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    interrupt_between_polars_calls()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def press_ctrl_c(value: int = 0) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return value
+
+
+def test_a_call_into_polars_ends_before_the_interruption() -> None:
+    collected = []
+
+    def ask_polars() -> None:
+        pressing = pl.col("a").map_elements(press_ctrl_c, return_dtype=pl.Int64)
+        collected.append(pl.LazyFrame({"a": [1]}).select(pressing).collect())
+        signal.pause()
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_polars()
+    assert [frame.item() for frame in collected] == [1]
+
+
+def test_anywhere_else_it_is_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
