@@ -16,7 +16,7 @@ from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split, split_by_device, split_by_time
 from scare.data.tables import read_readings
-from scare.experiments.folds import forward_folds
+from scare.experiments.tuning.folds import forward_folds
 
 Task = dict[str, Any]
 

@@ -23,7 +23,7 @@ from scare.data.files import replacing
 from scare.data.readings import CALIBRATED
 from scare.data.split import Split
 from scare.experiments.bootstrap import compare_errors
-from scare.scorecard.accuracy import measure, raw_changes
+from scare.scorecard.accuracy import measure, row_changes
 from scare.training.fit import fit
 from scare.training.settings import Recipe
 from scare.windowing.slicing import RECENT, STRICT, GapPolicy
@@ -100,7 +100,7 @@ def score_task(split: Split, fitted: dict[Variant, Fitted]) -> list[dict[str, An
     """A row for each variant: windows, coverage, and scores on the shared, on every and on the refused rows."""
     reference = np.concatenate([one.targets for one in split.test])
     times = np.concatenate([one.times for one in split.test])
-    changes = np.concatenate([raw_changes(one.times, one.values[:, 0], one.step_seconds) for one in split.test])
+    changes = np.concatenate([row_changes(one.times, one.values[:, 0], one.step_seconds) for one in split.test])
     scored = np.isfinite(reference)
     every = scored & np.all([one.known for variant, one in fitted.items() if variant != STRICTER], axis=0)
     groups = {

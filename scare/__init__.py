@@ -3,7 +3,7 @@
 >>> import scare
 >>> boxes = scare.simulate(scare.Simulation(boxes=3, days=2, seed=1))
 >>> boxes[0].device, boxes[0].channels[0].name, len(boxes[0])
-('box-01', 'pm_raw', 2880)
+('box-01', 'pm25_raw', 2880)
 """
 
 from typing import Any

@@ -28,10 +28,11 @@ WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
 def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
     """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
-    missing = sorted({step.kernel for step in plan.steps} - set(RULES) - VIEWS)
-    missing += [step.kernel for step in plan.steps if step.settings.get("activation", "relu") != "relu"]
+    missing = {step.kernel for step in plan.steps} - set(RULES) - VIEWS
+    activations = {(step.kernel, step.settings.get("activation", "relu")) for step in plan.steps}
+    missing |= {f"{kernel} with {activation}" for kernel, activation in activations if activation != "relu"}
     if missing:
-        raise NotApplicableError(f"float32 only: {', '.join(missing)} has no integer form")
+        raise NotApplicableError(f"float32 only: there is no integer form of {', '.join(sorted(missing))}")
     return _Quantizer(plan.astype(np.float64), np.asarray(quanta, float)).make()
 
 

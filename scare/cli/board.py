@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.export import open_calibrator
+from scare.cli.opening import open_calibrator
 from scare.cli.options import Json
 from scare.device import boards
 from scare.device.measure import Report, measure

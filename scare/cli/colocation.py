@@ -45,8 +45,9 @@ def read(
                 raise DataError(
                     f"{file}: no reference; name its column with --reference or its table with --reference-file"
                 )
-            if guessed:
-                say(f"{file}: guessed {options.as_flags(mapping)}")
+            flags = options.as_flags(mapping, [name for name, value in columns.items() if value])
+            if guessed and flags:
+                say(f"{file}: guessed {flags}")
         readings += read_readings(file, mapping)
     devices = [one.device for one in readings]
     for device in devices:

@@ -1,7 +1,7 @@
 """Options that several commands share, and what they mean for the files given."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -62,21 +62,24 @@ def _overridden(mapping: ColumnMapping, given: Mapping[str, str | bool]) -> Colu
     return replace(mapping, **changes)  # type: ignore[arg-type]
 
 
-def as_flags(mapping: ColumnMapping) -> str:
-    """The mapping as options to paste.
+def as_flags(mapping: ColumnMapping, given: Collection[str] = ()) -> str:
+    """The mapping as options to paste, without those given.
 
     >>> as_flags(ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2")))
     '--time date --channels NO2,T --reference Ref.NO2'
+    >>> as_flags(ColumnMapping(("date",), (Channel("NO2"),), Channel("Ref.NO2")), ["reference"])
+    '--time date --channels NO2'
     """
-    options = {
-        "--time": ",".join(mapping.time),
-        "--channels": ",".join(channel.name for channel in mapping.channels),
-        "--reference": mapping.reference.name if mapping.reference else "",
-        "--device-column": mapping.device_column,
-        "--site-column": mapping.site_column,
+    columns = {
+        "time": ",".join(mapping.time),
+        "channels": ",".join(channel.name for channel in mapping.channels),
+        "reference": mapping.reference.name if mapping.reference else "",
+        "device_column": mapping.device_column,
+        "site_column": mapping.site_column,
     }
-    given = [f"{option} {shlex.quote(value)}" for option, value in options.items() if value]
-    return " ".join([*given, *(["--sort"] if mapping.sort else [])])
+    shown = {name.replace("_", "-"): value for name, value in columns.items() if value and name not in given}
+    flags = [f"--{name} {shlex.quote(value)}" for name, value in shown.items()]
+    return " ".join([*flags, *(["--sort"] if mapping.sort and "sort" not in given else [])])
 
 
 def counts(flags: Mapping[str, int]) -> str:

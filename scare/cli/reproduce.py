@@ -55,8 +55,8 @@ def reproduce(
         raise DataError(f"--data {data}: there is no such file or folder")
     training_room()
     require("ziglang", "unicorn", "capstone", "elftools")
-    from scare.experiments.protocol import read_protocol
-    from scare.experiments.reproduction import Reproduction
+    from scare.experiments.reproduction.protocol import read_protocol
+    from scare.experiments.reproduction.reproduction import Reproduction
 
     protocol = read_protocol(config, data is None, quick)
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
@@ -73,13 +73,13 @@ def reproduce(
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int) -> None:
     """Make the fits that these experiments need, saying first how many and how long."""
-    from scare.experiments.reproduction import wanted
+    from scare.experiments.reproduction.reproduction import wanted
 
     contenders = wanted(reproduction.protocol, experiments)
-    count = reproduction.open(contenders) if contenders else 0
-    reproduction.write_protocol()
     if not contenders:
         return
+    count = reproduction.open(contenders)
+    reproduction.write_protocol()
     minutes = reproduction.expected_seconds(contenders) / 60
     say(f"{count} fits to make; expected: {_duration(minutes)} on two cores, and then the measurements")
     with progress("fitting", "job") as (bar, task):
@@ -88,8 +88,8 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int) -> N
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     """Run one experiment, write its pages and figure, show its first table."""
-    from scare.experiments.makers import MAKERS
-    from scare.experiments.reproduction import versions
+    from scare.experiments.reproduction.catalogue import MAKERS
+    from scare.experiments.reproduction.reproduction import versions
     from scare.report.reproduction import shown, write_result
     from scare.report.reproduction_figures import draw_result
 

@@ -15,13 +15,14 @@ from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels
 from scare.cli import options
 from scare.cli.colocation import prepare, read
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.export import open_calibrator
+from scare.cli.opening import open_calibrator
 from scare.data.files import replacing
 from scare.data.readings import Channel, Readings
 from scare.device import boards
 from scare.device.toolchain import require as require_extra
 from scare.errors import DataError, ExitCode
 from scare.export.arithmetic import Arithmetic
+from scare.report.markup import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.efficiency import Growth
 from scare.scorecard.provenance import trace
@@ -30,6 +31,7 @@ from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
 NONE = "none"  # instead of a board
+FEW_ROWS = 500  # scored: a number of fewer says little
 FINER = 0.75  # of the model's time step: readings closer together are averaged
 
 
@@ -182,10 +184,20 @@ def _show(card: Card) -> None:
 
 def _value(entry: Entry) -> tuple[str, str]:
     if entry.value is None or isinstance(entry.value, str):
-        return entry.value or "not known", entry.unit
+        return entry.value or ("none" if entry.grade else "not known"), ""
     if entry.unit == YES_NO:
         return "yes" if entry.value else "no", ""
-    return f"{entry.value:,.0f}" if entry.value >= 1000 else f"{entry.value:.4g}", entry.unit
+    value, unit = readable(entry.value, entry.unit)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}", unit
+
+
+def _reasons(entries: Sequence[Entry]) -> list[str]:
+    """Why numbers that would be graded are not there, a sentence a reason."""
+    missing: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.threshold and entry.value is None and "reason" in entry.detail:
+            missing.setdefault(entry.detail["reason"], []).append(entry.measure)
+    return [f"no {', '.join(names)}: {reason}" for reason, names in missing.items()]
 
 
 def _tell(card: Card, out: Path | None) -> None:
@@ -197,7 +209,11 @@ def _tell(card: Card, out: Path | None) -> None:
     new = [name for name in facts["devices"] if name not in known]
     if known and new:
         say(f"not of training or validation by their names, so scored as new devices: {', '.join(new)}")
+    if facts["rows_scored"] < FEW_ROWS:
+        say(f"only {facts['rows_scored']:,} rows are scored: too few for its accuracy to mean much")
     for reason in board.get("reasons", ()):
         say(f"{board['title']}: {reason}")
+    for reason in _reasons(card.entries):
+        say(reason)
     if out is not None:
         say(f"scorecard.json and series.parquet are in {out}")

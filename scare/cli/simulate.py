@@ -24,7 +24,7 @@ def simulate(
     """Simulate boxes of low-cost sensors beside a reference instrument.
 
     Examples:
-      scare simulate --boxes 4 --days 6 --seed 5 --out sim.parquet
+      scare simulate --boxes 4 --days 20 --seed 5 --out sim.parquet
       scare simulate --kind gas --boxes 10 --days 14 --out gas.csv
     """
     simulation = Simulation(boxes=boxes, days=days, step_seconds=step, kind=kind, seed=seed)

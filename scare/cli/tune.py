@@ -68,9 +68,9 @@ def tune(
       scare tune box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --board nano33ble --max-ram 4096
     """
     _rooms()
-    from scare.experiments.knobs import read_knobs, usual_knobs
-    from scare.experiments.trials import Terms
-    from scare.experiments.tuning import Effort, prepare_search, run_search
+    from scare.experiments.tuning.knobs import read_knobs, usual_knobs
+    from scare.experiments.tuning.search import Effort, prepare_search, run_search
+    from scare.experiments.tuning.trials import Terms
 
     terms = Terms(folds, seed, _budget(board, arithmetic, max_instructions, max_ram, max_flash))
     chosen = read_knobs(knobs, window) if knobs else usual_knobs(window)
@@ -106,7 +106,7 @@ def _rooms() -> None:
 def _budget(board: str, arithmetic: Arithmetic, *limits: int | None) -> Any:
     """The budget that the options describe, or none."""
     from scare.device.toolchain import require
-    from scare.experiments.budget import Budget
+    from scare.experiments.tuning.budget import Budget
 
     if not board and not any(limits):
         say("no --board and no budget: what candidates take on a board is not measured")
@@ -141,7 +141,7 @@ def _many(count: int, what: str) -> str:
 
 def _tell(search: Any, as_json: bool) -> None:
     """Print the outcome, write it and the recipes of the front."""
-    from scare.experiments.outcome import make_outcome, write_recipes
+    from scare.experiments.tuning.front import make_outcome, write_recipes
 
     outcome = make_outcome(search)
     recipes = write_recipes(search, outcome["front"])

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from scare.cli.console import STDOUT, emit, progress, say, show_table
-from scare.cli.export import open_calibrator
+from scare.cli.opening import open_calibrator
 from scare.cli.options import Json
+from scare.cli.verify_export import is_export, try_export
 from scare.data.files import replacing
 from scare.device import boards
 from scare.device.agreement import Agreement
@@ -31,7 +32,7 @@ class Which(StrEnum):
 
 
 def verify(
-    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    model: Annotated[str, typer.Argument(help="A .scare file, a published correction, or an exported folder or zip.")],
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
     arithmetic: Annotated[Which, typer.Option("--arithmetic", help="What to verify.")] = Which.BOTH,
     windows: Annotated[int, typer.Option("--windows", min=1, help="At least so many strange and random ones.")] = 1000,
@@ -41,12 +42,17 @@ def verify(
 ) -> None:
     """Prove that Python, C on this computer and C on a virtual board compute the same, and write a certificate.
 
-    Exit code 5: they do not; the certificate says where.
+    Of what 'scare export' wrote: run its golden windows through it. Only --json applies then.
+    Exit code 5: a result is not what it must be.
 
     Examples:
       scare verify no2.scare
       scare verify no2.scare --arithmetic int8 --board stm32f4 --json
+      scare verify no2.zip
     """
+    if is_export(model):
+        try_export(Path(model), as_json)
+        return
     chosen, calibrator = boards.board(board), open_calibrator(model)
     if "instructions" not in chosen.measures:
         raise UsageError(f"{chosen.title} is a memory budget only: nothing can be run on it; verify on another --board")

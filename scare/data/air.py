@@ -190,10 +190,10 @@ class WeatheredAir(Air):
 
 @dataclass(frozen=True)
 class ParticleAir(WeatheredAir):
-    """Air with particles, of which a changing share is coarse; `truth` is PM in ug/m3."""
+    """Air with particles, of which a changing share is too coarse for a laser; `truth` is PM2.5 in ug/m3."""
 
-    channels = (Channel("pm_raw", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3), TEMPERATURE, HUMIDITY)
-    target = Channel("pm_reference", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3)
+    channels = (Channel("pm25_raw", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3), TEMPERATURE, HUMIDITY)
+    target = Channel("pm25_reference", "ug/m3", 0.0, PM_RAW_MAXIMUM_UGM3)
 
     coarse_share: np.ndarray
 
@@ -225,7 +225,7 @@ class GasAir(WeatheredAir):
     """Air with nitrogen dioxide and the ozone that is left beside it; `truth` is NO2 in ppb."""
 
     channels = (Channel("no2_cell", "nA"), Channel("ox_cell", "nA"), TEMPERATURE, HUMIDITY)
-    target = Channel("no2_reference", "ppb", 0.0, 1000.0)
+    target = Channel("no2_ppb_reference", "ppb", 0.0, 1000.0)
 
     o3_ppb: np.ndarray
 

@@ -23,8 +23,8 @@ REFERENCE_NOISE_UGM3 = 0.5
 class LinearAir(Air):
     """Air whose PM (`truth`, ug/m3) and whose sensors are linear and Gaussian."""
 
-    channels = (Channel("pm_raw", "ug/m3"),)
-    target = Channel("pm_reference", "ug/m3")
+    channels = (Channel("pm25_raw", "ug/m3"),)
+    target = Channel("pm25_reference", "ug/m3")
 
     @classmethod
     def drawn(cls, rng: Generator, clock: Clock) -> Self:

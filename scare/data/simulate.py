@@ -80,7 +80,7 @@ def simulate(simulation: Simulation) -> list[Readings]:
     >>> [readings.device for readings in fleet], len(fleet[0])
     (['box-01', 'box-02'], 1440)
     >>> [channel.name for channel in fleet[0].channels]
-    ['pm_raw', 'temperature', 'humidity']
+    ['pm25_raw', 'temperature', 'humidity']
     """
     air = _air(simulation)
     return [_box(simulation, air, index).readings for index in range(simulation.boxes)]
@@ -114,7 +114,8 @@ def write_simulation(
 ) -> None:
     """Write all boxes to one Parquet or CSV file, one box in memory at a time.
 
-    The columns are device, time, the channels and reference; `progress` is told (boxes done, all boxes).
+    The columns are device, time, the channels and the reference by the target's name; `progress` is told (boxes done,
+    all boxes).
     """
     if Path(path).suffix not in (".parquet", ".csv"):
         raise UsageError(f"cannot write {path}: name it .parquet or .csv")
@@ -140,5 +141,7 @@ def _box(simulation: Simulation, air: Air, index: int) -> Box:
 
 
 def _table(readings: Readings) -> pl.DataFrame:
-    numbers = [channel.name for channel in readings.channels] + [REFERENCE]
-    return readings.frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *numbers)
+    """The rows as a file has them, by names that tell a reader the quantity and its unit."""
+    names = [channel.name for channel in readings.channels]
+    reference = [pl.col(REFERENCE).alias(readings.reference.name)] if readings.reference else []
+    return readings.frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, *reference)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scare.device.trials import UNDEFINED, USUAL
+from scare.export.expected import NUMBERS, ROUNDINGS
 
-CODES, NUMBERS = 10_000, 1e-5  # of every so many tokens, begun, one may have another hash code; how far a result may be
-ROUNDINGS = 2.0  # times the largest error of float32 in NumPy that a result may be off, if that is more
+CODES = 10_000  # of every so many tokens, begun, one may have another hash code
 
 
 @dataclass(frozen=True)

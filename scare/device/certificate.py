@@ -36,12 +36,12 @@ from scare.device.virtual import VirtualModel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.c_source import Model
+from scare.export.expected import TIE, deviation, rounding
 from scare.export.package import Package, export_c
 from scare.windowing.feeding import Inputs, LiveFeed
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and board
-TIE = 1e-4  # an activation nearer to zero is a tie
 SCALED = 1e-6  # how far a scaled reading of a board may be from NumPy's, as a share of it or of 1
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
@@ -156,8 +156,8 @@ class _Trial:
         self.inputs, self.device = _as_on_board(calibrator.inputs, package.model), package.device
         target = calibrator.inputs.scaling.target
         self.scale, self.center = float(target.scale[0]), float(target.center[0])
-        self.deviation = _deviation(calibrator)
-        self.rounding = 0.0 if self.exact else _rounding(calibrator)
+        self.deviation = deviation(calibrator)
+        self.rounding = 0.0 if self.exact else rounding(calibrator)
         self.host = HostModel(package.folder)
         self.board = VirtualModel(self.host.exported, board)
         kept = {value.name: name.lower() for name, value in package.model.values.values() if value.kept}
@@ -335,29 +335,6 @@ def _as_on_board(inputs: Inputs, model: Model) -> Inputs:
         pairs = zip(channels, model.descriptor.channels, strict=True)
         channels = tuple(replace(channel, low=board.low, high=board.high) for channel, board in pairs)
     return replace(inputs, channels=channels, scaling=replace(inputs.scaling, settle=0))
-
-
-def _rounding(calibrator: Calibrator) -> float:
-    """The largest error of float32 in NumPy on the model's own windows, scaled, where hash codes agree."""
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    if not len(windows) or calibrator.plan.branches is not None:
-        return 0.0
-    names = {step.output for step in calibrator.plan.steps if step.kernel == "hash_codes"}
-    last = calibrator.plan.steps[-1].output
-    single = values(calibrator.plan, windows, {last, *names})
-    double = values(calibrator.plan.astype(np.float64), windows.astype(np.float64), {last, *names})
-    alike = np.ones(len(windows), bool)
-    for name in names:
-        alike &= (single[name] == double[name]).all(axis=1)
-    return float(np.abs(single[last] - double[last])[alike].max(initial=0.0))
-
-
-def _deviation(calibrator: Calibrator) -> float:
-    """The target's standard deviation, scaled: 1 where it is scaled by it, or where it is not known."""
-    scaling, numbers = calibrator.inputs.scaling, calibrator.validation.numbers
-    if scaling.method == "standard" or len(numbers) < 2:
-        return 1.0
-    return float(np.std(numbers) / scaling.target.scale[0]) or 1.0
 
 
 def _side_by_side(codes: Sequence[np.ndarray], count: int) -> np.ndarray:

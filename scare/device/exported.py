@@ -1,4 +1,4 @@
-"""A folder that `scare export c` wrote, as those see it who build and run what is in it."""
+"""A folder with a model in C that `scare export` wrote, as those see it who build and run what is in it."""
 
 import ctypes
 import re
@@ -14,6 +14,7 @@ from scare.errors import DataError
 from scare.export.descriptor import as_read
 
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
+DECLARED = re.compile(r"^extern const scare_model (\w+);", re.MULTILINE)
 CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window, real, scratch
 
 
@@ -46,17 +47,19 @@ class Exported:
     @property
     def sources(self) -> list[Path]:
         """The model's own, to compile with `includes`."""
-        return sorted(self.folder.glob("*.c"))
+        return [self.folder / f"{self.name}.c"]
 
     @property
     def runtime(self) -> list[Path]:
         """The runtime's, the same for every model, to compile with its own headers."""
-        return [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
+        every = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
+        return [path for path in every if path not in self.sources]
 
     @property
     def runtime_headers(self) -> Path:
-        """Where the runtime's headers are."""
-        return self.folder / "src"
+        """Where the runtime's headers are: in a folder of their own, or beside the model."""
+        apart = self.folder / "src"
+        return apart if apart.is_dir() else self.folder
 
     @property
     def includes(self) -> list[Path]:
@@ -96,10 +99,18 @@ def read_export(folder: Path) -> Exported:
     """The model in a folder; a folder without one is refused."""
     for header in sorted(folder.glob("*.h")):
         text = header.read_text(encoding="utf-8")
-        found = re.search(r"^extern const scare_model (\w+);", text, re.MULTILINE)
+        found = DECLARED.search(text)
         if found:
             return Exported(folder, found[1], dict(_kept(found[1].upper(), text)))
     raise DataError(f"{folder} holds no model; make one with: scare export c MODEL.scare --out {folder}")
+
+
+def find_export(folder: Path) -> Path:
+    """The folder within a package, a library for any build system, that holds the model in C."""
+    for header in sorted(folder.rglob("*.h"), key=lambda path: len(path.parts)):
+        if DECLARED.search(header.read_text(encoding="utf-8")):
+            return header.parent
+    raise DataError(f"{folder} holds no model in C; make one with: scare export c MODEL.scare --out {folder}")
 
 
 def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:

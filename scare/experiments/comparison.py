@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scare.data.readings import CALIBRATED, Readings
-from scare.errors import DataError
+from scare.experiments.shared_rows import share_rows
 from scare.experiments.yardsticks import Predictor
 from scare.scorecard.accuracy import Accuracy, measure, reading_changes
 
@@ -15,9 +15,7 @@ def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) 
     reference = np.concatenate([one.targets for one in readings])
     changes = np.concatenate([reading_changes(one) for one in readings])
     estimates = {name: _estimates(calibrator, readings) for name, calibrator in calibrators.items()}
-    shared = np.isfinite([reference, *estimates.values()]).all(axis=0)
-    if not shared.any():
-        raise DataError("no row of the test readings has a reference and a value from every calibrator")
+    shared, _ = share_rows(reference, estimates)
     return {name: measure(values[shared], reference[shared], changes[shared]) for name, values in estimates.items()}
 
 

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from scare.errors import DataError
 from scare.experiments.bootstrap import Interval, compare_errors
 from scare.experiments.contenders import Job
-from scare.experiments.study import Study, read_parts
-from scare.experiments.yardsticks import UNFITTED
-from scare.scorecard.accuracy import Accuracy, measure, reading_changes
+from scare.experiments.shared_rows import FULL, SharedRows
+from scare.experiments.study import Study
+from scare.scorecard.accuracy import Accuracy, measure
 
 OURS = "scare"
-FULL = 0.95  # of the fitted contenders' rows: what has less takes no row from them
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
 
 
@@ -52,15 +50,11 @@ class Row:
 def make_table(study: Study, ours: str = OURS) -> list[Row]:
     """The rows of a study, best first within a window; failed ones last. Differences are to `ours`.
 
-    Everyone is scored on the rows that all have. Only what is not fitted to these readings (a formula that ends at
-    95 % humidity, persistence after a gap) takes no rows from others: if it has values for much fewer of theirs, it is
-    scored on what it has, and its `coverage` says so.
+    Everyone is scored on the rows of `shared_rows`.
     """
-    truth = _Truth.of(study)
-    finished = {job: result for job in study.jobs if (result := study.result(job)) and result["failed"] is None}
-    estimates = {job: study.estimates(job) for job in finished}
-    shared, coverage = truth.share(estimates)
-    results = {job: truth.score(values, shared, coverage[job]) for job, values in estimates.items()}
+    found = SharedRows.of(study)
+    results = {job: _score(found, job) for job in found.estimates}
+    facts = {job: study.result(job) or {} for job in results}
     rows = []
     for window in sorted({job.window for job in study.jobs}):
         groups = _groups(study.jobs, window)
@@ -68,12 +62,12 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
         compared = {
             name: errors for name, errors in squared.items() if errors is not None and np.isfinite(errors).all()
         }
-        winner = _winner(compared, truth.times[shared])
+        winner = _winner(compared, found.times)
         for name, jobs in groups.items():
             to_ours = None
             if name != ours and {name, ours} <= compared.keys():
-                to_ours = compare_errors(compared[name], compared[ours], truth.times[shared])
-            row = _row(name, window, [(results[job], finished[job]) for job in jobs if job in results], study, jobs)
+                to_ours = compare_errors(compared[name], compared[ours], found.times)
+            row = _row(name, window, [(results[job], facts[job]) for job in jobs if job in results], study, jobs)
             rows.append(replace(row, to_ours=to_ours, winner=name == winner))
     return sorted(rows, key=lambda row: (row.window, row.accuracy.rmse if row.accuracy else np.inf))
 
@@ -87,34 +81,11 @@ class _Result:
     coverage: float
 
 
-@dataclass(frozen=True)
-class _Truth:
-    """The test rows: reference, time in seconds, change of the raw reading, [rows] each."""
-
-    reference: np.ndarray
-    times: np.ndarray
-    changes: np.ndarray
-
-    @staticmethod
-    def of(study: Study) -> "_Truth":
-        test = read_parts(study.folder)["test"]
-        columns = ([one.targets for one in test], [one.times for one in test], [reading_changes(one) for one in test])
-        return _Truth(*(np.concatenate(column) for column in columns))
-
-    def share(self, estimates: Mapping[Job, np.ndarray]) -> tuple[np.ndarray, dict[Job, float]]:
-        """The rows to score everyone on, and the share of the fitted contenders' rows that each has."""
-        fitted = [values for job, values in estimates.items() if job.contender not in UNFITTED]
-        rows = np.isfinite([self.reference, *fitted]).all(axis=0)
-        if not rows.any():
-            raise DataError("no test row has a reference and a value from every contender fitted")
-        coverage = {job: float(np.isfinite(values[rows]).mean()) for job, values in estimates.items()}
-        full = [values for job, values in estimates.items() if coverage[job] >= FULL]
-        return np.asarray(np.isfinite([self.reference, *fitted, *full]).all(axis=0)), coverage
-
-    def score(self, values: np.ndarray, shared: np.ndarray, coverage: float) -> _Result:
-        own = shared & np.isfinite(values)
-        accuracy = measure(values[own], self.reference[own], self.changes[own])
-        return _Result(accuracy, np.square(values - self.reference)[shared], coverage)
+def _score(rows: SharedRows, job: Job) -> _Result:
+    values = rows.scored(job)
+    own = np.isfinite(values)
+    accuracy = measure(values[own], rows.reference[own], rows.changes[own])
+    return _Result(accuracy, np.square(values - rows.reference), rows.coverage[job])
 
 
 def _groups(jobs: Sequence[Job], window: int) -> dict[str, list[Job]]:

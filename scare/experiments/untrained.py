@@ -1,4 +1,4 @@
-"""Untrained networks: what a board must do for one is known before it is trained.
+"""Untrained networks: what a board or a computer must do for one is known before it is trained.
 
 Training changes values, not sizes. In int8 it moves counts a little (benchmarks/board.md says why).
 """
@@ -16,6 +16,7 @@ from scare.calibrator.plan import Plan
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
 from scare.experiments.contenders import recipe_of
+from scare.models import Network
 from scare.training.settings import Recipe
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
@@ -25,14 +26,19 @@ SAMPLES = 16  # windows that the integer form is made from
 NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, which starts at zero
 
 
-def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
-    """The plan of a network as it is built; zeros become numbers about 2."""
+def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
+    """A network as it is built; zeros become numbers about 2."""
 
     def fill(leaf: Any) -> Any:
         return np.where(leaf == 0, draw.uniform(*NEAR, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
 
-    network = recipe.model.build(recipe.window, channels, jax.random.key(seed))
-    return jax.tree.map(fill, network).plan()
+    filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window, channels, jax.random.key(seed)))
+    return filled
+
+
+def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
+    """The plan of such a network."""
+    return draw_network(recipe, channels, seed, draw).plan()
 
 
 @cache

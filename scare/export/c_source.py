@@ -70,14 +70,14 @@ class Model:
             for argument in call.arguments:
                 if isinstance(argument, Table):
                     tables.setdefault(_key(argument), argument)
-        names = _distinct((f"table_{table.about}" for table in tables.values()), {self.name})
+        names = distinct_names((f"table_{table.about}" for table in tables.values()), {self.name})
         return {key: (name, table) for name, (key, table) in zip(names, tables.items(), strict=True)}
 
     @cached_property
     def values(self) -> dict[str, tuple[str, Value]]:
         """What each value is called in C, and the value, by its name in the program."""
         values = every_value(self.program)
-        names = _distinct(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
+        names = distinct_names(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
         return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
 
 
@@ -265,7 +265,7 @@ def _key(table: Table) -> bytes:
     return table.values.dtype.str.encode() + table.values.tobytes()
 
 
-def _distinct(texts: Iterable[str], taken: set[str]) -> list[str]:
+def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
     """A C name for each text, none of them taken and no two alike."""
     names = []
     for text in texts:

@@ -5,29 +5,31 @@ new door. Comes from `package`; goes to `cli`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from unicodedata import normalize
 
-import numpy as np
-
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import EVERY, is_called
 from scare.data.mapping import suggestion
 from scare.errors import UsageError
-from scare.export.c_source import print_header, print_source
-from scare.export.package import Package, golden_header, prepare
+from scare.export.c_source import Model, print_header, print_source
+from scare.export.esphome import PREFIX, describe_component, input_keys, yaml_fields
+from scare.export.expected import GOLDEN
+from scare.export.meaning import PARTICLES, meanings
+from scare.export.package import Package, golden_header, golden_results, prepare
 from scare.export.packaging import write_files
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
+from scare.export.seen import seen_ranges
 
 HERE = Path(__file__).parent
 DOORS = tuple(sorted(folder.name for folder in (HERE / "doors").iterdir()))
-README, GOLDEN = "README.md", "extras/golden.h"
-PARTICLES = {"PM2.5": "PM25", "PM10": "PM10"}  # what a PMS5003 measures, and its names in pms5003.h
-NOTHING = "NAN"  # what a sketch reads of a channel that its sensor does not measure
+README, EXTRAS = "README.md", "extras"
+ESPHOME, COMPONENT = "esphome", "components/scare"  # the door that keeps sources in a component's folder
+NOT_PYTHON = ".in"  # ends the names of templates that Python's tools must not take for modules
 
 
 def export_library(
@@ -43,18 +45,16 @@ def export_library(
     if door not in DOORS:
         raise UsageError(f"nothing is exported to '{door}'{suggestion(door, DOORS)}")
     package = prepare(calibrator, arithmetic, folder, device, name, force)
-    model = package.model
-    fields = _fields(calibrator, package)
+    esphome = door == ESPHOME
+    model = replace(package.model, name=PREFIX + name) if esphome else package.model
+    fields = _fields(calibrator, package.device, model)
     around = {path: Template(text).substitute(fields) for path, text in _templates(HERE / "doors" / door).items()}
-    sources = {
-        f"{name}.h": print_header(model, runtime=""),
-        f"{name}.c": print_source(model, runtime=""),
-        f"{name}_simulated.h": Template((HERE / "simulated.h").read_text(encoding="utf-8")).substitute(fields),
-        **runtime_sources(),
-    }
-    files = around | {f"src/{file}": text for file, text in sources.items()}
-    files[README] = print_readme(model, calibrator.target, around[README].strip())
-    files[GOLDEN] = golden_header(calibrator, arithmetic, model)
+    sources = _sources(model, fields) | (_component(calibrator, model) if esphome else {})
+    files: dict[str, str | bytes] = {**around}
+    files |= {f"{COMPONENT if esphome else 'src'}/{file}": text for file, text in sources.items()}
+    files[README] = print_readme(model, calibrator.target, around[README].strip(), in_c=not esphome)
+    files[f"{EXTRAS}/golden.h"] = golden_header(calibrator, arithmetic, model)
+    files[f"{EXTRAS}/{GOLDEN}"] = golden_results(calibrator, arithmetic)
     write_files(folder, files)
     return package
 
@@ -71,13 +71,29 @@ def plain(text: str) -> str:
 
 def _templates(folder: Path) -> dict[str, str]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    names = (path.relative_to(folder).as_posix().removesuffix(NOT_PYTHON) for path in paths)
+    return {name: path.read_text(encoding="utf-8") for name, path in zip(names, paths, strict=True)}
 
 
-def _fields(calibrator: Calibrator, package: Package) -> dict[str, str]:
+def _sources(model: Model, fields: Mapping[str, str]) -> dict[str, str]:
+    """Model, made-up readings and runtime, which find each other in one folder."""
+    return {
+        f"{model.name}.h": print_header(model, runtime=""),
+        f"{model.name}.c": print_source(model, runtime=""),
+        f"{model.name}_simulated.h": Template((HERE / "simulated.h").read_text(encoding="utf-8")).substitute(fields),
+        **runtime_sources(),
+    }
+
+
+def _component(calibrator: Calibrator, model: Model) -> dict[str, str]:
+    """What an ESPHome component knows of its model."""
+    return {f"{model.name}.json": describe_component(model, _keys(calibrator), calibrator)}
+
+
+def _fields(calibrator: Calibrator, device: str, model: Model) -> dict[str, str]:
     """What templates may name."""
-    model = package.model
-    labels = [plain(label) for label in model.labels]
+    labels, meant = [plain(label) for label in model.labels], meanings(calibrator)
+    seen = seen_ranges(calibrator, device, model.descriptor)
     return {
         "name": model.name,
         "upper": model.name.upper(),
@@ -85,46 +101,27 @@ def _fields(calibrator: Calibrator, package: Package) -> dict[str, str]:
         "target": plain(calibrator.target.name) or "a sensor",
         "title": plain(model.title),
         "heading": ",".join([*(label.replace(",", "") for label in labels), "calibrated", "status"]),
-        "rows": "\n".join(
-            f"    row[{i}] = {number}; // {label}{'' if number != NOTHING else ': read another sensor here'}"
-            for i, (label, number) in enumerate(zip(labels, _particles(calibrator), strict=True))
-        ),
-        "ends": "\n".join(f"        {{{low}, {high}}}," for low, high in _ends(calibrator, package)),
+        "rows": "\n".join(map(_row, range(len(labels)), labels, meant)),
+        "ends": "\n".join(f"        {{{_decimal(low)}, {_decimal(high)}}}," for low, high in seen),
+        **yaml_fields(model, _keys(calibrator), labels, meant),
     }
 
 
-def _particles(calibrator: Calibrator) -> list[str]:
-    """The number of a PMS5003 that each channel means, in C; NAN where it measures no such thing."""
-    correction = EVERY.get(str(calibrator.facts.get("model")))
-    if correction:
-        return [_number([role.quantity], role.prefers) for role in correction.roles]
-    names = [channel.name for channel in calibrator.inputs.channels]
-    return [_number([quantity for quantity in PARTICLES if is_called(name, quantity)], name) for name in names]
+def _keys(calibrator: Calibrator) -> list[str]:
+    return input_keys([plain(channel.name) for channel in calibrator.inputs.channels])
 
 
-def _number(quantities: Sequence[str], hint: str) -> str:
-    """The first quantity as `pms5003.h` calls it: as the factory calibrates where the hint says CF, else atmospheric.
+def _row(index: int, label: str, meaning: str) -> str:
+    """How a sketch reads one channel from a PMS5003.
 
-    >>> _number(["PM2.5", "PM10"], "pm_cf_1"), _number(["PM10"], "PM10"), _number([], "NO2")
-    ('pms[PM25_CF1]', 'pms[PM10_ATM]', 'NAN')
+    >>> _row(0, "pm", "PM25_CF1"), _row(1, "RH", "RH")
+    ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')
     """
-    found = [PARTICLES[quantity] for quantity in quantities if quantity in PARTICLES]
-    return f"pms[{found[0]}_{'CF1' if 'cf' in hint.lower() else 'ATM'}]" if found else NOTHING
+    if meaning.split("_")[0] in PARTICLES.values():
+        return f"    row[{index}] = pms[{meaning}]; // {label}"
+    return f"    row[{index}] = NAN; // {label}: read another sensor here"
 
 
-def _ends(calibrator: Calibrator, package: Package) -> list[tuple[str, str]]:
-    """The least and the largest valid value of each channel in the calibrator's own windows, in C."""
-    scaling = calibrator.inputs.scaling
-    affine = scaling.devices[package.device] if package.device else scaling.fleet
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    values = affine.invert(windows.reshape(-1, windows.shape[-1]).astype(np.float64))
-    ends = []
-    for column, channel in zip(values.T, package.model.descriptor.channels, strict=True):
-        valid = np.clip(column, channel.low, channel.high).astype(np.float32)
-        ends.append((_decimal(valid.min(initial=np.inf)), _decimal(valid.max(initial=-np.inf))))
-    return ends
-
-
-def _decimal(number: np.floating) -> str:
-    """A float32 exactly, in digits that C++ of every age reads; 0 for what is not finite."""
-    return f"{float(number):.9e}f" if np.isfinite(number) else "0.0f"
+def _decimal(number: float) -> str:
+    """A float32 exactly, in digits that C++ of every age reads."""
+    return f"{number:.9e}f"

@@ -14,9 +14,10 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Channel
 from scare.errors import UsageError
-from scare.export.arithmetic import compute, make_program
+from scare.export.arithmetic import Arithmetic, compute, make_program, plan_for
 from scare.export.c_source import RESERVED, Model, print_golden, print_header, print_source
 from scare.export.descriptor import as_read, choose_device, describe
+from scare.export.expected import GOLDEN, expect_results
 from scare.export.memory import plan_memory
 from scare.export.packaging import check_free, write_files
 from scare.export.readme import print_readme
@@ -45,10 +46,11 @@ def export_c(
     """Write a calibrator as C into a folder that is new, empty, or (by `force`) may have its files replaced."""
     package = prepare(calibrator, arithmetic, folder, device, name, force)
     model = package.model
-    files = {
+    files: dict[str, str | bytes] = {
         f"{name}.h": print_header(model),
         f"{name}.c": print_source(model),
         "golden.h": golden_header(calibrator, arithmetic, model),
+        GOLDEN: golden_results(calibrator, arithmetic),
         "README.md": print_readme(model, calibrator.target),
     }
     runtime = {f"src/{file}": text for file, text in runtime_sources().items()}
@@ -58,7 +60,7 @@ def export_c(
 
 def prepare(calibrator: Calibrator, arithmetic: str, folder: Path, device: str, name: str, force: bool) -> Package:
     """What is about to be written, with everything checked that can be wrong."""
-    _check_name(name)
+    check_name(name)
     check_free(folder, force)
     device = choose_device(calibrator.inputs.scaling, device)
     return Package(folder, device, make_model(calibrator, arithmetic, device, name))
@@ -84,6 +86,12 @@ def golden_header(calibrator: Calibrator, arithmetic: str, model: Model) -> str:
     return print_golden(model, as_read(golden, model.program.quanta), compute(calibrator, arithmetic, golden))
 
 
+def golden_results(calibrator: Calibrator, arithmetic: str) -> bytes:
+    """The golden windows and what C must give for them, for `scare verify`."""
+    integer = Arithmetic(arithmetic) is Arithmetic.INT8
+    return expect_results(calibrator, integer_plan=plan_for(calibrator, arithmetic) if integer else None).as_bytes()
+
+
 def validation_rmse(calibrator: Calibrator, arithmetic: str) -> float:
     """The root mean squared error to the reference on the bundle's validation windows, in the target's unit."""
     sample = calibrator.validation
@@ -98,7 +106,8 @@ def _label(channel: Channel) -> str:
     return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse what cannot name a model in C."""
     plain = re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None and len(name) <= LONGEST_NAME
     if not plain or name in TAKEN or name.startswith("scare") or name[-2:] == "_t":
         raise UsageError(

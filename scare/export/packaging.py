@@ -25,10 +25,10 @@ def check_free(out: Path, force: bool) -> None:
         raise UsageError(f"{out} is not empty; give another folder, or --force to replace its files of these names")
 
 
-def write_files(out: Path, files: Mapping[str, str]) -> None:
-    """Write texts by path into a folder; or, where `out` ends in .zip, into a zip with one folder of that name.
+def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write texts and bytes by path into a folder; or, where `out` ends in .zip, into a zip with one folder.
 
-    The same texts always give the same bytes.
+    That folder is named like the zip. The same content always gives the same bytes.
     """
     if _is_zip(out):
         _write_zip(out, files)
@@ -40,21 +40,21 @@ def _is_zip(out: Path) -> bool:
     return out.suffix.lower() == ZIP and not out.is_dir()
 
 
-def _write_zip(out: Path, files: Mapping[str, str]) -> None:
+def _write_zip(out: Path, files: Mapping[str, str | bytes]) -> None:
     with replacing(out) as temporary, ZipFile(temporary, "w") as archive:
-        for path, text in sorted(files.items()):
+        for path, content in sorted(files.items()):
             entry = ZipInfo(f"{out.stem}/{path}")
             entry.compress_type, entry.external_attr = ZIP_DEFLATED, READABLE
-            archive.writestr(entry, text)
+            archive.writestr(entry, content)
 
 
-def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
+def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
     temporary = folder.parent / f".{folder.name}.{token_hex(4)}"
     try:
-        for path, text in files.items():
+        for path, content in files.items():
             (temporary / path).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / path).write_text(text, encoding="utf-8", newline="\n")
+            (temporary / path).write_bytes(content.encode() if isinstance(content, str) else content)
         if not folder.exists():
             temporary.rename(folder)
             return

@@ -17,7 +17,18 @@ A reading is these numbers, in this order, one reading every $step_ms ms:
 |---|---|---|
 $channels
 
-## Use
+$use
+
+## Memory
+
+| | bytes |
+|---|---|
+| window | $window_bytes |
+| scratch | $scratch_bytes |
+| RAM in all, given to `scare_init` | $memory_bytes |
+| constants, in flash | $table_bytes |
+""")
+IN_C = Template("""## Use
 
 ```c
 #include "$name.h"
@@ -40,40 +51,34 @@ Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that c
 | status | meaning |
 |---|---|
 $statuses
-
-$building
-
-## Memory
-
-| | bytes |
-|---|---|
-| window | $window_bytes |
-| scratch | $scratch_bytes |
-| RAM in all, given to `scare_init` | $memory_bytes |
-| constants, in flash | $table_bytes |
 """)
 PLAIN_C = """\
 `cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
 `-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
 
 
-def print_readme(model: Model, target: Channel, building: str = PLAIN_C) -> str:
-    """The page, in Markdown; `building` says how what is in the folder is compiled."""
+def print_readme(model: Model, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
+    """The page, in Markdown; `building` says how the folder is compiled, and also how it is used if not `in_c`."""
     channels = zip(model.labels, model.descriptor.channels, strict=True)
     return PAGE.substitute(
-        name=model.name,
-        upper=model.name.upper(),
         title=model.title,
         target=target.name,
-        unit=target.unit or "the unit of the reference",
-        building=building,
+        use=f"{_print_use(model, target)}\n{building}" if in_c else building,
         step_ms=model.descriptor.step_ms,
         channels="\n".join(f"| {label} | {channel.low:g} | {channel.high:g} |" for label, channel in channels),
-        statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
         memory_bytes=model.memory_bytes,
         window_bytes=model.window_bytes,
         scratch_bytes=model.layout.bytes,
         table_bytes=model.table_bytes,
+    )
+
+
+def _print_use(model: Model, target: Channel) -> str:
+    return IN_C.substitute(
+        name=model.name,
+        upper=model.name.upper(),
+        unit=target.unit or "the unit of the reference",
+        statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
     )
 
 

@@ -85,7 +85,7 @@ def _rmse(error: np.ndarray) -> float | None:
     return rmse(error) if len(error) >= FEW_ROWS else None
 
 
-def sudden_changes(series: Series) -> np.ndarray:
+def greatest_changes(series: Series) -> np.ndarray:
     """Row numbers of the greatest changes of the raw reading, each the greatest within 30 rows.
 
     They are taken, greatest first, from the 5 % of rows that top-5 % RMSE is about.

@@ -36,12 +36,23 @@ def unit(name: str) -> str:
     return UNITS.get(spell_unit(name), name)
 
 
+def readable(value: float, of: str) -> tuple[float, str]:
+    """A number and its unit; a time below a millisecond in microseconds.
+
+    >>> readable(0.25, "ms"), readable(0.25, "B"), readable(0.0, "ms")
+    ((250.0, 'µs'), (0.25, 'B'), (0.0, 'ms'))
+    """
+    return (1e3 * value, "µs") if of == "ms" and 0 < abs(value) < 1 else (value, of)
+
+
 def quantity(value: Any, of: str) -> str:
     """A number with its unit.
 
-    >>> quantity(3.14159, "ug/m3"), quantity(5, "")
-    ('3.14 µg/m³', '5')
+    >>> quantity(3.14159, "ug/m3"), quantity(5, ""), quantity(0.0001569, "ms")
+    ('3.14 µg/m³', '5', '0.157 µs')
     """
+    if value is not None:
+        value, of = readable(value, of)
     return f"{number(value)} {unit(of)}".strip()
 
 

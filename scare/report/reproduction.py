@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from scare.data.files import replacing
-from scare.experiments.result import PAPER, Result, Table
+from scare.experiments.reproduction.result_tables import PAPER, Result, Table
+from scare.report.markup import readable
+
+IN_MS = " [ms]"  # ends the heading of a column of times
 
 
 def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> list[Path]:
@@ -32,17 +35,31 @@ def as_markdown(result: Result, notes: Sequence[str]) -> str:
 
 
 def shown(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells as a person reads them, the paper's value in brackets."""
-    return list(table.columns.values()), [[_cell(row, name) for name in table.columns] for row in table.rows]
+    """Headings and cells as a person reads them, times each with its unit, the paper's value in brackets."""
+    headings = [heading.removesuffix(IN_MS) for heading in table.columns.values()]
+    return headings, [[_cell(row, name, heading) for name, heading in table.columns.items()] for row in table.rows]
 
 
 def _has_paper(table: Table) -> bool:
     return any(name.startswith(PAPER) for row in table.rows for name in row)
 
 
-def _cell(row: Mapping[str, Any], name: str) -> str:
-    ours, theirs = _plain(row.get(name)), _plain(row.get(f"{PAPER}{name}"))
+def _cell(row: Mapping[str, Any], name: str, heading: str) -> str:
+    show = _time if heading.endswith(IN_MS) else _plain
+    ours, theirs = show(row.get(name)), show(row.get(f"{PAPER}{name}"))
     return f"{ours or '–'} ({theirs})" if theirs else ours
+
+
+def _time(milliseconds: float | None) -> str:
+    """A time with the unit in which it is read best.
+
+    >>> _time(0.0001569), _time(1.31), _time(None)
+    ('0.1569 µs', '1.31 ms', '')
+    """
+    if milliseconds is None:
+        return ""
+    value, unit = readable(milliseconds, "ms")
+    return f"{_plain(value)} {unit}"
 
 
 def _plain(value: Any) -> str:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scare.data.files import replacing
-from scare.experiments.result import PAPER, Result
+from scare.experiments.reproduction.result_tables import PAPER, Result
 from scare.report.figure import OURS, RAW, REFERENCE
 
 Row = dict[str, Any]
@@ -87,12 +87,13 @@ def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
 
 
 def _draw_board(rows: Sequence[Row], _: bool) -> Figure:
-    """Milliseconds and flash over the window length; what does not run has no point."""
+    """Milliseconds, flash and FlatBuffers over the window length; what does not run has no point."""
     names = list(dict.fromkeys(row["contender"] for row in rows))
-    figure, panels = _panels(1, 2, 5.6, 4.4)
-    for axes, fact, label in zip(
-        panels[0], ("milliseconds", "flash_bytes"), ("ms, estimate", "flash, whole program [B]"), strict=True
-    ):
+    facts = {"milliseconds": "ms, estimate", "flash_bytes": "flash, whole program [B]"}
+    if any(row.get("flatbuffer_bytes") for row in rows):
+        facts["flatbuffer_bytes"] = "FlatBuffer, without its interpreter [B]"
+    figure, panels = _panels(1, len(facts), 5.0, 4.4)
+    for axes, (fact, label) in zip(panels[0], facts.items(), strict=True):
         for name in names:
             for arithmetic, dashes in (("float32", "-"), ("int8", "--")):
                 own = [row for row in rows if (row["contender"], row["arithmetic"]) == (name, arithmetic)]

@@ -19,7 +19,7 @@ from scare.calibrator.corrections import spell_unit
 from scare.data.inspection import guess_unit, words
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.errors import DataError
-from scare.scorecard.accuracy import raw_changes
+from scare.scorecard.accuracy import row_changes
 from scare.scorecard.card import Card, read_card
 from scare.scorecard.series import made_from
 
@@ -168,6 +168,6 @@ def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset:
         calibrated=numbers(CALIBRATED),
         humidity=numbers(humidity.name) if humidity else np.full(len(times), np.nan),
         flags=flags,
-        changes=raw_changes(times, readings, step),
+        changes=row_changes(times, readings, step),
         trained=made_from(device, times, dataset),
     )

@@ -23,6 +23,7 @@ IN_UNIT = ("intercept", "rmse", "sd")  # bounds that have the unit; the others a
 PPB = {"ppb": 1.0, "ppm": 1e3}
 UGM3 = {"ug/m3": 1.0, "mg/m3": 1e3}
 SAME_PLACE = 0.05  # of the mean: references that differ by more are not of one place
+FEWEST = 3  # averages that say something
 Bounds = tuple[float, float]
 
 
@@ -88,7 +89,7 @@ def judge(series: Series, target: Target) -> Judged:
     """One device's measures on averages, with the bounds they are within."""
     found = _Averages.of(series, target.average_hours)
     days = len(np.unique(found.numbers * target.average_hours // 24))
-    if len(found.numbers) < 3 or np.ptp(found.reference) == 0 or np.ptp(found.calibrated) == 0:
+    if len(found.numbers) < FEWEST or np.ptp(found.reference) == 0 or np.ptp(found.calibrated) == 0:
         return Judged(series.device, len(found.numbers), days, {}, {})
     error = rmse(found.calibrated - found.reference)
     slope, intercept = np.polyfit(found.reference, found.calibrated, 1).tolist()
@@ -110,7 +111,7 @@ def judge_precision(series: Sequence[Series], target: Target) -> Judged | None:
     kept = [one.at(common) for one in found]
     reference = np.array([one.reference for one in kept])
     apart = np.abs(reference - reference[0]).mean() if len(common) else np.inf
-    if len(common) < 3 or apart > SAME_PLACE * np.abs(reference[0]).mean():
+    if len(common) < FEWEST or apart > SAME_PLACE * np.abs(reference[0]).mean():
         return None
     values = np.array([one.calibrated for one in kept])
     spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))

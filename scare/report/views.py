@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scare.report.decimate import decimate, pack, with_breaks
-from scare.report.errors import AROUND, Bin, Limits, error_around, error_by, limits_of_agreement, sudden_changes
+from scare.report.errors import AROUND, Bin, Limits, error_around, error_by, greatest_changes, limits_of_agreement
 from scare.report.markup import number, percent, quantity
 from scare.report.run import Run, Series, pool
 from scare.scorecard.accuracy import Accuracy, measure
@@ -171,7 +171,7 @@ def _span(one: Bin, of: str) -> str:
 
 def _add_changes(run: Run, series: Series, charts: dict[str, Any], captions: dict[str, str]) -> None:
     series = series.rows(~series.trained)
-    changes = sudden_changes(series)
+    changes = greatest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))
     minutes = (np.arange(-AROUND, AROUND + 1) * series.step_seconds / 60).tolist()
     shown = {estimate: [to_draw(value) for value in values] for estimate, values in around.items()}

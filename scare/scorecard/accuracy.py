@@ -66,14 +66,14 @@ def fastest(changes: np.ndarray) -> np.ndarray:
     return order[: min(count, int(np.isfinite(changes).sum()))]
 
 
-def raw_changes(times: np.ndarray, raw: np.ndarray, step_seconds: float) -> np.ndarray:
-    """Change of the raw reading since the row before [rows]; NaN when that is more than two steps ago."""
-    changes = np.diff(raw, prepend=np.nan)
+def row_changes(times: np.ndarray, values: np.ndarray, step_seconds: float) -> np.ndarray:
+    """Change of a series since the row before [rows]; NaN when that is more than two steps ago."""
+    changes = np.diff(values, prepend=np.nan)
     waits = np.diff(times, prepend=-np.inf)
     return np.where(waits <= 2 * step_seconds, changes, np.nan)
 
 
 def reading_changes(readings: Readings) -> np.ndarray:
-    """`raw_changes` of the first channel [rows]; unknown to and from a number that means no reading."""
+    """`row_changes` of the first channel [rows]; unknown to and from a number that means no reading."""
     usable, _ = usable_values(readings.values, readings.channels)
-    return raw_changes(readings.times, usable[:, 0], readings.step_seconds)
+    return row_changes(readings.times, usable[:, 0], readings.step_seconds)

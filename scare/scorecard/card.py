@@ -30,13 +30,14 @@ class Card:
     comparison: Sequence[Mapping[str, Any]] = ()
 
     def grades(self) -> dict[str, Grade | None]:
-        """The grade of each requirement: the worst of its entries that have one."""
-        grades: dict[str, Grade | None] = dict.fromkeys(entry.requirement for entry in self.entries)
+        """The grade of each requirement: the worst of its entries with thresholds.
+
+        X if one is; otherwise none where one of them is not known.
+        """
+        graded: dict[str, list[Grade | None]] = {entry.requirement: [] for entry in self.entries}
         for entry in self.entries:
-            known = grades[entry.requirement]
-            if entry.grade is not None:
-                grades[entry.requirement] = entry.grade if known is None else max(entry.grade, known, key=GRADES.index)
-        return grades
+            graded[entry.requirement] += [entry.grade] if entry.threshold or entry.grade else []
+        return {requirement: _worst(grades) for requirement, grades in graded.items()}
 
     def to_json(self) -> str:
         """The card as the schema has it."""
@@ -130,6 +131,12 @@ def read_card(path: Path) -> Card:
         raise DataError(f"cannot read {path}: {reason}; scare score --out writes it") from error
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _worst(grades: Sequence[Grade | None]) -> Grade | None:
+    known = [grade for grade in grades if grade is not None]
+    certain = Grade.POOR in known or len(known) == len(grades) > 0
+    return max(known, key=GRADES.index) if certain else None
 
 
 def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:

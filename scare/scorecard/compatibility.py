@@ -12,8 +12,10 @@ import numpy as np
 
 from scare.device.boards import Board
 from scare.device.measure import Report
-from scare.scorecard.realtime import Latency, latency_findings, one_thread
+from scare.scorecard.realtime import Latency, latency_findings, one_core
 from scare.scorecard.requirements import Finding, Protocol
+
+OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
 
 
 def measure_utilisation(
@@ -24,7 +26,7 @@ def measure_utilisation(
     `call` serves the request of a number, from 0 on. `idle` in the detail is the share
     of the same loop without a model.
     """
-    with one_thread() as pinned:
+    with one_core() as pinned:
         idle = _block(lambda number: number, protocol)
         shares = []
         for _ in range(protocol.blocks):
@@ -51,7 +53,7 @@ def supported(reason: str = "") -> Finding:
 
 
 def board_findings(report: Report) -> list[Finding]:
-    """Memory, latency and the board's yes or no; what cannot be told of the board has no finding."""
+    """Memory, latency and the board's yes or no; what cannot be told of the board has no value."""
     board, period_ms = report.board, float(report.step_ms)
     found = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
@@ -60,11 +62,13 @@ def board_findings(report: Report) -> list[Finding]:
         Finding("fits_flash", float(report.flash_bytes <= board.flash)),
     ]
     worst = worst_case(report)
-    if worst is not None and report.duty_cycle is not None:
-        typical = report.runs.cycles[:, 1] / board.clock_hz * 1e3
-        found += latency_findings(Latency.of(typical), period_ms, ("board_latency", ""), {"worst": worst})
-        found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
-        found.append(Finding("duty_cycle", 100 * report.duty_cycle))
+    if worst is None or report.duty_cycle is None:
+        unknown = {"reason": f"cycles are not known on {board.name}"}
+        return found + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
+    typical = report.runs.cycles[:, 1] / board.clock_hz * 1e3
+    found += latency_findings(Latency.of(typical), period_ms, ("board_latency", ""), {"worst": worst})
+    found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
+    found.append(Finding("duty_cycle", 100 * report.duty_cycle))
     return found
 
 

@@ -1,14 +1,17 @@
-"""Latency on this computer: one pinned thread, warm-ups, different consecutive windows, several rounds.
+"""Latency on this computer: one pinned core, warm-ups, different consecutive windows, several rounds.
 
 A timer runs windows [n, N, C] one after the other and gives the nanoseconds of each: `HostModel.time` by a clock in C,
 `timing(call)` for anything that Python can call. The mean, the maximum and the jitter of a card are of one sample.
 """
 
 import gc
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import get_native_id
 from time import perf_counter_ns
 from typing import Any
 
@@ -18,6 +21,7 @@ from scare.scorecard.requirements import Finding, Protocol
 
 Timer = Callable[[np.ndarray], np.ndarray]
 ROUNDING = 1e-9
+THREADS = Path("/proc/self/task")  # of this process, by number
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Timed:
-    """Milliseconds [rounds, windows], and whether the thread was pinned to one core."""
+    """Milliseconds [rounds, windows], and whether all threads were pinned to one core."""
 
     milliseconds: np.ndarray
     pinned: bool
@@ -97,6 +101,11 @@ def latency_findings(
     return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
 
 
+def no_latency(reason: str) -> list[Finding]:
+    """The three requirements of real time when nothing can be run: it never answers."""
+    return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
+
+
 def timing(call: Callable[[np.ndarray], object]) -> Timer:
     """A timer of anything that takes one window as a batch [1, N, C]."""
 
@@ -114,25 +123,38 @@ def timing(call: Callable[[np.ndarray], object]) -> Timer:
 
 def measure_latency(timer: Timer, windows: np.ndarray, protocol: Protocol) -> Timed:
     """Time windows [n, N, C] by the protocol."""
-    with one_thread() as pinned:
+    with one_core() as pinned:
         timer(np.resize(windows, (protocol.warm_ups, *windows.shape[1:])))
         rounds = [timer(windows) for _ in range(protocol.rounds)]
     return Timed(np.stack(rounds) / 1e6, pinned)
 
 
 @contextmanager
-def one_thread() -> Iterator[bool]:
-    """This thread on one core and no garbage collection meanwhile; says whether it could be pinned."""
-    pin: Callable[[int, Sequence[int] | set[int]], None] | None = getattr(os, "sched_setaffinity", None)
-    allowed: set[int] = os.sched_getaffinity(0) if pin else set()
+def one_core() -> Iterator[bool]:
+    """All threads of this process on one core, no garbage collection meanwhile; says whether they could be pinned."""
+    before = _affinities()
+    usual = before.get(get_native_id(), set())
     collecting = gc.isenabled()
     gc.disable()
     try:
-        if pin:
-            pin(0, {max(allowed)})
-        yield pin is not None
+        _pin({thread: {max(usual)} for thread in before})
+        yield bool(before)
     finally:
-        if pin:
-            pin(0, allowed)
+        _pin(dict.fromkeys(_affinities(), usual) | before)
         if collecting:
             gc.enable()
+
+
+def _affinities() -> dict[int, set[int]]:
+    """The cores that each thread of this process may use, by its number; empty where the system does not tell."""
+    found: dict[int, set[int]] = {}
+    for path in THREADS.glob("*") if hasattr(os, "sched_getaffinity") else ():
+        with suppress(ProcessLookupError):  # it has ended
+            found[int(path.name)] = os.sched_getaffinity(int(path.name))
+    return found
+
+
+def _pin(cores: Mapping[int, set[int]]) -> None:
+    for thread, allowed in cores.items():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, allowed)

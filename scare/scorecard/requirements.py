@@ -64,9 +64,9 @@ class Measure:
         elif not self.meets(self.good, self.fair):
             raise UsageError(f"{self.name}: good is {self.good:g} and fair is {self.fair:g}; {self.better} is better")
 
-    def grade(self, ratio: float | None) -> Grade | None:
-        """The grade of a number divided by its yardstick; None without a number or thresholds."""
-        if ratio is None or math.isnan(ratio) or self.good is None or self.fair is None:
+    def grade(self, ratio: float) -> Grade | None:
+        """The grade of a number divided by its yardstick; None without thresholds, or if it is NaN."""
+        if math.isnan(ratio) or self.good is None or self.fair is None:
             return None
         if self.meets(ratio, self.good):
             return Grade.GOOD
@@ -93,7 +93,10 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Finding:
-    """A number found, and what it is divided by before it is graded."""
+    """A number found, and what it is divided by before it is graded.
+
+    What is not known is None and has no grade; what never ends is infinite and is graded as that.
+    """
 
     measure: str
     value: float | str | None
@@ -144,23 +147,22 @@ class Requirements:
         """A finding as a line of the card."""
         measure = self.measures[finding.measure]
         requirement = self.requirements[measure.requirement]
-        value, ratio = _number(finding.value), None
-        if isinstance(value, float):
-            ratio = _number(value / finding.per if finding.per else math.nan)
+        ratio = finding.value / finding.per if finding.per and isinstance(finding.value, int | float) else math.nan
         threshold = None
         if measure.good is not None:
             facts = {name: getattr(measure, name) for name in ("better", *THRESHOLDS, "yardstick")}
-            threshold = {**facts, "yardstick_value": finding.per if measure.yardstick else None, "ratio": ratio}
+            yardstick = finding.per if measure.yardstick else None
+            threshold = {**facts, "yardstick_value": yardstick, "ratio": _number(ratio)}
         return Entry(
             requirement=requirement.name,
             title=requirement.title,
             dimension=requirement.dimension,
             measure=measure.name,
             label=measure.label,
-            value=value,
+            value=_number(finding.value),
             unit=target_unit if measure.unit == "target" else measure.unit,
             source=measure.source,
-            grade=measure.grade(ratio if isinstance(ratio, float) else None),
+            grade=measure.grade(ratio),
             threshold=threshold,
             detail=finding.detail,
         )

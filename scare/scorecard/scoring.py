@@ -25,7 +25,7 @@ from scare.export.arithmetic import make_program, plan_for
 from scare.export.package import export_c
 from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, supported
 from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
-from scare.scorecard.realtime import Timer, measure_latency, timing
+from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing
 from scare.scorecard.requirements import Entry, Finding, Requirements
 from scare.scorecard.series import Series, calibrate, successive_windows
 
@@ -61,7 +61,9 @@ def score(subject: Subject, table: Requirements, advance: Callable[[], object] =
     found += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
     found += [*memory_findings(subject.calibrator), supported(reason)]
     report = None
-    if not reason:
+    if reason:
+        found += no_latency(reason)
+    else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             export_c(subject.calibrator, subject.arithmetic, folder)

@@ -17,7 +17,7 @@ from scare.calibrator.corrections import spell_unit
 from scare.data.quality import summary, usable_values
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
-from scare.scorecard.accuracy import fastest, measure, raw_changes, rmse
+from scare.scorecard.accuracy import fastest, measure, rmse, row_changes
 from scare.scorecard.requirements import Finding
 from scare.windowing.feeding import Feed
 
@@ -28,12 +28,13 @@ class Series:
 
     `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`; what counts as missing in an
     input is null. Per row, `raw` is the first input, `changes` its change since the row before (NaN if unknown),
-    `trained` whether the calibrator was trained on it.
+    `reference_changes` that of the reference, `trained` whether the calibrator was trained on it.
     """
 
     frame: pl.DataFrame
     raw: np.ndarray
     changes: np.ndarray
+    reference_changes: np.ndarray
     trained: np.ndarray
 
     @property
@@ -49,7 +50,7 @@ class Series:
             raise DataError(self._why_nothing())
         estimate, reference = self._column(CALIBRATED)[rows], self._column(REFERENCE)[rows]
         found = measure(estimate, reference, self.changes[rows])
-        fast = fastest(self.changes[rows])
+        fast, turning = fastest(self.changes[rows]), fastest(self.reference_changes[rows])
         detail = {
             **asdict(found),
             "arithmetic": arithmetic,
@@ -61,6 +62,7 @@ class Series:
         return [
             Finding("rmse", found.rmse, _spread(reference), detail),
             Finding("top5_rmse", found.top5_rmse, _spread(reference[fast]), fast_detail),
+            Finding("top5_rmse_reference", rmse((estimate - reference)[turning]), detail={"rows": len(turning)}),
         ]
 
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
@@ -117,10 +119,11 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Series:
     predicted = [calibrator.predict(one).with_columns(columns) for one, columns in zip(readings, known, strict=True)]
     frames = [_in_order(frame, one) for frame, one in zip(predicted, readings, strict=True)]
     raws = [values[:, 0] for values in usable]
-    changes = [raw_changes(one.times, raw, one.step_seconds) for one, raw in zip(readings, raws, strict=True)]
+    changes = [row_changes(one.times, raw, one.step_seconds) for one, raw in zip(readings, raws, strict=True)]
+    turns = [row_changes(one.times, one.targets, one.step_seconds) for one in readings]
     origin = _origin(calibrator.facts)
     trained = [made_from(one.device, one.times, origin) for one in readings]
-    return Series(pl.concat(frames), *(np.concatenate(column) for column in (raws, changes, trained)))
+    return Series(pl.concat(frames), *(np.concatenate(column) for column in (raws, changes, turns, trained)))
 
 
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:

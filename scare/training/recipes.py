@@ -113,7 +113,10 @@ def _changed(record: Any, table: Table, where: str, prefix: str) -> Any:
             changes[name] = _changed(known[name], value, where, f"{prefix}{name}.")
         else:
             changes[name] = _as_kind(known[name], value, f"{where}: '{prefix}{name}'", prefix.startswith("model"))
-    return replace(record, **changes)
+    try:
+        return replace(record, **changes)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
 def _as_kind(now: Any, value: Any, where: str, positive: bool) -> Any:

@@ -328,4 +328,4 @@ def test_a_table_in_place_of_a_calibrator_is_refused(refused, sim: Path) -> None
 
 def test_a_table_without_the_channels_of_the_calibrator_is_refused(refused, model: Path) -> None:
     write(colocation(), "box.csv")
-    refused(f"scare predict {model} box.csv", DATA, "box.csv: no column 'pm_raw'")
+    refused(f"scare predict {model} box.csv", DATA, "box.csv: no column 'pm25_raw'")

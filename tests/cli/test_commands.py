@@ -71,7 +71,9 @@ def test_json_is_all_there_is_on_stdout(
 def test_what_is_not_a_result_goes_to_stderr(scare: Type, sim: Path) -> None:
     said = scare(f"scare train {sim} --window 8 --out m.scare")
     assert "RMSE" in said.out
-    assert "guessed --time time --channels pm_raw,temperature,humidity --reference reference" in said.err
+    assert "guessed --time time --channels pm25_raw,temperature,humidity --reference pm25_reference" in said.err
+    given = scare(f"scare train {sim} --window 8 --reference pm25_reference --out m.scare")
+    assert "guessed --time time --channels pm25_raw,temperature,humidity --device-column device\n" in given.err
     assert "flagged rows" in said.err
     assert "split by time" in said.err
     assert "calibrator written to m.scare" in said.err
@@ -142,7 +144,14 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: Type, model: Path) -> N
     said = scare(f"scare info {model} --out card.md")
     card = Path("card.md").read_text()
     assert card in said.out
-    for word in ("pm_raw [ug/m3]", "window: 8 readings", "box-04", "split: by time", "test scores", "preset: default"):
+    for word in (
+        "pm25_raw [ug/m3]",
+        "window: 8 readings",
+        "box-04",
+        "split: by time",
+        "test scores",
+        "preset: default",
+    ):
         assert word in card
     assert "multiply adds" in said.out
     facts = json.loads(scare(f"scare info {model} --json").out)

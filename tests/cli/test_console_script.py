@@ -163,7 +163,7 @@ def test_the_lines_of_the_documentation_work_as_written() -> None:
         code, _, err = finish(start(line))
         assert code == 0, err
     assert Path("m.scare").read_bytes() == Path("again.scare").read_bytes()
-    pl.read_parquet("sim.parquet").filter(device="box-04").drop("device", "reference").write_csv("raw.csv")
+    pl.read_parquet("sim.parquet").filter(device="box-04").drop("device", "pm25_reference").write_csv("raw.csv")
     code, _, err = finish(start("scare predict m.scare raw.csv --out calibrated.csv"))
     assert code == 0, err
     assert pl.read_csv("calibrated.csv")["calibrated"].count() > 8000

@@ -12,7 +12,7 @@ from scare.cli import predict as predict_command
 from scare.data.tables import iterate_tables
 from tests.cli.said import Type
 
-COLUMNS = ["device", "time", "pm_raw", "temperature", "humidity", "reference", "calibrated", "flags"]
+COLUMNS = ["device", "time", "pm25_raw", "temperature", "humidity", "reference", "calibrated", "flags"]
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def test_raw_calibrated_and_flags_stand_side_by_side_in_the_order_given(
     assert said.code == 0, said.err
     table = pl.read_csv("calibrated.csv", try_parse_dates=True)
     assert table.columns == COLUMNS
+    rows = rows.rename({"pm25_reference": "reference"})
     assert_frame_equal(table.select(rows.columns), rows, check_dtypes=False)
     apart = calibrated_apart(model, rows)
     assert_frame_equal(table.select("calibrated"), apart.select("calibrated"))
@@ -115,15 +116,15 @@ def test_a_device_never_seen_is_announced_once_and_flagged(
 
 
 def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: Type, rows: pl.DataFrame) -> None:
-    rows.filter(device="box-01").drop("device").rename({"pm_raw": "row"}).write_csv("box.csv")
-    columns = "--time time --channels row,humidity --reference reference"
+    rows.filter(device="box-01").drop("device").rename({"pm25_raw": "row"}).write_csv("box.csv")
+    columns = "--time time --channels row,humidity --reference pm25_reference"
     assert scare(f"scare train box.csv {columns} --window 8 --out m.scare").code == 0
     assert scare("scare predict m.scare box.csv").code == 0
     assert pl.read_csv("calibrated.csv")["calibrated"].count() > 600
 
 
 def test_readings_without_a_reference_are_calibrated_all_the_same(scare: Type, model: Path, rows: pl.DataFrame) -> None:
-    rows.drop("reference").write_csv("raw.csv")
+    rows.drop("pm25_reference").write_csv("raw.csv")
     assert scare(f"scare predict {model} raw.csv").code == 0
     assert pl.read_csv("calibrated.csv").columns == [name for name in COLUMNS if name != "reference"]
 

@@ -105,6 +105,17 @@ def test_the_papers_data_are_read_when_given(scare: Type, tiny: Path) -> None:
     assert {Path(path).suffix for path in facts["files"]} == {".md", ".json", ".csv", ".png"}
 
 
+def test_what_was_fitted_stays_told_after_a_run_of_the_board_alone(scare: Type, tiny: Path) -> None:
+    scare(f"scare reproduce adaptability --quick --config {tiny} --jobs 1 --out run")
+    told = Path("run/protocol.json").read_text(encoding="utf-8")
+    tiny.write_text(TINY.replace("steps = 20", "steps = 30"), encoding="utf-8")
+    said = scare(f"scare reproduce board --quick --config {tiny} --out run")
+    assert said.code == 0, said.err
+    assert Path("run/protocol.json").read_text(encoding="utf-8") == told
+    facts = json.loads(Path("run/board.json").read_text(encoding="utf-8"))
+    assert facts["protocol"]["settings"] == {"steps": 30}
+
+
 def test_a_folder_without_the_data_says_what_is_missing(scare: Type, tiny: Path) -> None:
     Path("empty").mkdir()
     said = scare(f"scare reproduce main --config {tiny} --data empty --out run")

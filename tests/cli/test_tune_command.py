@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from scare.experiments import tuning
+from scare.experiments.tuning import search as search_module
 from tests.cli.said import Type
 from tests.cli.test_compare_command import group_exists
-from tests.experiments.trials_at_once import run_at_once
+from tests.experiments.tuning.trials_at_once import run_at_once
 
 KNOBS = "window = [8, 12]\n[settings]\nrate = [0.02, 0.05, 0.1]\nsteps = [20, 40]\n"
 QUICK = "--knobs knobs.toml --window 8 --folds 1 --jobs 1 --out found"
@@ -83,13 +83,13 @@ def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started
 def test_an_interruption_prints_what_there_is(
     scare: Type, sim: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = tuning.run_search
+    search = search_module.run_search
 
     def interrupted(*given: Any) -> None:
         search(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning, "run_search", interrupted)
+    monkeypatch.setattr(search_module, "run_search", interrupted)
     said = scare(f"scare tune {sim} {QUICK} --trials 2")
     assert said.code == 130
     assert "0: preset" in said.out

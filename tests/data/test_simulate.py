@@ -286,8 +286,12 @@ def test_a_written_simulation_holds_all_boxes_in_order(kind: Kind, suffix: str, 
     write_simulation(simulation, path, progress=lambda done, total: told.append((done, total)))
     table = pl.read_parquet(path) if suffix == "parquet" else pl.read_csv(path, try_parse_dates=True)
     fleet = simulate(simulation)
-    names = ["time", *(channel.name for channel in fleet[0].channels), "reference"]
-    assert table.columns == ["device", *names]
+    channels = ["time", *(channel.name for channel in fleet[0].channels)]
+    names = [*channels, "reference"]
+    reference = fleet[0].reference
+    assert reference is not None
+    assert table.columns == ["device", *channels, reference.name]
+    table = table.rename({reference.name: "reference"})
     assert table["device"].unique(maintain_order=True).to_list() == [one.device for one in fleet]
     together = pl.concat([readings.frame.select(names) for readings in fleet])
     assert_frame_equal(table.select(names), together, check_dtypes=suffix == "parquet")

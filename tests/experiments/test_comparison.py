@@ -12,7 +12,7 @@ from scare.data.readings import REFERENCE
 from scare.errors import DataError
 from scare.experiments.comparison import compare
 from scare.experiments.yardsticks import raw_reading
-from scare.scorecard.accuracy import measure, raw_changes
+from scare.scorecard.accuracy import measure, row_changes
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.slicing import STRICT
@@ -37,7 +37,7 @@ def with_column(name: str, values: np.ndarray) -> Readings:
 def test_the_scores_are_those_of_the_whole_test_part() -> None:
     later = replace(BOX, device="box-2")
     scores = compare({"raw": raw_yardstick()}, [BOX, later])
-    changes = raw_changes(BOX.times, RAW[:, 0], 60.0)
+    changes = row_changes(BOX.times, RAW[:, 0], 60.0)
     twice = [np.tile(values, 2) for values in (RAW[:, 0], BOX.targets, changes)]
     expected = measure(*twice)
     assert scores["raw"].rows == 120
@@ -70,5 +70,5 @@ def test_a_jump_from_a_number_that_is_no_reading_is_not_a_fast_change() -> None:
 
 
 def test_nothing_in_common_is_refused() -> None:
-    with pytest.raises(DataError, match="no row of the test readings"):
+    with pytest.raises(DataError, match="no test row has a reference and a value from everyone"):
         compare({"raw": raw_yardstick(), "blind": raw_yardstick(limit=-1e6)}, [BOX])

@@ -21,9 +21,17 @@ from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.slicing import RECENT
 
-BOXES = simulate(Simulation(boxes=3, days=0.3, seed=2))
-TARGET = BOXES[0].reference
-assert TARGET is not None
+TARGET = Channel("pm_reference", "ug/m3")
+
+
+def of_any_size(box: Readings) -> Readings:
+    """The box with particles of no size by their name: for every published correction."""
+    raw, *others = box.channels
+    named = replace(raw, name="pm_raw")
+    return replace(box, frame=box.frame.rename({raw.name: "pm_raw"}), channels=(named, *others), reference=TARGET)
+
+
+BOXES = [of_any_size(box) for box in simulate(Simulation(boxes=3, days=0.3, seed=2))]
 
 
 def complete(readings: Readings) -> np.ndarray:

@@ -1,9 +1,6 @@
 """The Arduino library: laid out as the specification says, and its sketch prints what the calibrator computes."""
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +19,7 @@ from scare.export.runtime import runtime_sources
 from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.export.building import sources
+from tests.export.compilers import c, call, cpp
 from tests.export.printed import cells, compare, correction
 
 STUB = Path(__file__).with_name("arduino_stub")
@@ -34,12 +32,7 @@ Data Storage
 Data Processing
 Other""".splitlines()
 NETWORK = make_calibrator(attention_plan())
-GNU = shutil.which("g++") and shutil.which("gcc")
-FLAGS = ("-Os", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
-C, CPP = (
-    (*((name,) if GNU else (sys.executable, "-m", "ziglang", other)), standard, *FLAGS)
-    for name, other, standard in (("gcc", "cc", "-std=gnu11"), ("g++", "c++", "-std=gnu++11"))
-)
+C, CPP = c(), cpp("gnu++11")
 
 
 def dust_alone() -> Calibrator:
@@ -68,28 +61,22 @@ def run_sketch(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     The runtime, the same in every library, is compiled once.
     """
     runtime = tmp_path_factory.mktemp("runtime")
-    _call([*C, "-c", *(path for path in sources(library) if path.name in runtime_sources())], runtime)
+    call([*C, "-c", *(path for path in sources(library) if path.name in runtime_sources())], runtime)
 
     def run(library: Path, sent: Sequence[bytes], tick_ms: int, *flags: str) -> list[list[str]]:
         build = tmp_path_factory.mktemp("build")
         includes = [f"-I{library / 'src'}", f"-I{STUB}"]
         (model,) = (path for path in sources(library / "src") if path.name not in runtime_sources())
-        _call([*C, *includes, "-c", model, "-o", "model.o"], build)
+        call([*C, *includes, "-c", model, "-o", "model.o"], build)
         sketch = f'-DSKETCH="{library / "examples" / "Calibrate" / "Calibrate.ino"}"'
         objects = [build / "model.o", *runtime.glob("*.o")]
-        _call(
+        call(
             [*CPP, *includes, sketch, "-DDECIMALS=6", *flags, STUB / "main.cpp", *objects, "-lm", "-o", "sketch"], build
         )
         lines = "".join(f"{line.hex()}\n" for line in sent)
-        return cells(_call([build / "sketch", tick_ms], build, lines))
+        return cells(call([build / "sketch", tick_ms], build, lines))
 
     return run
-
-
-def _call(command: Sequence[object], folder: Path, typed: str = "") -> str:
-    done = subprocess.run([str(word) for word in command], cwd=folder, input=typed, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def frame(*numbers: int) -> bytes:

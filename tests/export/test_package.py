@@ -38,7 +38,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_files_are_these(package: Package) -> None:
-    ours = {"model.c", "model.h", "golden.h", "README.md"}
+    ours = {"model.c", "model.h", "golden.h", "golden.safetensors", "README.md"}
     assert contents(package.folder).keys() == ours | {f"src/{name}" for name in runtime_sources()}
 
 
@@ -204,14 +204,14 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, left = Path.write_text, iter(range(5))
+    write, left = Path.write_bytes, iter(range(5))
 
     def full(path: Path, *arguments: object, **options: object) -> int:
         if next(left, None) is None:
             raise OSError(28, "No space left on device")
         return write(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UsageError, match="No space left on device"):
         export_c(LINE, "float32", tmp_path / "out")
     assert not any(tmp_path.iterdir())

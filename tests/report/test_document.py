@@ -204,7 +204,7 @@ def _two_far_rows(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _no_raw(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(pm_raw=pl.lit(None, pl.Float64))
+    return table.with_columns(pm25_raw=pl.lit(None, pl.Float64))
 
 
 def _silent_device(table: pl.DataFrame) -> pl.DataFrame:
@@ -270,5 +270,5 @@ def test_more_rows_than_a_page_holds_are_decimated(tmp_path: Path, monkeypatch: 
     for view, device in zip(views, ("box-01", "box-02"), strict=False):
         raw = unpack(view["time"]["raw"])
         assert len(raw) < 400
-        known = table.filter(pl.col("device") == device)["pm_raw"]
+        known = table.filter(pl.col("device") == device)["pm25_raw"]
         assert np.nanmax(raw) == pytest.approx(known.max(), rel=1e-4)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.report.errors import AROUND, error_around, error_by, limits_of_agreement, round_edges, sudden_changes
+from scare.report.errors import AROUND, error_around, error_by, greatest_changes, limits_of_agreement, round_edges
 from scare.report.run import Series, pool
 
 
@@ -54,14 +54,14 @@ def test_edges_cover_the_range_with_few_round_bins(low: float, width: float) -> 
     assert 2 <= len(edges) <= 13
 
 
-def test_sudden_changes_are_the_greatest_and_far_apart() -> None:
+def test_greatest_changes_are_the_greatest_and_far_apart() -> None:
     raw = np.zeros(2000)
     raw[500:] += 10.0
     raw[510:] += 5.0  # too near to the greater one
     raw[1500:] += 7.0
-    assert {500, 1500} <= set(sudden_changes(make_series(raw)))
-    assert 510 not in sudden_changes(make_series(raw))
-    assert np.diff(sudden_changes(make_series(raw))).min() > AROUND
+    assert {500, 1500} <= set(greatest_changes(make_series(raw)))
+    assert 510 not in greatest_changes(make_series(raw))
+    assert np.diff(greatest_changes(make_series(raw))).min() > AROUND
 
 
 def test_the_error_around_changes_is_counted_from_each_of_them() -> None:

@@ -21,7 +21,7 @@ def table() -> pl.DataFrame:
 def test_series_raw_and_humidity_are_found(table: pl.DataFrame, tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, table))
     assert [one.device for one in run.series] == ["box-01", "box-02"]
-    assert (run.raw.name, run.humidity.name if run.humidity else "") == ("pm_raw", "humidity")
+    assert (run.raw.name, run.humidity.name if run.humidity else "") == ("pm25_raw", "humidity")
     assert run.comparable
     first = run.series[0]
     known = table.filter(pl.col("device") == "box-01")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-from scare.scorecard.accuracy import fastest, measure, raw_changes, reading_changes, rmse
+from scare.scorecard.accuracy import fastest, measure, reading_changes, rmse, row_changes
 from tests.training.small_fits import make_readings
 
 NAN = float("nan")
@@ -95,18 +95,18 @@ def test_no_row_left_out_changes_faster_than_one_chosen(changes: np.ndarray) -> 
 
 
 def test_a_change_is_the_difference_to_the_row_before() -> None:
-    changes = raw_changes(np.array([0.0, 60.0, 120.0]), np.array([5.0, 8.0, 6.0]), 60.0)
+    changes = row_changes(np.array([0.0, 60.0, 120.0]), np.array([5.0, 8.0, 6.0]), 60.0)
     np.testing.assert_array_equal(changes, [NAN, 3.0, -2.0])
 
 
 @pytest.mark.parametrize(("wait", "known"), [(60.0, True), (120.0, True), (121.0, False), (3600.0, False)])
 def test_a_change_over_more_than_two_steps_is_none(wait: float, known: bool) -> None:
-    changes = raw_changes(np.array([0.0, wait]), np.array([5.0, 8.0]), 60.0)
+    changes = row_changes(np.array([0.0, wait]), np.array([5.0, 8.0]), 60.0)
     assert np.isfinite(changes[1]) == known
 
 
 def test_a_change_to_or_from_a_missing_reading_is_unknown() -> None:
-    changes = raw_changes(np.arange(4) * 60.0, np.array([5.0, NAN, 6.0, 7.0]), 60.0)
+    changes = row_changes(np.arange(4) * 60.0, np.array([5.0, NAN, 6.0, 7.0]), 60.0)
     np.testing.assert_array_equal(changes, [NAN, NAN, NAN, 1.0])
 
 

@@ -73,6 +73,20 @@ def test_a_requirement_has_the_worst_grade_of_its_numbers() -> None:
     assert json.loads(CARD.to_json())["grades"] == expected
 
 
+@pytest.mark.parametrize(
+    ("numbers", "grade"),
+    [
+        ({"fits_ram": 1.0, "deadline": 1.0}, "O"),
+        ({"fits_ram": 1.0, "deadline": None}, None),
+        ({"fits_ram": 0.0, "deadline": None}, "X"),
+        ({"cpu": 20.0, "deadline": None}, None),
+    ],
+)
+def test_what_is_not_known_is_not_taken_for_good(numbers: dict[str, float | None], grade: str | None) -> None:
+    card = make_card(*(Finding(name, value) for name, value in numbers.items()))
+    assert card.grades() == {"compatibility": grade}
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/2"}', '{"schema": "scare/scorecard/1"}'])
 def test_what_is_no_card_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "scorecard.json"

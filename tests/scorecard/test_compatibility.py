@@ -10,10 +10,12 @@ from scare.device.boards import board
 from scare.device.cycles import Cycles
 from scare.device.measure import Report
 from scare.device.virtual import Pushes, Runs
+from scare.scorecard.card import Card
 from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, supported
-from scare.scorecard.requirements import Protocol
+from scare.scorecard.requirements import Finding, Grade, Protocol, Requirements
 
 PROTOCOL = Protocol(1, 4, 1, 100.0, 3, 0.1, 10, (8, 16))
+TABLE = Requirements.load()
 NANO = board("nano33ble")
 CYCLES = np.array([[100.0, 200.0, 300.0], [90.0, 250.0, 260.0], [110.0, 210.0, 280.0]])
 RUNS = Runs(np.zeros(3), {}, np.array([80, 120, 90]), np.array([64, 64, 80]), CYCLES)
@@ -72,7 +74,12 @@ def test_what_is_too_large_does_not_fit() -> None:
 
 def test_a_board_without_cycles_has_no_latency() -> None:
     found = values(replace(REPORT, board=board("rp2040")))
-    assert set(found) == {"ram", "flash", "fits_ram", "fits_flash"}
+    known = {"ram", "flash", "fits_ram", "fits_flash"}
+    assert {name for name, value in found.items() if value is not None} == known
+    assert found.keys() - known == {name for name in TABLE.measures if name.startswith("board_")} | {
+        "deadline",
+        "duty_cycle",
+    }
     described = describe_board(board("rp2040"), "float32", replace(REPORT, board=board("rp2040")))
     assert (described["worst"], described["meets_deadline"]) == (None, None)
 
@@ -82,3 +89,19 @@ def test_an_unsupported_operation_says_why() -> None:
     assert (supported("float32 only: lstm").value, supported("x").detail) == (0.0, {"reason": "x"})
     described = describe_board(NANO, "int8", None, "float32 only: lstm")
     assert (described["supported"], described["fits"], described["reasons"]) == (False, False, ["float32 only: lstm"])
+
+
+def test_nothing_is_satisfied_on_a_board_whose_cycles_are_not_known() -> None:
+    def grades(report: Report) -> dict[str, Grade | None]:
+        findings = [Finding("cpu", 2.0), Finding("latency_mean", 0.1, 6e4), supported(), *board_findings(report)]
+        entries = tuple(TABLE.judge(finding, "") for finding in findings)
+        return Card({}, {}, entries, {}, None, {}).grades()
+
+    rp2040 = replace(REPORT, board=board("rp2040"))
+    assert grades(replace(REPORT, step_ms=60_000))["compatibility"] == "O"
+    assert (grades(rp2040)["compatibility"], grades(rp2040)["mean-latency"], grades(rp2040)["memory"]) == (
+        None,
+        None,
+        "O",
+    )
+    assert grades(replace(rp2040, flash_bytes=1 << 30))["compatibility"] == "X"

@@ -5,6 +5,7 @@ import os
 import statistics
 import time
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scare.device.host import HostModel
-from scare.scorecard.realtime import Latency, Timed, measure_latency, one_thread, timing
+from scare.scorecard.realtime import THREADS, Latency, Timed, measure_latency, one_core, timing
 from scare.scorecard.requirements import Protocol
 from tests.device.small_model import write_model
 
@@ -98,8 +99,8 @@ def cores() -> set[int] | None:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 
 
-def fail_on_one_thread(before: set[int] | None) -> None:
-    with one_thread() as pinned:
+def fail_on_one_core(before: set[int] | None) -> None:
+    with one_core() as pinned:
         within = cores()
         assert not gc.isenabled()
         assert pinned == (before is not None)
@@ -110,9 +111,35 @@ def fail_on_one_thread(before: set[int] | None) -> None:
 def test_affinity_and_garbage_collection_are_as_before() -> None:
     before = cores()
     with pytest.raises(KeyError):
-        fail_on_one_thread(before)
+        fail_on_one_core(before)
     assert gc.isenabled()
     assert cores() == before
+
+
+@pytest.mark.skipif(not THREADS.exists(), reason="the system does not list threads")
+def test_threads_that_were_there_and_that_begin_meanwhile_are_pinned_and_then_freed() -> None:
+    before, done, started = cores(), Event(), []
+
+    def begin() -> int:
+        thread = Thread(target=done.wait)
+        thread.start()
+        started.append(thread)
+        assert thread.native_id is not None
+        return thread.native_id
+
+    try:
+        old = begin()
+        with one_core():
+            new = begin()
+            within = [os.sched_getaffinity(number) for number in (old, new, 0)]
+        after = [os.sched_getaffinity(number) for number in (old, new, 0)]
+    finally:
+        done.set()
+        for thread in started:
+            thread.join()
+    assert len(within[0]) == 1
+    assert within == [within[0]] * 3
+    assert after == [before] * 3
 
 
 @pytest.mark.parametrize("integer", [False, True])

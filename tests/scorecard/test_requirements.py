@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import UsageError
+from scare.scorecard.realtime import no_latency
 from scare.scorecard.requirements import GRADES, Finding, Grade, Measure, Requirements
 
 PAGE = Path(__file__).parents[2] / "docs" / "scorecard.md"
@@ -55,6 +56,14 @@ def test_a_number_is_compared_in_units_of_its_yardstick() -> None:
 @pytest.mark.parametrize("finding", [Finding("rmse", None), Finding("rmse", float("nan")), Finding("rmse", 1.0, per=0)])
 def test_what_is_not_known_has_no_grade(finding: Finding) -> None:
     assert TABLE.judge(finding, "").grade is None
+
+
+def test_what_never_ends_is_poor_and_has_no_number() -> None:
+    entries = [TABLE.judge(finding, "") for finding in no_latency("float32 only: lstm")]
+    assert [entry.requirement for entry in entries] == ["mean-latency", "max-latency", "sampling-jitter"]
+    assert {(entry.value, entry.grade, entry.detail["reason"]) for entry in entries} == {
+        (None, Grade.POOR, "float32 only: lstm")
+    }
 
 
 def test_a_number_without_bounds_informs() -> None:

@@ -42,17 +42,21 @@ def test_accuracy_is_that_of_an_independent_computation() -> None:
     for one in readings:
         estimate = calibrator.predict(one)["calibrated"].fill_null(np.nan).to_numpy()
         changes = np.concatenate([[np.nan], np.diff(one.values[:, 0])])
-        pieces.append(np.stack([estimate, one.targets, one.values[:, 0], changes], axis=1))
+        turns = np.concatenate([[np.nan], np.diff(one.targets)])
+        pieces.append(np.stack([estimate, one.targets, one.values[:, 0], changes, turns], axis=1))
     rows = np.concatenate(pieces)
     rows = rows[np.isfinite(rows[:, :2]).all(axis=1)]
     error = rows[:, 0] - rows[:, 1]
     fast = np.argsort(-np.nan_to_num(np.abs(rows[:, 3])), kind="stable")[: int(np.ceil(0.05 * len(rows)))]
+    turning = np.argsort(-np.nan_to_num(np.abs(rows[:, 4])), kind="stable")[: len(fast)]
     line = np.polyfit(rows[:, 2], rows[:, 1], 1)
     found = by_name(series.findings(calibrator, "float32"))
     assert found["rmse"].value == pytest.approx(np.sqrt(np.mean(error**2)))
     assert found["rmse"].per == pytest.approx(rows[:, 1].std())
     assert found["top5_rmse"].value == pytest.approx(np.sqrt(np.mean(error[fast] ** 2)))
     assert found["top5_rmse"].per == pytest.approx(rows[fast, 1].std())
+    assert found["top5_rmse_reference"].value == pytest.approx(np.sqrt(np.mean(error[turning] ** 2)))
+    assert set(turning) != set(fast)
     detail = found["rmse"].detail
     assert detail["line_rmse"] == pytest.approx(np.sqrt(np.mean((np.polyval(line, rows[:, 2]) - rows[:, 1]) ** 2)))
     assert detail["raw_rmse"] == pytest.approx(np.sqrt(np.mean((rows[:, 2] - rows[:, 1]) ** 2)))

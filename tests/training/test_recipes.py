@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import UsageError
-from scare.experiments.knobs import KNOBS
+from scare.experiments.tuning.knobs import KNOBS
 from scare.models.scare import Sampling
 from scare.training.recipes import adjust, flattened, look_up, nested, print_recipe, read_table
 from scare.training.settings import Recipe
@@ -52,10 +52,10 @@ def test_choices_are_named() -> None:
         ("settings = 1", "'settings' should be a table of settings, not 1"),
         ("[settings]\nweight_decay = -1", "'settings.weight_decay' must be a number from 0 on, not -1"),
         ("[settings]\nrate = inf", "'settings.rate' must be a number from 0 on, not inf"),
-        ("[settings]\nrate = 0", "the learning rate must be above 0"),
-        ("[model.attention]\nbits = 33", "a hash code has 1 to 32 bits"),
+        ("[settings]\nrate = 0", "r.toml: the learning rate must be above 0"),
+        ("[model.attention]\nbits = 33", "r.toml: a hash code has 1 to 32 bits"),
         ("[model.attention]\nmix = 'bitwize'", "'model.attention.mix' cannot be 'bitwize'; did you mean 'bitwise'?"),
-        ("window = 2", "a window needs at least 4 readings"),
+        ("window = 2", "r.toml: a window needs at least 4 readings"),
         ("window = ", "cannot be read as TOML"),
     ],
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scare.report.markup import Cell, Html, escape, note, number, quantity, table
+from scare.report.markup import NOTHING, Cell, Html, escape, note, number, quantity, table
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import YES_NO, Entry
 
@@ -34,16 +34,17 @@ def scorecard(card: Card) -> str:
                 rows += [[Html(f"{escape(entries[0].title)} {grade_badge(grade).text}")], *map(_entry, entries)]
         tables.append(table(title, head, rows, "words card") if rows else "")
     legend = (
-        "O: the requirement is met; △: partly; X: missed. A requirement has the worst grade of its numbers; those"
-        " without bounds inform. Measured: on a computer; emulated: on a virtual board; counted: in the model's plan;"
-        " declared: by the model's file."
+        "O: the requirement is met; △: partly; X: missed. A requirement has the worst grade of its numbers, and none if"
+        " one with bounds is not known; those without bounds inform. Measured: on a computer; emulated: on a virtual"
+        " board; counted: in the model's plan; declared: by the model's file."
     )
     return "".join(tables) + note(legend)
 
 
 def _entry(entry: Entry) -> list[Cell]:
     good, fair = bounds(entry.threshold or {}, entry.unit)
-    return [entry.label, _value(entry.value, entry.unit), entry.grade or "", good, fair, entry.source]
+    value = _value(entry.value, entry.unit) if entry.value is not None else entry.detail.get("reason", NOTHING)
+    return [entry.label, value, entry.grade or "", good, fair, entry.source]
 
 
 def _value(value: Any, of: str) -> str:

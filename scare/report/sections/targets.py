@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from scare.calibrator.corrections import spell_unit
 from scare.report.markup import Cell, Html, note, number, percent, quantity, table, unit
 from scare.report.run import Run
-from scare.report.targets import Judged, Target, find_target, judge, judge_precision, protocol, targets
+from scare.report.targets import FEWEST, Judged, Target, find_target, judge, judge_precision, protocol, targets
 
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "R²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
@@ -60,7 +60,10 @@ def _judged(name: str, one: Judged) -> Cell:
 
 def _precision(precision: Judged | None, target: Target) -> str:
     if precision is None:
-        return note(f"Precision needs {protocol()['units']} devices or more beside the same reference: not shown.")
+        needed = (
+            f"{protocol()['units']} devices or more beside the same reference, and {FEWEST} averages of all of them"
+        )
+        return note(f"Precision needs {needed}: not shown.")
     bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION)]
     row: list[Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
     head = ("devices side by side", "common averages", "days", *PRECISION.values())

@@ -16,7 +16,7 @@ from scare.errors import UsageError
 from scare.experiments.contenders import BY_PAPER, choose
 
 INSTALLED = Path(__file__).with_name("configs")
-IN_TREE = Path(__file__).parents[2] / "configs"
+IN_TREE = Path(__file__).parents[3] / "configs"
 CONFIGS = INSTALLED if INSTALLED.is_dir() else IN_TREE
 STAND_IN, REAL, QUICK = "stand-in", "senseurcity", "quick"
 LISTS = ("main", "ablation", "adaptability", "board")  # of contenders

@@ -18,13 +18,22 @@ import polars as pl
 from scare.data.readings import REFERENCE, Readings
 from scare.data.split import Split
 from scare.errors import DataError
-from scare.experiments.budget import Cost
-from scare.experiments.folds import forward_folds
-from scare.experiments.knobs import Knobs, architecture, preset_values
 from scare.experiments.processes import death, end, start
-from scare.experiments.proposing import Proposer
 from scare.experiments.study import prepare
-from scare.experiments.trials import Score, Terms, Trial, read_trials, recipe_of, run_trial, trial_file, write_trial
+from scare.experiments.tuning.budget import Cost
+from scare.experiments.tuning.folds import forward_folds
+from scare.experiments.tuning.knobs import Knobs, architecture, preset_values
+from scare.experiments.tuning.proposing import Proposer
+from scare.experiments.tuning.trials import (
+    Score,
+    Terms,
+    Trial,
+    read_trials,
+    recipe_of,
+    run_trial,
+    trial_file,
+    write_trial,
+)
 from scare.training.preparation import common_step, prepare_inputs
 from scare.windowing.feeding import Feed
 

@@ -3,7 +3,7 @@
     rows with a reference   |------- train -------|  v  |  t  |           fold 1
                             |---------- train ----------|  v  |  t  |     fold 2
 
-Comes from `data`; goes to `tuning` and to benchmarks that report a spread over time.
+Comes from `data`; goes to `search` and to benchmarks that report a spread over time.
 """
 
 from collections.abc import Sequence

@@ -19,9 +19,9 @@ import numpy as np
 from scare.data.files import replacing
 from scare.data.readings import Readings
 from scare.errors import DataError, ScareError
-from scare.experiments.budget import Budget, Cost, measure_cost
 from scare.experiments.comparison import compare
 from scare.experiments.study import read_parts
+from scare.experiments.tuning.budget import Budget, Cost, measure_cost
 from scare.training.fit import fit
 from scare.training.recipes import adjust, nested
 from scare.training.settings import Recipe

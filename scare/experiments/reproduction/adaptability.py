@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from scare.data.readings import Readings
-from scare.experiments.protocol import Protocol
-from scare.experiments.reproduction import Cell, Reproduction
-from scare.experiments.result import Result, Table, mean
-from scare.experiments.scored import Scored, score_rows
+from scare.experiments.reproduction.protocol import Protocol
+from scare.experiments.reproduction.reproduction import Cell, Reproduction
+from scare.experiments.reproduction.result_tables import Result, Table, mean
+from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Told
 from scare.scorecard.adaptability import Changes, error_near, lasting_changes, sudden_changes
 
@@ -39,28 +39,34 @@ def make_adaptability(reproduction: Reproduction, told: Told) -> Result:
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: protocol.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
-        rows += _rows(cell, score_rows(reproduction.study(cell, protocol.adaptability)), protocol)
+        rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
         told(done, len(cells), "-".join(cell))
     notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
     table = Table("adaptability", "RMSE within ±30 rows of a change", COLUMNS, rows)
     return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes)
 
 
-def _rows(cell: Cell, scored: Scored, protocol: Protocol) -> list[dict[str, Any]]:
-    contenders = [name for name in protocol.adaptability if name in scored.estimates]
+def _rows(cell: Cell, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:
+    estimates = {name: several for name in protocol.adaptability if (several := scored.of_contender(name))}
     rows = []
     for kind, find in KINDS.items():
         changes = [_changes(one, find) for one in scored.readings]
         for threshold in protocol.thresholds:
-            near = np.concatenate([one.near(threshold) for one in changes])[scored.rows]
-            for contender in contenders:
-                found = [error_near(values, scored.reference, near) for values in scored.of(contender)]
+            near = np.concatenate([one.near(threshold) for one in changes])[scored.shared]
+            place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
+            for contender, seeds in estimates.items():
+                found = [_error(values, scored.reference, near) for values in seeds]
                 errors = [error for error, _ in found]
-                place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
                 spread = float(np.std(errors)) if len(errors) > 1 and np.isfinite(errors).all() else None
                 score = {"contender": contender, "rmse": mean(errors), "rmse_sd": spread}
                 rows.append({**place, "coverage": found[0][1], **score})
     return rows
+
+
+def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> tuple[float, float]:
+    """`error_near` of the rows that have a value."""
+    own = np.isfinite(values)
+    return error_near(values[own], reference[own], near[own])
 
 
 def _changes(readings: Readings, find: Find) -> Changes:

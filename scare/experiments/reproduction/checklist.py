@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from scare.experiments.contenders import NETWORKS
-from scare.experiments.machine import find_machines
-from scare.experiments.protocol import model_of, paper
-from scare.experiments.reproduction import Reproduction
-from scare.experiments.result import Result, Table, mean, with_paper
-from scare.experiments.scored import Scored, score_rows
+from scare.experiments.reproduction.hardware import find_cards
+from scare.experiments.reproduction.protocol import model_of, paper
+from scare.experiments.reproduction.reproduction import Reproduction
+from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
+from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Told
-from scare.scorecard.accuracy import fastest, reading_changes, rmse
+from scare.scorecard.accuracy import fastest, rmse
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, Requirements
 
@@ -27,12 +25,12 @@ def make_checklist(reproduction: Reproduction, told: Told) -> Result:
     """Table 1, and the numbers behind each grade."""
     rules, protocol = Requirements.load(), reproduction.protocol
     contenders = [name for name in protocol.main if name in NETWORKS]
-    scored = [score_rows(reproduction.study(cell, contenders)) for cell in reproduction.cells]
-    machines = find_machines(reproduction, contenders, told)
+    scored = [SharedRows.of(reproduction.study(cell, contenders)) for cell in reproduction.cells]
+    cards = find_cards(reproduction, contenders, told)
     grades, numbers = [], []
     for name in contenders:
         accuracy = [] if protocol.quick else accuracy_findings(scored, name)
-        entries = (*(rules.judge(one, "of the spread") for one in accuracy), *machines[name].entries)
+        entries = (*(rules.judge(one, "of the spread") for one in accuracy), *cards[name].entries)
         ours = dict.fromkeys(rules.requirements, "") | {
             requirement: str(grade or "") for requirement, grade in Card({}, {}, entries, {}, None, {}).grades().items()
         }
@@ -48,7 +46,7 @@ def make_checklist(reproduction: Reproduction, told: Told) -> Result:
     return Result("checklist", "Table 1: O satisfied, △ partially, X not", tables, notes)
 
 
-def accuracy_findings(scored: Sequence[Scored], contender: str) -> list[Finding]:
+def accuracy_findings(scored: Sequence[SharedRows], contender: str) -> list[Finding]:
     """RMSE over all rows and at the fastest changes, each as a share of the reference's spread there.
 
     Means over tasks and seeds; no number if a task has no estimates of this contender.
@@ -59,9 +57,9 @@ def accuracy_findings(scored: Sequence[Scored], contender: str) -> list[Finding]
     return [Finding("rmse", mean(share for share, _ in shares)), Finding("top5_rmse", mean(fast for _, fast in shares))]
 
 
-def _shares(one: Scored, contender: str) -> list[tuple[float, float]]:
+def _shares(one: SharedRows, contender: str) -> list[tuple[float, float]]:
     """Both errors on one task, a pair a seed."""
-    fast = fastest(np.concatenate([reading_changes(each) for each in one.readings])[one.rows])
+    fast = fastest(one.changes)
     spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
-    errors = [values - one.reference for values in one.of(contender)]
+    errors = [values - one.reference for values in one.of_contender(contender)]
     return [(rmse(error) / spread, rmse(error[fast]) / spread_fast) for error in errors]

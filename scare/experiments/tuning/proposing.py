@@ -9,8 +9,8 @@ from random import Random
 
 import optuna
 
-from scare.experiments.knobs import Knobs
-from scare.experiments.trials import Score, Trial
+from scare.experiments.tuning.knobs import Knobs
+from scare.experiments.tuning.trials import Score, Trial
 
 DRAWN = 10  # candidates drawn at random around the preset before Optuna knows enough
 TURNED = 1 / 3  # share of the knobs that are turned in these

@@ -20,6 +20,7 @@ KNOBS: dict[str, tuple[Number, ...]] = {
     "settings.weight_decay": (0.0, 0.001, 0.01, 0.1),
     "settings.members": (1, 2, 3),
 }
+SEED = "settings.seed"
 LENGTHS = (0.5, 1, 2, 4)  # times the window given
 ON_BOARD = ("window", "model.", "settings.members")  # how names of knobs begin that change what a board must do
 
@@ -36,6 +37,8 @@ def usual_knobs(window: int) -> Knobs:
 def read_knobs(file: Path, window: int) -> Knobs:
     """The knobs of a TOML file: the tables of a recipe, with a list of numbers for each setting."""
     listed = flattened(read_table(file))
+    if SEED in listed:
+        raise UsageError(f"{file}: '{SEED}' is no knob: a seed that scores better is luck; take --seed")
     for name, values in listed.items():
         if not isinstance(values, list) or not values:
             raise UsageError(f"{file}: '{name}' should be a list of values to try, not {values!r}")

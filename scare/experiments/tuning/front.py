@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from scare.data.files import replacing
-from scare.experiments.trials import Trial
-from scare.experiments.tuning import Search
+from scare.experiments.tuning.search import Search
+from scare.experiments.tuning.trials import Trial
 from scare.training.recipes import print_recipe
 
 OBJECTIVES = ("rmse", "top5_rmse")

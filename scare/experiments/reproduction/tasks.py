@@ -11,7 +11,7 @@ from scare.data.senseurcity import City, Pollutant, complete_rows, read_senseurc
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device
 from scare.errors import UsageError
-from scare.experiments.protocol import Protocol
+from scare.experiments.reproduction.protocol import Protocol
 
 LEVELS = {Pollutant.PM10: 1.0, Pollutant.PM25: 0.6, Pollutant.PM1: 0.4}  # of simulated PM
 
@@ -34,14 +34,15 @@ def _simulate(protocol: Protocol, city: City, pollutant: Pollutant) -> list[Read
         simulation = Simulation(**{**protocol.simulation, "seed": seed})
     except TypeError as error:
         raise UsageError(f"[stand-in] simulation: {error}") from error
-    return [_scaled(one, LEVELS[pollutant]) for one in simulate(simulation)]
+    return [_named(one, pollutant) for one in simulate(simulation)]
 
 
-def _scaled(readings: Readings, level: float) -> Readings:
-    """The first channel, in whole units as the sensor gives them, and the reference, at another level."""
-    raw = readings.channels[0]
-    columns = (pl.col(raw.name) * level).round(), (pl.col(REFERENCE) * level).round(1)
-    return replace(readings, frame=readings.frame.select(TIME, *columns), channels=(raw,))
+def _named(readings: Readings, pollutant: Pollutant) -> Readings:
+    """The first channel, in whole units as the sensor gives them, and the reference, at a pollutant's level."""
+    level, simulated = LEVELS[pollutant], readings.channels[0]
+    raw, reference = (replace(simulated, name=f"{pollutant.lower()}_{what}") for what in ("raw", "reference"))
+    columns = (pl.col(simulated.name) * level).round().alias(raw.name), (pl.col(REFERENCE) * level).round(1)
+    return replace(readings, frame=readings.frame.select(TIME, *columns), channels=(raw,), reference=reference)
 
 
 def _prepared(readings: Readings, protocol: Protocol) -> Readings:

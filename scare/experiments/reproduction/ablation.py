@@ -1,10 +1,10 @@
 """The paper's Table 3: six settings of one model (`ABLATION` of `models/scare`), by the paper's recipe."""
 
-from scare.experiments.machine import find_machines, machine_columns
-from scare.experiments.main_table import MACHINE, accuracy_columns, accuracy_headings, cell_table
-from scare.experiments.protocol import model_of, paper
-from scare.experiments.reproduction import Reproduction
-from scare.experiments.result import Result, Table, with_paper
+from scare.experiments.reproduction.hardware import card_columns, find_cards
+from scare.experiments.reproduction.main_table import HARDWARE, accuracy_columns, accuracy_headings, cell_table
+from scare.experiments.reproduction.protocol import model_of, paper
+from scare.experiments.reproduction.reproduction import Reproduction
+from scare.experiments.reproduction.result_tables import Result, Table, with_paper
 from scare.experiments.study import Told
 
 SHOWN = ("max_latency", "complexity", "activation", "cpu")
@@ -13,17 +13,17 @@ SHOWN = ("max_latency", "complexity", "activation", "cpu")
 def make_ablation(reproduction: Reproduction, told: Told) -> Result:
     """Table 3, and every city and pollutant apart."""
     protocol = reproduction.protocol
-    scores, machines = reproduction.tables(protocol.ablation), find_machines(reproduction, protocol.ablation, told)
+    scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, told)
     rows = []
     for name in protocol.ablation:
         theirs = paper()["ablation"].get(model_of(name), {})
-        machine = machine_columns(machines[name])
+        hardware = card_columns(cards[name])
         accuracy = accuracy_columns(scores, protocol.pollutants, name)
         ours = {"contender": name, "method": theirs.get("method", ""), **accuracy}
-        ours |= {column: machine[column] for column in SHOWN}
+        ours |= {column: hardware[column] for column in SHOWN}
         rows.append(with_paper(ours, {column: value for column, value in theirs.items() if column != "method"}))
     headings = {"contender": "setting", "method": "what it is", **accuracy_headings(protocol.pollutants)}
-    headings |= {column: MACHINE[column] for column in SHOWN}
+    headings |= {column: HARDWARE[column] for column in SHOWN}
     tables = Table("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores)
     notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer."]
     notes += reproduction.failures(protocol.ablation)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scare.experiments import tuning
-from scare.experiments.trials import Terms, Trial, examine, write_trial
-from scare.experiments.tuning import Search
+from scare.experiments.tuning import search as search_module
+from scare.experiments.tuning.search import Search
+from scare.experiments.tuning.trials import Terms, Trial, examine, write_trial
 
 
 class Done:
@@ -33,10 +33,10 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch, examine: Examine = examine) -> 
 
     def start(search: Search, trial: Trial, done: Sequence[Trial]) -> Done:
         started.append(trial.number)
-        terms = replace(search.terms, hopeless=tuning._hopeless(search, done))
+        terms = replace(search.terms, hopeless=search_module._hopeless(search, done))
         write_trial(search.folder, examine(search.folder, trial, terms))
         return Done(0)
 
-    monkeypatch.setattr(tuning, "_start", start)
-    monkeypatch.setattr(tuning, "wait", lambda *_, **__: None)
+    monkeypatch.setattr(search_module, "_start", start)
+    monkeypatch.setattr(search_module, "wait", lambda *_, **__: None)
     return started

@@ -15,19 +15,19 @@ from scare.data.split import split_by_time
 from scare.device.boards import board
 from scare.device.measure import measure
 from scare.errors import DataError, UsageError
-from scare.experiments import trials as trials_module
-from scare.experiments import tuning
-from scare.experiments.budget import Budget, measure_cost
-from scare.experiments.knobs import Knobs
-from scare.experiments.outcome import make_outcome, write_recipes
-from scare.experiments.proposing import Proposer
-from scare.experiments.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
-from scare.experiments.tuning import Effort, Search, on_shared_rows, prepare_search, run_search
+from scare.experiments.tuning import search as search_module
+from scare.experiments.tuning import trials as trials_module
+from scare.experiments.tuning.budget import Budget, measure_cost
+from scare.experiments.tuning.front import make_outcome, write_recipes
+from scare.experiments.tuning.knobs import Knobs
+from scare.experiments.tuning.proposing import Proposer
+from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prepare_search, run_search
+from scare.experiments.tuning.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
 from scare.export.package import export_c
 from scare.training.fit import fit
 from scare.training.recipes import adjust, read_table
 from scare.training.settings import PRESETS, Recipe
-from tests.experiments.trials_at_once import Done, run_at_once
+from tests.experiments.tuning.trials_at_once import Done, run_at_once
 from tests.training.small_fits import line_recipe, make_readings
 
 KNOBS: Knobs = {"window": (4, 8), "settings.rate": (0.01, 0.05, 0.2), "settings.steps": (20, 40)}
@@ -179,8 +179,8 @@ def test_a_candidate_hopeless_in_both_on_the_first_fold_ends_there(tmp_path: Pat
 def test_hopeless_is_worse_than_the_worst_on_the_front_by_a_margin() -> None:
     search = Search(Path(), KNOBS, PRESET, TERMS)
     trials = [scored(1, (4.0, 10.0), (4.0, 10.0)), scored(2, (6.0, 8.0), (6.0, 8.0))]
-    assert tuning._hopeless(search, trials) is None
-    assert tuning._hopeless(search, [scored(0, (9.0, 20.0), (9.0, 20.0)), *trials]) == pytest.approx((6.3, 10.5))
+    assert search_module._hopeless(search, trials) is None
+    assert search_module._hopeless(search, [scored(0, (9.0, 20.0), (9.0, 20.0)), *trials]) == pytest.approx((6.3, 10.5))
 
 
 def test_whatever_stops_a_trial_is_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,8 +321,8 @@ def test_an_interruption_ends_what_runs_and_keeps_what_is_finished(tmp_path: Pat
 
 
 def test_a_process_that_dies_is_a_trial_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_start", lambda *_: Done(9))
-    monkeypatch.setattr(tuning, "wait", lambda *_, **__: None)
+    monkeypatch.setattr(search_module, "_start", lambda *_: Done(9))
+    monkeypatch.setattr(search_module, "wait", lambda *_, **__: None)
     with pytest.raises(DataError, match=r"the preset itself cannot be examined: its process ended .*exit code 9"):
         run_search(begin(tmp_path), Effort(60.0), lambda _: None)
 
@@ -345,8 +345,8 @@ def test_another_search_in_the_folder_is_refused(tmp_path: Path) -> None:
 def test_a_known_architecture_is_not_measured_again() -> None:
     trial = Trial(4, {**PRESET, "settings.rate": 0.2})
     done = [scored(1, cost=BIG), replace(scored(2, cost=COST), values={**PRESET, "window": 8})]
-    assert tuning._known_cost(trial, done) == BIG
-    assert tuning._known_cost(replace(trial, values={**PRESET, "window": 16}), done) is None
+    assert search_module._known_cost(trial, done) == BIG
+    assert search_module._known_cost(replace(trial, values={**PRESET, "window": 16}), done) is None
 
 
 # --- the outcome ---

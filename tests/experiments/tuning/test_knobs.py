@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scare.errors import UsageError
-from scare.experiments.knobs import KNOBS, architecture, preset_values, read_knobs, usual_knobs
+from scare.experiments.tuning.knobs import KNOBS, architecture, preset_values, read_knobs, usual_knobs
 from scare.training.recipes import adjust, nested
 from scare.training.settings import Recipe
 
@@ -38,7 +38,8 @@ def test_a_file_names_other_knobs(tmp_path: Path) -> None:
         ("[settings]\nrate = []", "'settings.rate' should be a list of values to try, not []"),
         ("[settings]\nrte = [0.1]", "unknown setting 'settings.rte'; did you mean 'rate'?"),
         ("[settings]\ncosine = [true]", "'settings.cosine' cannot be searched: True is not a number"),
-        ("window = [2]", "a window needs at least 4 readings, not 2"),
+        ("window = [2]", "knobs.toml: a window needs at least 4 readings, not 2"),
+        ("[settings]\nseed = [1, 2]", "knobs.toml: 'settings.seed' is no knob"),
     ],
 )
 def test_a_knob_that_cannot_be_searched_is_refused(text: str, reason: str, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_training_changes_nothing_on_a_board_but_for_the_members() -> None:
 
 
 def test_the_page_lists_the_knobs_as_they_are() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "tune.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "tune.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z_.]+)`[^|]*\| ([^|]+) \|$", page, re.MULTILINE))
     assert {name: ", ".join(f"{value:g}" for value in values) for name, values in KNOBS.items()}.items() <= rows.items()
     assert {*rows} - {"table.json"} == {"window", *KNOBS}

@@ -9,21 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import UsageError
-from scare.experiments.adaptability import make_adaptability
-from scare.experiments.checklist import accuracy_findings
 from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
-from scare.experiments.machine import find_machines
-from scare.experiments.main_table import make_main
-from scare.experiments.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
-from scare.experiments.reproduction import Reproduction, wanted
-from scare.experiments.scored import score_rows
-from scare.experiments.tasks import make_split
+from scare.experiments.reproduction.adaptability import make_adaptability
+from scare.experiments.reproduction.checklist import accuracy_findings
+from scare.experiments.reproduction.hardware import find_cards, time_in_jax
+from scare.experiments.reproduction.main_table import make_main
+from scare.experiments.reproduction.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
+from scare.experiments.reproduction.reproduction import Reproduction, wanted
+from scare.experiments.reproduction.tasks import make_split
+from scare.experiments.shared_rows import SharedRows
+from scare.experiments.untrained import draw_contender
 from scare.models import ABLATION, MODELS
 from scare.report.reproduction import as_markdown, write_result
 from scare.report.reproduction_figures import draw_result
 from scare.scorecard.accuracy import rmse
+from scare.scorecard.requirements import Requirements
 
 
 def tiny() -> Protocol:
@@ -133,14 +136,14 @@ def test_every_city_and_pollutant_has_air_of_its_own_and_the_last_box_is_the_tes
     assert all(split.test[0].device == "box-03" for split in splits)
     again = make_split(protocol, None, City.ANTWERP, Pollutant.PM10)
     assert again.test[0].frame.equals(splits[0].test[0].frame)
-    assert [channel.name for channel in again.train[0].channels] == ["pm_raw"]
+    assert [channel.name for channel in again.train[0].channels] == ["pm10_raw"]
 
 
 def test_rows_are_shared_by_all(done: Reproduction) -> None:
-    scored = score_rows(done.study(done.cells[0], done.protocol.adaptability))
-    assert set(scored.estimates) == {"linear", "raw", "ridge"}
-    assert np.isfinite([scored.reference, *(scored.of(name)[0] for name in scored.estimates)]).all()
-    assert 0 < scored.rows.sum() < len(scored.rows)
+    scored = SharedRows.of(done.study(done.cells[0], done.protocol.adaptability))
+    assert {job.contender for job in scored.estimates} == {"linear", "raw", "ridge"}
+    assert np.isfinite([scored.reference, *(scored.scored(job) for job in scored.estimates)]).all()
+    assert 0 < scored.shared.sum() < len(scored.shared)
 
 
 def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> None:
@@ -148,8 +151,8 @@ def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> No
     rows = result.tables[0].rows
     assert len(rows) == 2 * 2 * 3 * 3  # cities, kinds, thresholds, contenders
     assert all(0 <= row["coverage"] <= 1 for row in rows)
-    scored = score_rows(done.study(done.cells[0], done.protocol.adaptability))
-    whole = rmse(scored.of("raw")[0] - scored.reference)
+    scored = SharedRows.of(done.study(done.cells[0], done.protocol.adaptability))
+    whole = rmse(scored.of_contender("raw")[0] - scored.reference)
     first = next(row for row in rows if row["contender"] == "raw" and row["kind"] == "sudden")
     assert first["coverage"] > 0.95  # whole units of a sensor at one reading a minute
     assert first["rmse"] == pytest.approx(whole, rel=0.05)
@@ -163,20 +166,20 @@ def test_an_error_around_no_change_is_none_not_a_number_that_json_cannot_hold(do
 
 def test_a_fit_that_failed_is_named_and_takes_its_mean_over_tasks_away(done: Reproduction, tmp_path: Path) -> None:
     broken = replace(done, folder=Path(shutil.copytree(done.folder, tmp_path / "copy")))
-    whole = [score_rows(broken.study(cell, ["linear"])) for cell in broken.cells]
+    whole = [SharedRows.of(broken.study(cell, ["linear"])) for cell in broken.cells]
     assert all(isinstance(one.value, float) for one in accuracy_findings(whole, "linear"))
     assert broken.failures(["linear", "raw"]) == []
     row = broken.studies[broken.cells[0]].folder / "rows" / "linear-w15-s0.json"
     row.write_text(json.dumps({"failed": "why"}), encoding="utf-8")
     assert broken.failures(["linear", "raw"]) == [f"No score: {'-'.join(broken.cells[0])} linear-w15-s0: why"]
-    parts = [score_rows(broken.study(cell, ["linear"])) for cell in broken.cells]
+    parts = [SharedRows.of(broken.study(cell, ["linear"])) for cell in broken.cells]
     assert [one.value for one in accuracy_findings(parts, "linear")] == [None, None]
 
 
 def test_another_board_is_measured_anew(done: Reproduction) -> None:
-    find_machines(done, ["raw"], quiet)
+    find_cards(done, ["raw"], quiet)
     before = set((done.folder / "measured").iterdir())
-    find_machines(replace(done, protocol=replace(done.protocol, board_name="rp2040")), ["raw"], quiet)
+    find_cards(replace(done, protocol=replace(done.protocol, board_name="rp2040")), ["raw"], quiet)
     (new,) = set((done.folder / "measured").iterdir()) - before
     assert "rp2040" in new.name
     new.unlink()
@@ -228,3 +231,26 @@ def test_the_papers_value_is_in_brackets(done: Reproduction) -> None:
     row = {**result.tables[0].rows[0], "PM10": 15.5, "paper_PM10": 14.03}
     table = replace(result.tables[0], rows=[row])
     assert "| 15.5 (14.03) |" in as_markdown(replace(result, tables=(table,)), ["note"])
+
+
+def test_a_time_is_in_the_unit_in_which_it_is_read(done: Reproduction) -> None:
+    result = make_main(done, quiet)
+    row = {**result.tables[0].rows[0], "mean_latency": 0.0001569, "paper_mean_latency": 1.31}
+    page = as_markdown(replace(result, tables=(replace(result.tables[0], rows=[row]),)), ["note"])
+    assert "| mean latency |" in page
+    assert "| 0.1569 µs (1.31 ms) |" in page
+
+
+def test_a_network_is_timed_in_jax_beside_c_and_numpy_and_nothing_else_is(done: Reproduction) -> None:
+    assert [row["jax_latency"] for row in make_main(done, quiet).tables[0].rows] == [None, None]
+    rules = Requirements.load()
+    rules = replace(rules, protocol=replace(rules.protocol, warm_ups=1, windows=3, rounds=1))
+    _, _, (box,) = make_split(done.protocol, None, *done.cells[0]).parts.values()
+    box = replace(box, frame=box.frame.rename({"pm10_raw": "pm25"}), channels=(Channel("pm25", "ug/m3"),))
+    window = done.protocol.window
+    for name in ("scare", "nlinear-paper"):  # one with a fixed basis, one without
+        timed = time_in_jax(recipe_of(name, window, 0, {}), draw_contender(name, window), [box], rules)
+        assert [one.measure for one in timed] == ["latency_mean_jax", "latency_max_jax", "latency_jitter_jax"]
+        assert all(isinstance(one.value, float) and one.value > 0 and one.grade is None for one in timed)
+    several = recipe_of("scare-3", window, 0, {})
+    assert time_in_jax(several, draw_contender("scare", window), [box], rules) == []

@@ -1,6 +1,6 @@
 """The paper's figure on the board: latency and size of every model, `untrained`, over window length and arithmetic."""
 
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,15 +12,17 @@ from scare.calibrator.calibrator import Calibrator
 from scare.device.boards import board
 from scare.device.measure import measure
 from scare.device.trials import trial_windows
-from scare.errors import NotApplicableError
-from scare.experiments.protocol import Protocol
-from scare.experiments.reproduction import Reproduction
-from scare.experiments.result import Result, Table
+from scare.errors import NotApplicableError, UsageError
+from scare.experiments.reproduction.protocol import Protocol
+from scare.experiments.reproduction.reproduction import Reproduction
+from scare.experiments.reproduction.result_tables import Result, Table
 from scare.experiments.study import Told
 from scare.experiments.untrained import draw_contender
 from scare.export.arithmetic import Arithmetic
+from scare.export.exchange import FORMATS, make_file
 from scare.export.package import export_c
 
+TFLITE = "tflite"
 COLUMNS = {
     "contender": "model",
     "window": "N",
@@ -30,9 +32,10 @@ COLUMNS = {
     "model_bytes": "weights [B]",
     "flash_bytes": "flash [B]",
     "ram_bytes": "RAM [B]",
+    "flatbuffer_bytes": "FlatBuffer [B]",
     "why_not": "does not run because",
 }
-FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes")
+FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 KINDS = 200  # windows among which are some of every kind
 
 
@@ -42,14 +45,22 @@ def make_board(reproduction: Reproduction, told: Told) -> Result:
     grid = list(product(protocol.board, protocol.board_windows, Arithmetic))
     for done, (name, window, arithmetic) in enumerate(grid, start=1):
         key = f"board-{protocol.board_name}-{name}-w{window}-{arithmetic}-{protocol.board_trials}"
-        rows.append(reproduction.remember(key, partial(_row, name, window, arithmetic, protocol)))
+        row = reproduction.remember(key, partial(_row, name, window, arithmetic, protocol))
+        if not _refusal():
+            row |= reproduction.remember(
+                f"tflite-{name}-w{window}-{arithmetic}", partial(_size, name, window, arithmetic)
+            )
+        rows.append(row)
         told(done, len(grid), f"{name}, N = {window}, {arithmetic}")
     chosen = board(protocol.board_name)
     notes = [
         f"A virtual {chosen.title}, {chosen.chip} at {chosen.clock_hz / 1e6:g} MHz: instructions and bytes are counted,"
         " milliseconds are estimates, never checked on hardware. Weights are random, and no reading is used.",
-        "The paper gives a figure without numbers; it ran TFLite-Micro, ours is generated C.",
+        "The paper gives a figure without numbers; it ran TFLite-Micro, ours is generated C. The FlatBuffer is the file"
+        " of `scare export tflite`, without the interpreter that runs it.",
     ]
+    if _refusal():
+        notes.append(f"FlatBuffers were not made: {_refusal()}.")
     table = Table("board", f"On the {chosen.title}", COLUMNS, rows)
     return Result("board", "Figure: latency and size on the board", (table,), notes)
 
@@ -75,6 +86,25 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
         "ram_bytes": report.ram_bytes,
         "why_not": "; ".join(report.reasons),
     }
+
+
+def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
+    """Of the FlatBuffer; none where no matrix can be int8."""
+    try:
+        made = make_file(draw_contender(name, window), TFLITE, arithmetic is Arithmetic.INT8, {})
+    except NotApplicableError:
+        return {"flatbuffer_bytes": None}
+    return {"flatbuffer_bytes": len(made.content)}
+
+
+@cache
+def _refusal() -> str:
+    """Why no FlatBuffer can be made here, if so."""
+    try:
+        FORMATS[TFLITE].check()
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def _trials(calibrator: Calibrator, count: int) -> np.ndarray:

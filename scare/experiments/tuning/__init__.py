@@ -1,0 +1,1 @@
+"""A preset's knobs searched for less error on forward folds, within what a board allows."""

@@ -1,0 +1,89 @@
+"""`scare export tflite`, `onnx` and `micropython`, and `scare verify` of what they wrote."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.errors import ExitCode
+from scare.export.exchange import FORMATS
+from scare.export.expected import GOLDEN, Expected
+from tests.calibrator.building import make_calibrator, newest_plan
+from tests.cli.said import Type
+from tests.export.test_exchange import EVERY_FORMAT, wide_calibrator
+
+
+@EVERY_FORMAT
+def test_the_command_says_size_and_operators(scare: Type, form: str, tmp_path: Path) -> None:
+    wide_calibrator().save(tmp_path / "wide.scare")
+    said = scare(f"scare export {form} wide.scare --out out")
+    assert said.code == 0, said.err
+    size, operators = said.out.splitlines()
+    assert size == f"model.{form}: {(tmp_path / 'out' / f'model.{form}').stat().st_size:,} bytes"
+    assert operators.startswith("operators: ")
+    assert "scare verify out" in said.err
+    again = scare(f"scare export {form} wide.scare --out out")
+    assert (again.code, "not empty" in again.err) == (2, True)
+    verified = scare("scare verify out")
+    assert (verified.code, verified.out.splitlines()[-1]) == (0, "PASSED")
+
+
+def test_the_command_says_what_int8_costs(scare: Type, tmp_path: Path) -> None:
+    wide_calibrator().save(tmp_path / "wide.scare")
+    said = scare("scare export tflite wide.scare --arithmetic int8 --out out.zip --json")
+    facts = json.loads(said.out)
+    assert (facts["int8_weights"], facts["matrix_weights"]) == (960, 972)
+    assert facts["validation_rmse"]["int8"] < 0.02 * 6.0
+    assert json.loads(scare("scare verify out.zip --json").out)["passed"]
+
+
+def test_plain_python_says_what_its_arrays_take(scare: Type, tmp_path: Path) -> None:
+    make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
+    said = scare("scare export micropython line.scare --out out --name dust")
+    assert said.code == 0, said.err
+    assert said.out.startswith("arrays ")
+    assert (tmp_path / "out" / "dust.py").exists()
+    assert scare("scare verify out").code == 0
+    refused = scare("scare export micropython line.scare --arithmetic int8 --out other")
+    assert (refused.code, "int8" in refused.err) == (3, True)
+
+
+@pytest.mark.parametrize("target", ["c", "arduino", "esphome", "micropython", "onnx"])
+def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, target: str) -> None:
+    make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
+    assert scare(f"scare export {target} line.scare --out out").code == 0
+    assert scare("scare verify out").code == 0
+    (path,) = (tmp_path / "out").rglob(GOLDEN)
+    expected = Expected.read(path)
+    moved = expected.results + np.array([0.0, 1.0, 0.0])
+    other = Expected(expected.windows, moved, expected.allowed, expected.ties, expected.tokens)
+    path.write_bytes(other.as_bytes())
+    said = scare("scare verify out")
+    assert said.code == ExitCode.PARITY_FAILED
+    assert said.out.splitlines()[-1] == "FAILED"
+    assert "1 of 3 windows are farther off than allowed; the first is window 1" in said.err
+    facts = json.loads(scare("scare verify out --json").out)
+    assert not facts["passed"]
+
+
+def test_what_is_no_export_is_refused(scare: Type, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    said = scare("scare verify empty")
+    assert (said.code, "holds no golden.safetensors" in said.err) == (ExitCode.DATA, True)
+    (tmp_path / "bad.zip").write_bytes(b"PK no zip")
+    said = scare("scare verify bad.zip")
+    assert (said.code, "cannot be read as a folder or a zip" in said.err) == (ExitCode.DATA, True)
+
+
+def test_a_target_with_a_typo_is_suggested(scare: Type) -> None:
+    said = scare("scare export onx no2.scare --out out")
+    assert (said.code, "Did you mean 'onnx'?" in said.err) == (ExitCode.USAGE, True)
+
+
+def test_a_corrupt_calibrator_is_refused(scare: Type, tmp_path: Path) -> None:
+    (tmp_path / "bad.scare").write_bytes(b"nothing of the kind")
+    for target in ("micropython", *FORMATS):
+        said = scare(f"scare export {target} bad.scare --out out")
+        assert (said.code, "bad.scare" in said.err) == (ExitCode.DATA, True)
+        assert not (tmp_path / "out").exists()
