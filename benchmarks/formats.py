@@ -1,0 +1,125 @@
+"""Which model goes through which door: every export is written, and its golden windows are run through it again.
+
+    python -m benchmarks.formats  # writes docs/formats.md
+
+A test runs the same and compares it with the page, row by row. Networks are untrained: what a format can express does
+not depend on their numbers; how much of a FlatBuffer may be int8 does a little.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.fold import fold
+from scare.calibrator.members import average
+from scare.cli.opening import open_calibrator
+from scare.device.verifying import verify_export
+from scare.errors import NotApplicableError
+from scare.experiments.contenders import recipe_of
+from scare.experiments.untrained import draw_contender, draw_plan
+from scare.export.arithmetic import Arithmetic
+from scare.export.exchange import FORMATS, export_exchange
+from scare.export.library import DOORS, export_library
+from scare.export.micropython.package import export_micropython
+from scare.export.package import export_c
+
+WINDOW = 60
+PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
+MODELS = ("scare", "tesla", "dlinear", "nlinear", "patchtst", "mamba", "ecoformer", "sendal")
+MEMBERS, CORRECTION = "scare, 3 members", "barkjohn-2021"
+ROWS = (*MODELS, MEMBERS, CORRECTION)
+EXPORTS: dict[str, Callable[..., Any]] = {
+    "c": export_c,
+    **{door: partial(export_library, door=door) for door in DOORS},
+    "micropython": export_micropython,
+    **{form: partial(export_exchange, form=form) for form in FORMATS},
+}
+Support = dict[str, dict[str, dict[str, str]]]
+TEXT = """# Formats
+
+Each cell says in which arithmetics a calibrator goes through the door and gives what it must there: `scare export`
+wrote it and `scare verify` ran its golden windows through it, by the rule of [the certificate](certificate.md). Written
+by `python -m benchmarks.formats`; a test does the same and compares. Networks are untrained, of one channel and
+{window} readings.
+
+{table}
+
+{reasons}
+"""
+
+
+def make(row: str) -> Calibrator:
+    """The calibrator of a row."""
+    if row == CORRECTION:
+        return open_calibrator(row)
+    if row != MEMBERS:
+        return draw_contender(row, WINDOW)
+    recipe, draw = recipe_of("scare", WINDOW, 0, {}), np.random.default_rng(0)
+    members = average([draw_plan(recipe, 1, seed, draw) for seed in range(3)])
+    return replace(draw_contender("scare", WINDOW), plan=fold(members).astype(np.float32))
+
+
+def support(row: str, doors: Iterable[str] = EXPORTS) -> dict[str, dict[str, str]]:
+    """For each of the doors and each arithmetic nothing if it passes, else why not."""
+    calibrator = make(row)
+    return {door: {str(one): _try(calibrator, door, one) for one in Arithmetic} for door in doors}
+
+
+def print_row(row: str, found: dict[str, dict[str, str]]) -> str:
+    """A line of the table."""
+    return f"| {row} | {' | '.join(map(print_cell, found.values()))} |"
+
+
+def print_cell(reasons: dict[str, str]) -> str:
+    """The arithmetics that pass."""
+    return ", ".join(one for one, reason in reasons.items() if not reason) or "–"
+
+
+def print_reasons(every: Support) -> list[str]:
+    """Why there is no more: doors with the same reason together, then rows with the same doors."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for row, found in every.items():
+        doors: dict[tuple[str, str], list[str]] = {}
+        for door, reasons in found.items():
+            for arithmetic, reason in reasons.items():
+                if reason:
+                    doors.setdefault((arithmetic, reason), []).append(door)
+        for (arithmetic, reason), names in doors.items():
+            rows.setdefault((arithmetic, ", ".join(names), reason), []).append(row)
+    return [f"- {names} in {one}, {'; '.join(whose)}: {reason}" for (one, names, reason), whose in rows.items()]
+
+
+def print_page(every: Support) -> str:
+    """The page."""
+    head = [f"| | {' | '.join(EXPORTS)} |", "|---" * (len(EXPORTS) + 1) + "|"]
+    table = "\n".join([*head, *(print_row(row, found) for row, found in every.items())])
+    return TEXT.format(window=WINDOW, table=table, reasons="\n".join(print_reasons(every)))
+
+
+def _try(calibrator: Calibrator, door: str, arithmetic: Arithmetic) -> str:
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "export"
+        try:
+            EXPORTS[door](calibrator, arithmetic=arithmetic, folder=folder)
+        except NotApplicableError as error:
+            return str(error)
+        return "; ".join(f"{one.runtime}: {reason}" for one in verify_export(folder) for reason in one.reasons)
+
+
+def main() -> None:
+    every = {}
+    for row in ROWS:
+        every[row] = support(row)
+        print(json.dumps({row: every[row]}), flush=True)
+    PAGE.write_text(print_page(every), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

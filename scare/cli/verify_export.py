@@ -1,0 +1,42 @@
+"""`scare verify EXPORT`: proof that what was exported gives what it must."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from scare.cli.console import STDOUT, emit, say, show_table
+from scare.device.verifying import verify_export
+from scare.errors import ExitCode
+from scare.export.packaging import ZIP
+
+COLUMNS = ("runtime", "windows", "largest difference", "of what is allowed", "other hash codes", "verdict")
+
+
+def is_export(model: str) -> bool:
+    """Whether a folder or a zip is meant, and not a calibrator."""
+    path = Path(model)
+    return path.is_dir() or path.suffix.lower() == ZIP
+
+
+def try_export(path: Path, as_json: bool) -> None:
+    """Run the golden windows through an export; exit code 5 when a result is not what it must be."""
+    tried = verify_export(path)
+    failed = [one for one in tried if one.reasons]
+    if as_json:
+        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in tried]})
+    else:
+        rows = [
+            (
+                *(one.runtime, f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}"),
+                "failed" if one.reasons else "passed",
+            )
+            for one in tried
+        ]
+        show_table(f"{path}: golden windows", COLUMNS, rows)
+        STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
+    for one in failed:
+        for reason in one.reasons:
+            say(f"it fails in {one.runtime}: {reason}")
+    if failed:
+        raise typer.Exit(ExitCode.PARITY_FAILED)

@@ -1,0 +1,110 @@
+"""What an ESPHome component needs to know of a model, and the YAML that feeds it.
+
+In C a model gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into one
+program. Comes from `c_source` and `meaning`; goes to `library`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from scare.calibrator.calibrator import Calibrator
+from scare.export.c_source import Model, distinct_names
+from scare.export.meaning import HUMIDITY, TEMPERATURE
+
+PREFIX = "scare_model_"
+YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # that are no text in YAML
+UNITS = {"ug/m3": "µg/m³"}  # as Home Assistant knows them
+OWN = "own"  # a sensor that we do not know
+SENSORS = {  # ESPHome's platform and its number for what a channel means
+    "PM25_CF1": ("pmsx003", "pm_2_5_std"),
+    "PM25_ATM": ("pmsx003", "pm_2_5"),
+    "PM10_CF1": ("pmsx003", "pm_10_0_std"),
+    "PM10_ATM": ("pmsx003", "pm_10_0"),
+    HUMIDITY: ("sht3xd", "humidity"),
+    TEMPERATURE: ("sht3xd", "temperature"),
+}
+BUSES = {
+    "pmsx003": "uart:\n  rx_pin: GPIO13 # that the sensor's TXD is wired to\n  baud_rate: 9600\n\n",
+    "sht3xd": "i2c:\n\n",
+}
+
+
+def input_keys(names: Iterable[str]) -> list[str]:
+    """What each channel is called in YAML.
+
+    >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw"])
+    ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2']
+    """
+    words = distinct_names(names, set())
+    return [f"channel_{word}" if word in YAML_WORDS else word for word in words]
+
+
+def describe_component(model: Model, keys: Sequence[str], calibrator: Calibrator) -> str:
+    """What `sensor.py` of the component reads, as JSON."""
+    units = [UNITS.get(channel.unit, channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
+    facts = {
+        "name": model.name.removeprefix(PREFIX),
+        "c_name": model.name,
+        "about": model.title,
+        "inputs": list(keys),
+        "window": model.program.window,
+        "step_ms": model.descriptor.step_ms,
+        "unit": units[0],
+        "raw_unit": units[1],
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+
+
+def yaml_fields(model: Model, keys: Sequence[str], labels: Sequence[str], meant: Sequence[str]) -> Mapping[str, str]:
+    """What the templates of this door may name beside what all may."""
+    step = _time(model.descriptor.step_ms)
+    named = list(zip(keys, labels, strict=True))
+    platforms = _platforms(keys, meant)
+    return {
+        "short": model.name.removeprefix(PREFIX),
+        "step": step,
+        "window": str(model.program.window),
+        "inputs": "\n".join(f"      {key}: read_{key} # {label}" for key, label in named),
+        "buses": "".join(text for platform, text in BUSES.items() if platform in platforms),
+        "sensors": "\n".join(_sensor(platform, numbers, step) for platform, numbers in platforms.items()),
+        "simulated": "\n".join(_simulated(model, key, index, step) for index, key in enumerate(keys)),
+    }
+
+
+def _time(ms: int) -> str:
+    """Milliseconds as YAML says them.
+
+    >>> _time(60_000), _time(2_500)
+    ('60s', '2500ms')
+    """
+    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
+
+
+def _platforms(keys: Sequence[str], meant: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The key of the channel that reads each number of each platform; a number is read once, others by `OWN`."""
+    platforms: dict[str, dict[str, str]] = {}
+    for key, meaning in zip(keys, meant, strict=True):
+        platform, number = SENSORS.get(meaning, (OWN, key))
+        if number in platforms.get(platform, {}):
+            platform, number = OWN, key
+        platforms.setdefault(platform, {})[number] = key
+    return platforms
+
+
+def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:
+    if platform == OWN:
+        return "\n".join(_template(key, step, "return NAN; // read your own sensor here") for key in numbers.values())
+    about = "    type: PMSX003" if platform == "pmsx003" else f"    update_interval: {step}"
+    read = [f"    {number}:\n      id: read_{key}" for number, key in numbers.items()]
+    return "\n".join([f"  - platform: {platform}", about, *read])
+
+
+def _simulated(model: Model, key: str, index: int, step: str) -> str:
+    row = f"float row[{model.name.upper()}_CHANNELS];"
+    made = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
+    return _template(key, step, f"{row} {made} return row[{index}];")
+
+
+def _template(key: str, step: str, body: str) -> str:
+    lines = ("  - platform: template", f"    id: read_{key}", f"    update_interval: {step}")
+    return "\n".join([*lines, "    lambda: |-", f"      {body}"])

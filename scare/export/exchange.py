@@ -1,0 +1,206 @@
+"""Exchange formats: the calibrator as one file that other runtimes read, and beside it what it reads and must give.
+
+The file is `Calibrator.compute`: scaled windows in, values in the target's unit out. Comes from `tensors`; goes to
+`cli`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+import scare
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.fuse import fuse
+from scare.errors import NotApplicableError, UsageError
+from scare.export.arithmetic import Arithmetic
+from scare.export.descriptor import choose_device
+from scare.export.expected import GOLDEN, INTEGERS, deviation, expect_results
+from scare.export.package import check_name
+from scare.export.packaging import check_free, write_files
+from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer
+from scare.export.tensors.integer_matrices import FEWEST, Integers, with_integer_matrices
+from scare.export.tensors.lowering import lower
+from scare.export.tensors.onnx_model import onnx_model, onnx_operators, run_onnx
+from scare.export.tensors.quiet import quietly
+from scare.export.tensors.tensor import Tensor
+
+HERE = Path(__file__).parent
+NAMES = ("window", "calibrated")  # of input and output
+README = "README.md"
+MARGIN = 0.75  # of what int8 may cost, so that other runtimes, which round otherwise, stay within it too
+EXAMPLES = 128  # windows that integers are fitted to
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: what runs it, its extra with packages, how it is made and run, its operators, if it has integers."""
+
+    runtime: str
+    extra: str
+    packages: tuple[str, ...]
+    make: Callable[[Tensor, Mapping[str, Any]], bytes]
+    run: Callable[[bytes, np.ndarray], np.ndarray]
+    operators: Callable[[bytes], list[str]]
+    integers: bool
+
+    def check(self) -> None:
+        """Refuse where a package is missing."""
+        for package in self.packages:
+            try:
+                with quietly():
+                    import_module(package)
+            except ImportError as error:
+                raise UsageError(f"{package} is not installed; run: pip install 'scare[{self.extra}]'") from error
+
+
+FORMATS = {
+    "tflite": Format(
+        "LiteRT",
+        "tflite",
+        ("tensorflow", "ai_edge_litert"),
+        lambda result, facts: flatbuffer(result, NAMES),
+        run_flatbuffer,
+        flatbuffer_operators,
+        integers=True,
+    ),
+    "onnx": Format(
+        "ONNX Runtime",
+        "onnx",
+        ("onnx", "onnxruntime"),
+        lambda result, facts: onnx_model(result, NAMES, {"scare": json.dumps(facts)}),
+        run_onnx,
+        onnx_operators,
+        integers=False,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What was written: where, whose scaling it needs (empty: the fleet's), its file, its operators.
+
+    `integer` of its `weights` are int8.
+    """
+
+    folder: Path
+    device: str
+    name: str
+    content: bytes
+    operators: Mapping[str, int]
+    weights: int = 0
+    integer: int = 0
+
+
+def export_exchange(
+    calibrator: Calibrator,
+    form: str,
+    arithmetic: str,
+    folder: Path,
+    device: str = "",
+    name: str = "model",
+    force: bool = False,
+) -> Exchange:
+    """Write a calibrator in one of `FORMATS` into a folder or, by a name in .zip, a zip."""
+    check_name(name)
+    check_free(folder, force)
+    FORMATS[form].check()
+    device = choose_device(calibrator.inputs.scaling, device)
+    facts = describe_inputs(calibrator, form, arithmetic, device)
+    integer = Arithmetic(arithmetic) is Arithmetic.INT8
+    made = make_file(calibrator, form, integer, facts)
+    operators = dict(sorted(Counter(FORMATS[form].operators(made.content)).items()))
+    exchange = Exchange(folder, device, name, made.content, operators, made.weights, made.integer)
+    page = Template((HERE / "pages" / f"{form}.md").read_text(encoding="utf-8"))
+    files: dict[str, str | bytes] = {
+        f"{name}.{form}": exchange.content,
+        f"{name}.json": json.dumps(facts, indent=2) + "\n",
+        README: page.substitute(_fields(facts, exchange)),
+        GOLDEN: expect_results(calibrator, integer).as_bytes(),
+    }
+    write_files(folder, files)
+    return exchange
+
+
+def validation_rmse(calibrator: Calibrator, form: str, content: bytes) -> float:
+    """The root mean squared error of the file to the reference on the bundle's validation windows."""
+    if not len(calibrator.validation.windows):
+        return float("nan")
+    outputs = FORMATS[form].run(content, calibrator.validation.windows)
+    return float(np.sqrt(np.mean((outputs - calibrator.validation.numbers) ** 2)))
+
+
+def describe_inputs(calibrator: Calibrator, form: str, arithmetic: str, device: str) -> dict[str, Any]:
+    """What the file reads and gives, for JSON."""
+    inputs, target = calibrator.inputs, calibrator.target
+    affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
+    channels = [
+        {
+            "name": channel.name,
+            "unit": channel.unit,
+            "low": channel.low if np.isfinite(channel.low) else None,
+            "high": channel.high if np.isfinite(channel.high) else None,
+            "center": float(center),
+            "scale": float(scale),
+        }
+        for channel, center, scale in zip(inputs.channels, affine.center, affine.scale, strict=True)
+    ]
+    return {
+        "format": form,
+        "arithmetic": str(arithmetic),
+        "made_by": f"scare {scare.__version__}",
+        "scaled_for": device or "the fleet",
+        "input": NAMES[0],
+        "rows": inputs.window,
+        "step_seconds": inputs.step_seconds,
+        "channels": channels,
+        "output": NAMES[1],
+        "target": target.name,
+        "unit": target.unit,
+    }
+
+
+def make_file(calibrator: Calibrator, form: str, integer: bool, facts: Mapping[str, Any]) -> Integers:
+    """The file's content, with int8 weights where the result stays within what they may cost."""
+    if integer and not FORMATS[form].integers:
+        raise NotApplicableError(f"{form} is for computers, which gain nothing from int8: export it in float32")
+    target = calibrator.inputs.scaling.target
+    scale, center = float(target.scale[0]), float(target.center[0])
+    content = FORMATS[form].make(lower(fuse(calibrator.plan), scale, center), facts)
+    if not integer:
+        return Integers(content, 0, 0)
+    examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
+    found = with_integer_matrices(content, examples, MARGIN * INTEGERS * deviation(calibrator) * scale)
+    if not found.integer:
+        raise NotApplicableError(
+            f"none of its matrices (FULLY_CONNECTED) has {FEWEST} weights or more that can be int8 without moving the"
+            f" result by {INTEGERS:.0%} of the target's standard deviation: export it in float32"
+        )
+    return found
+
+
+def _fields(facts: Mapping[str, Any], exchange: Exchange) -> dict[str, str]:
+    """What pages may name."""
+    rows = [
+        f"| {one['name']} | {one['unit']} | {one['center']:.9g} | {one['scale']:.9g} |" for one in facts["channels"]
+    ]
+    return {
+        "name": exchange.name,
+        "target": facts["target"],
+        "unit": facts["unit"] or "the unit of the reference",
+        "rows": str(facts["rows"]),
+        "columns": str(len(facts["channels"])),
+        "step": f"{facts['step_seconds']:g}",
+        "scaled_for": facts["scaled_for"],
+        "arithmetic": facts["arithmetic"],
+        "channels": "\n".join(rows),
+        "bytes": f"{len(exchange.content):,}",
+        "operators": ", ".join(f"{name} {count}" for name, count in exchange.operators.items()),
+        "version": scare.__version__,
+    }

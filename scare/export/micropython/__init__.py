@@ -1,0 +1,1 @@
+"""A calibrator in plain Python, for boards with MicroPython and no compiler."""

@@ -1,0 +1,199 @@
+"""Readings become windows by the rules of scare.c, and the few functions that models compute with.
+
+Goes to the board beside a model, so it is written for MicroPython: `array` and `math` are all it needs.
+"""
+
+from array import array
+from math import exp as _exp
+from math import inf, isfinite, nan, tanh
+
+OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)
+MEANINGS = (
+    "calibrated",
+    "too few readings so far, or since a gap",
+    "a number of the reading is missing",
+    "a number of the reading is outside its valid range",
+    "too soon after the last reading",
+    "the result is not a number",
+)
+CLOCK = 0xFFFFFFFF  # where a clock of 32 bits wraps around
+LARGEST_EXPONENT = 88.0  # of which e to the power is a float of 32 bits
+
+
+class Stream:
+    """One sensor's calibration. A model is made of it: these numbers, and `run`, or three methods that it chooses from.
+
+    The methods read scaled rows, oldest first, number after number.
+    """
+
+    window = 1  # rows that the model reads
+    step_ms = 1  # from one reading to the next
+    checked, needed, hold = 1, 1, 0  # of the newest `checked` rows, `needed` are real and none is held longer
+    channels = ((0.0, 0.0, 0.0, 0.0, 1.0),)  # low, high, center, the rest of center, 1 / scale
+    absent = ()  # numbers that stand for "no reading"
+    simple_period, deep_period = 1, 1  # windows for which a choice of a branch holds
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self._rows = zeros(self.window * len(self.channels))
+        self._real = bytearray(self.checked)  # was each of the newest rows real?
+        self._next = self._real_rows = self._unbroken = 0
+        self._age = self.hold + 1  # rows since the last real one
+        self._filled = self._timed = self._deep = False
+        self._left = self._last_ms = 0
+
+    def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
+        """The calibrated value of a reading, NaN unless the status is `OK`, and the status.
+
+        `reading` is a number for each channel; `now_ms` is any clock of milliseconds, which may wrap at 32 bits.
+        """
+        if len(reading) != len(self.channels):
+            raise ValueError("a reading has one number for each channel")
+        rows = self._rows_since(now_ms) if self._timed else 1
+        if rows == 0:
+            return nan, EARLY
+        self._last_ms, self._timed = now_ms, True
+        numbers = array("f", reading)
+        status = self._judge(numbers)
+        if status != OK:
+            self._hold(rows)
+            return nan, status
+        if rows > 1:
+            self._hold(rows - 1)
+        self._take(numbers)
+        if self._real_rows < self.needed or self._unbroken < self.checked:
+            return nan, HISTORY
+        value = self.compute(self._rows)
+        return (value, OK) if isfinite(value) else (nan, NOT_FINITE)
+
+    def compute(self, rows: "array[float]") -> float:
+        """What the model gives for scaled rows, in the target's unit; NaN if that is not a number."""
+        try:
+            return array("f", (self.run(rows),))[0]
+        except (OverflowError, ValueError, ZeroDivisionError):
+            return nan
+
+    def run(self, rows: "array[float]") -> float:
+        """The result of the branch in use; a decision holds for a while."""
+        if self._left == 0:
+            self._deep = self.decide(rows) > 0.5
+            self._left = self.deep_period if self._deep else self.simple_period
+        self._left -= 1
+        return self.deep(rows) if self._deep else self.simple(rows)
+
+    def decide(self, rows: "array[float]") -> float:
+        """Above a half: for the deep branch."""
+        raise NotImplementedError
+
+    def simple(self, rows: "array[float]") -> float:
+        """The result of one branch."""
+        raise NotImplementedError
+
+    def deep(self, rows: "array[float]") -> float:
+        """The result of the other."""
+        raise NotImplementedError
+
+    def _rows_since(self, now_ms: int) -> int:
+        """Rows from the last reading to this one, halves rounded up; 0: too early."""
+        elapsed = (now_ms - self._last_ms) & CLOCK
+        return (elapsed + self.step_ms // 2) // self.step_ms if elapsed <= CLOCK // 2 else 0
+
+    def _judge(self, numbers: "array[float]") -> int:
+        """Of several numbers that cannot be used the first decides."""
+        for number, channel in zip(numbers, self.channels):  # noqa: B905 (MicroPython's zip is never strict)
+            if not isfinite(number) or number in self.absent:
+                return MISSING
+            if not channel[0] <= number <= channel[1]:
+                return RANGE
+        return OK
+
+    def _hold(self, rows: int) -> None:
+        """Rows without a reading repeat the newest row."""
+        if self._filled:
+            self._shift(min(rows, self.window), self._rows[-len(self.channels) :])
+        for _ in range(min(rows, self.checked)):
+            self._mark(0)
+        self._age = min(self._age + rows, self.hold + 1)
+        self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
+
+    def _take(self, numbers: "array[float]") -> None:
+        for index, (_, _, center, rest, inverse) in enumerate(self.channels):
+            numbers[index] = ((numbers[index] - center) - rest) * inverse
+        self._shift(1 if self._filled else self.window, numbers)
+        self._filled = True
+        self._mark(1)
+        self._age = 0
+        self._unbroken = min(self._unbroken + 1, self.checked)
+
+    def _shift(self, rows: int, newest: "array[float]") -> None:
+        held, count, width = self._rows, len(self._rows), len(newest)
+        moved = count - rows * width
+        for index in range(moved):
+            held[index] = held[index + rows * width]
+        for index in range(moved, count):
+            held[index] = newest[index % width]
+
+    def _mark(self, real: int) -> None:
+        self._real_rows += real - self._real[self._next]
+        self._real[self._next] = real
+        self._next = (self._next + 1) % self.checked
+
+
+def zeros(count: int) -> "array[float]":
+    """So many floats of 32 bits."""
+    return array("f", bytes(4 * count))
+
+
+def exp(number: float) -> float:
+    """Infinite where Python would complain."""
+    return _exp(number) if number < LARGEST_EXPONENT else inf
+
+
+def sigmoid(number: float) -> float:
+    """1 / (1 + exp(-number))."""
+    small = exp(-abs(number))
+    return (small if number < 0.0 else 1.0) / (1.0 + small)
+
+
+def softmax(numbers: "array[float]", width: int) -> "array[float]":
+    """Row by row of so many numbers."""
+    shares = zeros(len(numbers))
+    for start in range(0, len(numbers), width):
+        largest = max(numbers[start : start + width])
+        total = 0.0
+        for index in range(start, start + width):
+            shares[index] = exp(numbers[index] - largest)
+            total += shares[index]
+        for index in range(start, start + width):
+            shares[index] /= total
+    return shares
+
+
+def later_sum(numbers: "array[float]", width: int) -> "array[float]":
+    """For each row of so many numbers the sum of all rows after it."""
+    sums = zeros(len(numbers))
+    for index in range(len(numbers) - width - 1, -1, -1):
+        sums[index] = sums[index + width] + numbers[index + width]
+    return sums
+
+
+def lstm(
+    numbers: "array[float]", given: "array[float]", kept: "array[float]", bias: "array[float]", size: int
+) -> "array[float]":
+    """The last state of a long short-term memory of so many units; gates i, f, g, o side by side in the weights."""
+    state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(given) // (4 * size)
+    for start in range(0, len(numbers), inputs):
+        for gate in range(4 * size):
+            total = bias[gate]
+            for index in range(inputs):
+                total += numbers[start + index] * given[4 * size * index + gate]
+            for index in range(size):
+                total += state[index] * kept[4 * size * index + gate]
+            gates[gate] = tanh(total) if 2 * size <= gate < 3 * size else sigmoid(total)
+        for unit in range(size):
+            memory[unit] = gates[size + unit] * memory[unit] + gates[unit] * gates[2 * size + unit]
+            state[unit] = gates[3 * size + unit] * tanh(memory[unit])
+    return state

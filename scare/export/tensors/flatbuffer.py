@@ -1,0 +1,190 @@
+"""A tensor as a FlatBuffer, through TensorFlow's converter: one window at a time, operators that TFLite-Micro has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scare.export.tensors.quiet import quietly
+from scare.export.tensors.tensor import INPUT, Tensor, in_order
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ARENA = 1 << 24  # bytes that TFLite-Micro may use on a computer
+
+
+def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
+    """A .tflite file in float32 with input [1, window, channels] and output [1, 1] of these names."""
+    import tensorflow as tf
+
+    ordered = in_order(result)
+    window = next(tensor for tensor in ordered if tensor.operation == INPUT)
+    with quietly():
+        layers = {id(tensor): _lstm_layer(tensor) for tensor in ordered if tensor.operation == "lstm"}
+
+    class Model(tf.Module):  # the converter keeps what a module owns alive
+        @tf.function(input_signature=[tf.TensorSpec((1, *window.shape), tf.float32, name=names[0])])
+        def __call__(self, given: Any) -> dict[str, Any]:
+            return {names[1]: tf.reshape(_compute(ordered, tf.reshape(given, window.shape), layers), (1, 1))}
+
+    with quietly():
+        model = Model()
+        traced = [model.__call__.get_concrete_function()]
+        content = tf.lite.TFLiteConverter.from_concrete_functions(traced, model).convert()
+    return _without_names(bytes(content))
+
+
+def run_flatbuffer(content: bytes, windows: np.ndarray) -> np.ndarray:
+    """The results [n] of scaled windows [n, window, channels], in LiteRT."""
+    interpreter = _interpreter(content)
+    source, result = (
+        details()[0]["index"] for details in (interpreter.get_input_details, interpreter.get_output_details)
+    )
+    results = np.empty(len(windows))
+    for at, window in enumerate(windows):
+        interpreter.set_tensor(source, window[None].astype(np.float32))
+        interpreter.invoke()
+        results[at] = interpreter.get_tensor(result)[0, 0]
+    return results
+
+
+def run_micro(content: bytes, windows: np.ndarray) -> np.ndarray:
+    """The same in TFLite-Micro itself, on this computer."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(content, arena_size=ARENA)
+    results = np.empty(len(windows))
+    for at, window in enumerate(windows):
+        interpreter.set_input(window[None].astype(np.float32), 0)
+        interpreter.invoke()
+        results[at] = interpreter.get_output(0)[0, 0]
+    return results
+
+
+def every_tensor(content: bytes, windows: np.ndarray) -> dict[int, np.ndarray]:
+    """What every tensor of real numbers was for these windows, by its number, as rows: [n·rows, last axis]."""
+    interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
+    wanted = [one["index"] for one in interpreter.get_tensor_details() if one["dtype"] == np.float32]
+    seen: dict[int, list[np.ndarray]] = {index: [] for index in wanted}
+    for window in windows:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], window[None].astype(np.float32))
+        interpreter.invoke()
+        for index in wanted:
+            numbers = interpreter.get_tensor(index)
+            seen[index].append(numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1))
+    return {index: np.concatenate(parts) if parts else np.empty((0, 1)) for index, parts in seen.items()}
+
+
+def flatbuffer_operators(content: bytes) -> list[str]:
+    """The operators, as often as they are called."""
+    from tensorflow.lite.python.schema_py_generated import BuiltinOperator
+
+    names = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
+    model = read_flatbuffer(content)
+    codes = [model.operatorCodes[one.opcodeIndex].builtinCode for one in model.subgraphs[0].operators]
+    return [names[code] for code in codes]
+
+
+def read_flatbuffer(content: bytes) -> Any:
+    """A .tflite file as objects."""
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    return flatbuffer_utils.read_model_from_bytearray(bytearray(content))
+
+
+def write_flatbuffer(model: Any) -> bytes:
+    """Objects as a .tflite file."""
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+
+
+def _interpreter(content: bytes, **options: Any) -> Any:
+    """LiteRT with its plain kernels: what a delegate computes may differ by a rounding."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=plain, **options)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _without_names(content: bytes) -> bytes:
+    """The FlatBuffer without the names of tensors that nobody asks for: they take flash."""
+    model = read_flatbuffer(content)
+    graph = model.subgraphs[0]
+    for index, tensor in enumerate(graph.tensors):
+        if index not in (*graph.inputs, *graph.outputs):
+            tensor.name = b""
+    return write_flatbuffer(model)
+
+
+def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]) -> tf.Tensor:
+    import tensorflow as tf
+
+    functions = _functions(tf, layers)
+    held: dict[int, tf.Tensor] = {}
+    for tensor in ordered:
+        if tensor.operation == INPUT:
+            held[id(tensor)] = window
+        elif tensor.constant is not None:
+            held[id(tensor)] = tf.constant(tensor.constant)
+        else:
+            inputs = [held[id(part)] for part in tensor.inputs]
+            held[id(tensor)] = functions[tensor.operation](*inputs, tensor)
+    return held[id(ordered[-1])]
+
+
+def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., Any]]:
+    """Each operation in TensorFlow; the last argument is the tensor itself."""
+    plain = {
+        "add": tf.add,
+        "subtract": tf.subtract,
+        "multiply": tf.multiply,
+        "divide": tf.divide,
+        "matmul": tf.matmul,
+        "maximum": tf.maximum,
+        "minimum": tf.minimum,
+        "at_least": tf.greater_equal,
+        "exp": tf.exp,
+        "log": tf.math.log,
+        "tanh": tf.tanh,
+        "sigmoid": tf.sigmoid,
+        "inverse_root": tf.math.rsqrt,
+        "relu": tf.nn.relu,
+        "abs": tf.abs,
+        "softmax": tf.nn.softmax,
+    }
+    return {
+        **{name: lambda *inputs, function=function: function(*inputs[:-1]) for name, function in plain.items()},
+        "reshape": lambda x, own: tf.reshape(x, own.shape),
+        "permute": lambda x, own: tf.transpose(x, own.settings["axes"]),
+        "slice": lambda x, own: tf.slice(x, *_corner(own)),
+        "gather": lambda x, own: tf.gather(x, own.settings["rows"]),
+        "sum": lambda x, own: tf.reduce_sum(x, own.settings["axis"], keepdims=True),
+        "concatenate": lambda *given: tf.concat(given[:-1], given[-1].settings["axis"]),
+        "later_sum": lambda x, own: tf.cumsum(x, exclusive=True, reverse=True),
+        "after_zeros": lambda x, own: tf.pad(x, [[own.settings["rows"], 0], *[[0, 0]] * (len(own.shape) - 1)]),
+        "choose": lambda condition, true, false, own: tf.reshape(tf.where(condition[None], true, false), own.shape),
+        "lstm": lambda x, *rest: tf.reshape(layers[id(rest[-1])](x[None]), rest[-1].shape),
+    }
+
+
+def _corner(own: Tensor) -> tuple[list[int], list[int]]:
+    """Where a slice begins and what it takes, as TensorFlow wants it."""
+    begin = [0] * len(own.shape)
+    begin[own.settings["axis"]] = own.settings["start"]
+    return begin, list(own.shape)
+
+
+def _lstm_layer(own: Tensor) -> Any:
+    """As Keras has it, which the converter knows as one operator; the gates are in our order."""
+    import tensorflow as tf
+
+    layer = tf.keras.layers.LSTM(own.shape[0])
+    layer.build((1, *own.inputs[0].shape))
+    layer.set_weights([part.constant for part in own.inputs[1:]])
+    return layer

@@ -1,0 +1,132 @@
+"""`scare export tflite` and `onnx`: the file is `Calibrator.compute`, and what lies beside it is enough to use it."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.plan import Plan, Step, run
+from scare.errors import DataError, NotApplicableError, UsageError
+from scare.export.exchange import FORMATS, export_exchange
+from scare.export.expected import GOLDEN, Expected, expect_results
+from scare.export.tensors.flatbuffer import run_flatbuffer, run_micro
+from tests.calibrator.building import attention_plan, make_calibrator
+
+pytest.importorskip("tensorflow", reason="needs the extra tflite")
+pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+EVERY_FORMAT = pytest.mark.parametrize("form", FORMATS)
+
+
+@pytest.fixture(scope="module")
+def network() -> Calibrator:
+    return make_calibrator(attention_plan().astype(np.float32))
+
+
+def wide_calibrator(seed: int = 0) -> Calibrator:
+    """A network with a matrix that is worth int8, and windows as sensors have them: smooth."""
+    draw = np.random.default_rng(seed)
+    weights = [draw.normal(size=shape).astype(np.float32) / 12 for shape in ((80, 12), (12, 1))]
+    first = Step("dense", ("flat",), "h", {"weight": weights[0]})
+    last = Step("dense", ("r",), "y", {"weight": weights[1]})
+    plan = Plan(40, 2, (Step("flatten", ("x",), "flat"), first, Step("relu", ("h",), "r"), last))
+    calibrator = make_calibrator(plan)
+    windows = np.cumsum(draw.normal(size=(60, 40, 2)), axis=1).astype(np.float32) / 6
+    values = calibrator.compute(windows)
+    return replace(calibrator, golden=Sample(windows[:20], values[:20]), validation=Sample(windows[20:], values[20:]))
+
+
+@EVERY_FORMAT
+def test_the_file_is_what_the_calibrator_computes(network: Calibrator, form: str, tmp_path: Path) -> None:
+    exchange = export_exchange(network, form, "float32", tmp_path / "out")
+    windows = np.random.default_rng(4).normal(size=(20, *network.golden.windows.shape[1:])).astype(np.float32)
+    content = (tmp_path / "out" / f"model.{form}").read_bytes()
+    assert content == exchange.content
+    assert_allclose(FORMATS[form].run(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
+    assert sum(exchange.operators.values()) > 10
+
+
+@EVERY_FORMAT
+def test_the_same_calibrator_gives_the_same_numbers_from_its_page(
+    network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code in README.md, from raw readings to values in the target's unit."""
+    export_exchange(network, form, "float32", tmp_path / "out", device="box-2", name="dust")
+    monkeypatch.chdir(tmp_path / "out")
+    code = Path("README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    readings = np.random.default_rng(5).normal([25.0, 250.0], [9.0, 50.0], (network.window, 2)).clip(1.0)
+    given = readings if form == "tflite" else readings[None]
+    assert float(np.squeeze(scope["calibrate"](given))) == pytest.approx(
+        network.predict_one(readings, "box-2"), rel=1e-4
+    )
+    facts = json.loads(Path("dust.json").read_text(encoding="utf-8"))
+    assert facts["scaled_for"] == "box-2"
+    assert [channel["center"] for channel in facts["channels"]] == [25.0, 250.0]
+
+
+def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> None:
+    content = export_exchange(network, "onnx", "float32", tmp_path / "out").content
+    windows = network.golden.windows
+    one_by_one = np.concatenate([FORMATS["onnx"].run(content, windows[at : at + 1]) for at in range(len(windows))])
+    assert_allclose(FORMATS["onnx"].run(content, windows), one_by_one, rtol=1e-6)
+
+
+def test_micro_runs_the_flatbuffer_with_its_own_kernels(network: Calibrator, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro", reason="its wheel is a pre-release")
+    content = export_exchange(network, "tflite", "float32", tmp_path / "out").content
+    windows = network.golden.windows
+    assert_allclose(run_micro(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
+    operators = FORMATS["tflite"].operators(content)
+    assert {"GREATER_EQUAL", "SELECT_V2"} <= set(operators)
+    assert not {"SIGN", "CUSTOM"} & set(operators)
+
+
+def test_int8_keeps_what_the_result_can_bear(tmp_path: Path) -> None:
+    calibrator = wide_calibrator()
+    plain = export_exchange(calibrator, "tflite", "float32", tmp_path / "plain")
+    exchange = export_exchange(calibrator, "tflite", "int8", tmp_path / "out")
+    assert (exchange.integer, exchange.weights) == (960, 972)
+    assert len(exchange.content) < len(plain.content) - 2000
+    windows, spread = calibrator.golden.windows, 6.0  # the target's standard deviation in its unit
+    differences = run_flatbuffer(exchange.content, windows) - calibrator.compute(windows)
+    assert 0 < np.abs(differences).max() < 0.02 * spread
+    golden = Expected.read(tmp_path / "out" / GOLDEN)
+    assert_allclose(golden.allowed, 0.02 * spread)
+
+
+@pytest.mark.parametrize(("form", "reason"), [("onnx", "gains? nothing from int8"), ("tflite", "FULLY_CONNECTED")])
+def test_int8_that_cannot_be_says_why(network: Calibrator, form: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(NotApplicableError, match=reason):
+        export_exchange(network, form, "int8", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@EVERY_FORMAT
+def test_a_missing_package_names_the_command(
+    network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, FORMATS[form].packages[-1], None)
+    with pytest.raises(UsageError, match=rf"pip install 'scare\[{form}\]'"):
+        export_exchange(network, form, "float32", tmp_path / "out")
+
+
+def test_what_is_expected_is_the_plan_in_double_precision(network: Calibrator, tmp_path: Path) -> None:
+    expected = expect_results(network)
+    target = network.inputs.scaling.target
+    exact = run(network.plan.astype(np.float64), network.golden.windows.astype(np.float64))
+    assert_allclose(expected.results, exact * target.scale[0] + target.center[0], rtol=1e-12)
+    path = tmp_path / GOLDEN
+    path.write_bytes(expected.as_bytes())
+    again = Expected.read(path)
+    assert_allclose(again.results, expected.results)
+    assert again.tokens == expected.tokens > 0
+    path.write_bytes(b"no such file")
+    with pytest.raises(DataError, match="golden windows cannot be read"):
+        Expected.read(path)

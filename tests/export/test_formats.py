@@ -1,0 +1,30 @@
+"""The table of what goes through which door is what exporting and verifying gives."""
+
+import re
+
+import pytest
+
+from benchmarks.formats import EXPORTS, PAGE, ROWS, print_cell, print_page, support
+
+QUICK = ("c", "micropython", "tflite", "onnx")  # the others are built around the C
+
+
+def lines_of_the_page() -> dict[str, list[str]]:
+    lines = re.findall(r"^\| (\S.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    head, *rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    assert head[1:] == list(EXPORTS) or head == ["", *EXPORTS]
+    return {name: cells for name, *cells in rows}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_the_page_is_what_verifying_gives(row: str) -> None:
+    for package in ("tensorflow", "ai_edge_litert", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extras tflite and onnx")
+    written = dict(zip(EXPORTS, lines_of_the_page()[row], strict=True))
+    found = {door: print_cell(reasons) for door, reasons in support(row, QUICK).items()}
+    assert found == {door: written[door] for door in QUICK}
+
+
+@pytest.mark.slow
+def test_the_whole_page() -> None:
+    assert print_page({row: support(row) for row in ROWS}) == PAGE.read_text(encoding="utf-8")
