@@ -29,7 +29,7 @@ def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     own = [block for block in blocks("console") if "box*.csv" not in block]  # the others need files of the reader's
     lines = [line[2:] for block in own for line in block.splitlines() if line.startswith("$ scare")]
-    assert len(lines) == 10
+    assert len(lines) == 13
     for line in lines:
         assert run(shlex.split(line, comments=True)[1:]) == 0, line
     assert (tmp_path / "calibrated.csv").stat().st_size > 0

@@ -1,1 +1,1 @@
-"""Export is the only room that prints C: a calibrator becomes source files that compile anywhere."""
+"""Export is the only room that prints C, TFLite, ONNX and plain Python: a calibrator becomes files for other tools."""
