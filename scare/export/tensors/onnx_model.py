@@ -11,7 +11,7 @@ from scare.export.tensors.tensor import INPUT, Tensor, in_order
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-OPSET = 23
+OPSET = 26  # the newest that ONNX Runtime 1.31 takes
 BATCH = "batch"
 SAME = {  # operations that ONNX has under another name
     "add": "Add",
