@@ -1,5 +1,6 @@
 """Training as commands show it: progress while it runs, a table of yardsticks when it is done."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,6 +9,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
+from scare.device.toolchain import cache_folder
 from scare.errors import UsageError
 from scare.scorecard.accuracy import Accuracy
 
@@ -40,7 +42,12 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
 
 
 def training_room() -> Any:
-    """The training room, or a sentence about how to install it."""
+    """The training room, or a sentence about how to install it.
+
+    What JAX compiles, here and in processes started from here, is kept for the next training of the same shape.
+    """
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     try:
         from scare.training import fit
     except ImportError as error:

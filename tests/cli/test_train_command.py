@@ -1,6 +1,7 @@
 """`scare train`: the lines people type, and what becomes of their tables."""
 
 import json
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
+from scare.cli.training import training_room
 from tests.cli.said import Said, Type
 from tests.cli.small_tables import CHANNELS, colocation, write
 
@@ -243,3 +245,15 @@ def test_a_rival_is_trained_by_its_name(scare: Type, boxes: list[str]) -> None:
     said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --model nlinear --window 8 --steps 20 --out no2.scare")
     assert trained(said).facts["model"] == "nlinear"
     assert "nlinear (default)" in said.out
+
+
+def test_what_jax_compiles_is_kept_unless_the_user_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCARE_CACHE", str(tmp_path))
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+        monkeypatch.setenv(name, "")  # so that what is set below is undone
+        monkeypatch.delenv(name)
+    training_room()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "jax")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    training_room()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
