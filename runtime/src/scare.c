@@ -225,13 +225,13 @@ scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, floa
 const char *scare_explain(scare_status status) {
     switch (status) {
     case SCARE_OK: return "calibrated";
-    case SCARE_HISTORY: return "too few readings so far, or since a gap";
+    case SCARE_HISTORY: return "too few readings so far or since a gap";
     case SCARE_MISSING: return "a number of the reading is missing";
     case SCARE_RANGE: return "a number of the reading is outside its valid range";
     case SCARE_EARLY: return "too soon after the last reading";
     case SCARE_NOT_FINITE: return "the result is not a number";
     case SCARE_MEMORY: return "the memory is too small or not aligned";
-    case SCARE_ARGUMENT: return "a null pointer, or not initialised";
+    case SCARE_ARGUMENT: return "a null pointer or not initialised";
     }
     return "no such status";
 }

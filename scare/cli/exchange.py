@@ -53,12 +53,12 @@ def _command(form: str) -> Callable[..., None]:
 def _facts(calibrator: Calibrator, form: str, arithmetic: Arithmetic, exchange: Exchange) -> dict[str, Any]:
     facts: dict[str, Any] = {"folder": str(exchange.folder), "file": f"{exchange.name}.{form}"}
     facts |= {"arithmetic": str(arithmetic), "device": exchange.device}
-    facts |= {"bytes": len(exchange.content), "operators": dict(exchange.operators)}
+    facts |= {"bytes": len(exchange.made.content), "operators": dict(exchange.operators)}
     if arithmetic is Arithmetic.INT8:
-        facts |= {"matrix_weights": exchange.weights, "int8_weights": exchange.integer}
+        facts |= {"matrix_weights": exchange.made.weights, "int8_weights": exchange.made.integer}
         facts["validation_rmse"] = {
             "float32": validation_rmse_of_plan(calibrator, Arithmetic.FLOAT32),
-            "int8": validation_rmse(calibrator, form, exchange.content),
+            "int8": validation_rmse(calibrator, form, exchange.made.content),
         }
     return facts
 

@@ -95,7 +95,8 @@ def _tell(calibrator: Calibrator, package: Package, arithmetic: Arithmetic, as_j
     show_facts(facts, [sizes], as_json)
     say_scaling(calibrator, package.device, guessed)
     _warn_of_limits(calibrator, package)
-    say(f"it is in {package.folder}, with a README.md that says how it is built")
+    folder = package.folder
+    say(f"it is in {folder}, with a README.md that says how it is built; to try it: scare verify {folder}")
 
 
 def _warn_of_limits(calibrator: Calibrator, package: Package) -> None:

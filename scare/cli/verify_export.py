@@ -6,11 +6,11 @@ from pathlib import Path
 import typer
 
 from scare.cli.console import STDOUT, emit, say, show_table
-from scare.device.verifying import verify_export
+from scare.device.verifying import Tried, verify_export
 from scare.errors import ExitCode
 from scare.export.packaging import ZIP
 
-COLUMNS = ("runtime", "windows", "largest difference", "of what is allowed", "other hash codes", "verdict")
+COLUMNS = ("model", "runtime", "windows", "largest difference", "of what is allowed", "undecided", "verdict")
 
 
 def is_export(model: str) -> bool:
@@ -26,17 +26,16 @@ def try_export(path: Path, as_json: bool) -> None:
     if as_json:
         emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in tried]})
     else:
-        rows = [
-            (
-                *(one.runtime, f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}"),
-                "failed" if one.reasons else "passed",
-            )
-            for one in tried
-        ]
+        rows = [_row(one) for one in tried]
         show_table(f"{path}: golden windows", COLUMNS, rows)
         STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
     for one in failed:
         for reason in one.reasons:
-            say(f"it fails in {one.runtime}: {reason}")
+            say(f"{one.model} fails in {one.runtime}: {reason}")
     if failed:
         raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def _row(one: Tried) -> tuple[str, ...]:
+    numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
+    return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")

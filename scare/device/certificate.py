@@ -29,7 +29,7 @@ from scare.data.quality import LARGEST, Flag
 from scare.data.readings import Channel
 from scare.device.agreement import Agreement, Computed, Runtimes, Spread
 from scare.device.boards import Board
-from scare.device.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all
+from scare.device.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all, read_export
 from scare.device.host import HostModel
 from scare.device.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
 from scare.device.virtual import VirtualModel
@@ -158,7 +158,7 @@ class _Trial:
         self.scale, self.center = float(target.scale[0]), float(target.center[0])
         self.deviation = deviation(calibrator)
         self.rounding = 0.0 if self.exact else rounding(calibrator)
-        self.host = HostModel(package.folder)
+        self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
         kept = {value.name: name.lower() for name, value in package.model.values.values() if value.kept}
         hashing = [] if self.plan.branches else [step for step in self.plan.steps if step.output in kept]

@@ -98,19 +98,24 @@ def model_structure(pointer: type) -> Any:
 def read_export(folder: Path) -> Exported:
     """The model in a folder; a folder without one is refused."""
     for header in sorted(folder.glob("*.h")):
-        text = header.read_text(encoding="utf-8")
-        found = DECLARED.search(text)
-        if found:
-            return Exported(folder, found[1], dict(_kept(found[1].upper(), text)))
+        if found := _read_header(header):
+            return found
     raise DataError(f"{folder} holds no model; make one with: scare export c MODEL.scare --out {folder}")
 
 
-def find_export(folder: Path) -> Path:
-    """The folder within a package, a library for any build system, that holds the model in C."""
-    for header in sorted(folder.rglob("*.h"), key=lambda path: len(path.parts)):
-        if DECLARED.search(header.read_text(encoding="utf-8")):
-            return header.parent
-    raise DataError(f"{folder} holds no model in C; make one with: scare export c MODEL.scare --out {folder}")
+def _read_header(header: Path) -> Exported | None:
+    """The model that a header declares, if it does."""
+    text = header.read_text(encoding="utf-8", errors="replace")
+    found = DECLARED.search(text)
+    return Exported(header.parent, found[1], dict(_kept(found[1].upper(), text))) if found else None
+
+
+def find_export(folder: Path, name: str) -> Exported:
+    """The model of this name in C, wherever in a folder it is."""
+    for header in sorted(folder.rglob(f"{name}.h")):
+        if found := _read_header(header):
+            return found
+    raise DataError(f"{folder} holds no model '{name}' in C; make one with: scare export c MODEL.scare --out {folder}")
 
 
 def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:

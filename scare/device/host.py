@@ -1,6 +1,6 @@
 """A model on this computer: the same C as on a board, as a shared library; fast, and bit for bit the same numbers.
 
-    outputs, kept = HostModel(folder).run(windows)  # of a folder of `scare export c`, scaled windows [n, N, C]
+    outputs, kept = HostModel(read_export(folder)).run(windows)  # of `scare export c`, scaled windows [n, N, C]
 
 Its twin is `VirtualModel`. Comes from `exported`.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from scare.device.exported import (
     CALIBRATION_WORDS,
     Channel,
+    Exported,
     as_stored,
     model_structure,
-    read_export,
     window_bytes,
 )
 from scare.device.toolchain import compile_each, compile_once, library_name
@@ -29,8 +29,8 @@ Model = model_structure(ctypes.c_void_p)
 class HostModel:
     """An exported model, compiled for this computer."""
 
-    def __init__(self, folder: Path) -> None:
-        self.exported = read_export(folder)
+    def __init__(self, exported: Exported) -> None:
+        self.exported = exported
         runtime = compile_each(self.exported.runtime, HOST_FLAGS, [self.exported.runtime_headers])
         sources = [*self.exported.sources, Path(__file__).with_name("host.c"), *runtime]
         flags = (*HOST_FLAGS, *self.exported.defines, "-shared", "-lm")

@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from scare.errors import DataError
-from scare.export.micropython.module import HEADING
+from scare.export.micropython.package import RUNTIME
 
 PROGRAM = """
 import sys
@@ -25,27 +24,17 @@ sys.stdout.buffer.write(results.tobytes())
 """
 
 
-def is_python_export(folder: Path) -> bool:
-    """Whether there is a model in plain Python in the folder, or in one of its folders."""
-    return any(_modules(folder))
+def is_python_export(folder: Path, name: str) -> bool:
+    """Whether the module of this name, and what it runs by, are in the folder."""
+    return (folder / RUNTIME).is_file() and (folder / f"{name}.py").is_file()
 
 
-def run_module(folder: Path, windows: np.ndarray) -> np.ndarray:
+def run_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
     """Results [n], in the target's unit, of scaled windows [n, window, channels], each for itself."""
-    module = next(_modules(folder), None)
-    if module is None:
-        remedy = f"make one with: scare export micropython MODEL.scare --out {folder}"
-        raise DataError(f"{folder} holds no model in plain Python; {remedy}")
     count = int(np.prod(windows.shape[1:]))
-    command = [sys.executable, "-I", "-c", PROGRAM, str(module.parent.resolve()), module.stem, str(count)]
+    command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]
     done = subprocess.run(command, input=np.ascontiguousarray(windows, np.float32).tobytes(), capture_output=True)
     if done.returncode or len(done.stdout) != 4 * len(windows):
         reason = (done.stderr.decode(errors="replace").strip().splitlines() or ["no results"])[-1]
-        raise DataError(f"{module} does not run: {reason}; export it anew")
+        raise DataError(f"{folder / name}.py does not run: {reason}; export it anew")
     return np.frombuffer(done.stdout, np.float32).astype(np.float64)
-
-
-def _modules(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.py")):
-        if HEADING in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            yield path

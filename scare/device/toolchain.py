@@ -29,7 +29,8 @@ def require(*modules: str) -> None:
     """Refuse, with the command that helps, when the extra is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"{', '.join(missing)} is not installed; install it with: pip install 'scare[device]'")
+        verb = "is" if len(missing) == 1 else "are"
+        raise UsageError(f"{', '.join(missing)} {verb} not installed; run: pip install 'scare[device]'")
 
 
 def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes: Sequence[Path] = ()) -> Path:

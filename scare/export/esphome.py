@@ -32,11 +32,11 @@ BUSES = {
 def input_keys(names: Iterable[str]) -> list[str]:
     """What each channel is called in YAML.
 
-    >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw"])
-    ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2']
+    >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw", "channel NO"])
+    ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2', 'channel_no_2']
     """
-    words = distinct_names(names, set())
-    return [f"channel_{word}" if word in YAML_WORDS else word for word in words]
+    plain = (f"channel_{name}" if name.lower() in YAML_WORDS else name for name in names)
+    return distinct_names(plain, set())
 
 
 def describe_component(model: Model, keys: Sequence[str], calibrator: Calibrator) -> str:

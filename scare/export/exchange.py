@@ -5,6 +5,7 @@ The file is `Calibrator.compute`: scaled windows in, values in the target's unit
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,10 @@ from scare.calibrator.fuse import fuse
 from scare.errors import NotApplicableError, UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.descriptor import choose_device
-from scare.export.expected import GOLDEN, INTEGERS, deviation, expect_results
-from scare.export.package import check_name
+from scare.export.expected import GOLDEN, INTEGERS, deviation, expect_results, reference_rmse
 from scare.export.packaging import check_free, write_files
 from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer
-from scare.export.tensors.integer_matrices import FEWEST, Integers, with_integer_matrices
+from scare.export.tensors.integer_matrices import FEWEST, Made, with_integer_matrices
 from scare.export.tensors.lowering import lower
 from scare.export.tensors.onnx_model import onnx_model, onnx_operators, run_onnx
 from scare.export.tensors.quiet import quietly
@@ -40,19 +40,20 @@ EXAMPLES = 128  # windows that integers are fitted to
 
 @dataclass(frozen=True)
 class Format:
-    """A format: what runs it, its extra with packages, how it is made and run, its operators, if it has integers."""
+    """A format: what runs it, its extra, packages that make and run it, how that is done, operators, if it has int8."""
 
     runtime: str
     extra: str
-    packages: tuple[str, ...]
+    making: str
+    running: str
     make: Callable[[Tensor, Mapping[str, Any]], bytes]
     run: Callable[[bytes, np.ndarray], np.ndarray]
     operators: Callable[[bytes], list[str]]
     integers: bool
 
-    def check(self) -> None:
-        """Refuse where a package is missing."""
-        for package in self.packages:
+    def check(self, *packages: str) -> None:
+        """Refuse where one of these packages is missing."""
+        for package in packages:
             try:
                 with quietly():
                     import_module(package)
@@ -64,7 +65,8 @@ FORMATS = {
     "tflite": Format(
         "LiteRT",
         "tflite",
-        ("tensorflow", "ai_edge_litert"),
+        "tensorflow",
+        "ai_edge_litert",
         lambda result, facts: flatbuffer(result, NAMES),
         run_flatbuffer,
         flatbuffer_operators,
@@ -73,7 +75,8 @@ FORMATS = {
     "onnx": Format(
         "ONNX Runtime",
         "onnx",
-        ("onnx", "onnxruntime"),
+        "onnx",
+        "onnxruntime",
         lambda result, facts: onnx_model(result, NAMES, {"scare": json.dumps(facts)}),
         run_onnx,
         onnx_operators,
@@ -84,18 +87,13 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Exchange:
-    """What was written: where, whose scaling it needs (empty: the fleet's), its file, its operators.
-
-    `integer` of its `weights` are int8.
-    """
+    """What was written: where, whose scaling it needs (empty: the fleet's), its file, its operators."""
 
     folder: Path
     device: str
     name: str
-    content: bytes
+    made: Made
     operators: Mapping[str, int]
-    weights: int = 0
-    integer: int = 0
 
 
 def export_exchange(
@@ -108,21 +106,21 @@ def export_exchange(
     force: bool = False,
 ) -> Exchange:
     """Write a calibrator in one of `FORMATS` into a folder or, by a name in .zip, a zip."""
-    check_name(name)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise UsageError(f"'{name}' cannot name a file: take letters, digits, _ and -")
     check_free(folder, force)
-    FORMATS[form].check()
     device = choose_device(calibrator.inputs.scaling, device)
     facts = describe_inputs(calibrator, form, arithmetic, device)
     integer = Arithmetic(arithmetic) is Arithmetic.INT8
     made = make_file(calibrator, form, integer, facts)
     operators = dict(sorted(Counter(FORMATS[form].operators(made.content)).items()))
-    exchange = Exchange(folder, device, name, made.content, operators, made.weights, made.integer)
+    exchange = Exchange(folder, device, name, made, operators)
     page = Template((HERE / "pages" / f"{form}.md").read_text(encoding="utf-8"))
     files: dict[str, str | bytes] = {
-        f"{name}.{form}": exchange.content,
+        f"{name}.{form}": made.content,
         f"{name}.json": json.dumps(facts, indent=2) + "\n",
         README: page.substitute(_fields(facts, exchange)),
-        GOLDEN: expect_results(calibrator, integer).as_bytes(),
+        GOLDEN: expect_results(calibrator, integer).as_bytes(name),
     }
     write_files(folder, files)
     return exchange
@@ -130,10 +128,8 @@ def export_exchange(
 
 def validation_rmse(calibrator: Calibrator, form: str, content: bytes) -> float:
     """The root mean squared error of the file to the reference on the bundle's validation windows."""
-    if not len(calibrator.validation.windows):
-        return float("nan")
-    outputs = FORMATS[form].run(content, calibrator.validation.windows)
-    return float(np.sqrt(np.mean((outputs - calibrator.validation.numbers) ** 2)))
+    windows = calibrator.validation.windows
+    return reference_rmse(calibrator, FORMATS[form].run(content, windows) if len(windows) else np.empty(0))
 
 
 def describe_inputs(calibrator: Calibrator, form: str, arithmetic: str, device: str) -> dict[str, Any]:
@@ -166,21 +162,24 @@ def describe_inputs(calibrator: Calibrator, form: str, arithmetic: str, device: 
     }
 
 
-def make_file(calibrator: Calibrator, form: str, integer: bool, facts: Mapping[str, Any]) -> Integers:
+def make_file(calibrator: Calibrator, form: str, integer: bool, facts: Mapping[str, Any]) -> Made:
     """The file's content, with int8 weights where the result stays within what they may cost."""
     if integer and not FORMATS[form].integers:
         raise NotApplicableError(f"{form} is for computers, which gain nothing from int8: export it in float32")
+    FORMATS[form].check(FORMATS[form].making, FORMATS[form].running)
     target = calibrator.inputs.scaling.target
     scale, center = float(target.scale[0]), float(target.center[0])
     content = FORMATS[form].make(lower(fuse(calibrator.plan), scale, center), facts)
     if not integer:
-        return Integers(content, 0, 0)
+        return Made(content)
     examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
-    found = with_integer_matrices(content, examples, MARGIN * INTEGERS * deviation(calibrator) * scale)
+    if not len(examples):
+        raise NotApplicableError("it holds no windows that int8 could be fitted to: export it in float32")
+    found = with_integer_matrices(content, examples, MARGIN * INTEGERS * deviation(calibrator) * abs(scale))
     if not found.integer:
         raise NotApplicableError(
-            f"none of its matrices (FULLY_CONNECTED) has {FEWEST} weights or more that can be int8 without moving the"
-            f" result by {INTEGERS:.0%} of the target's standard deviation: export it in float32"
+            f"none of its matrices (FULLY_CONNECTED) has {FEWEST} weights or more that can be int8 without moving a"
+            f" result by {MARGIN * INTEGERS:.1%} of the target's standard deviation: export it in float32"
         )
     return found
 
@@ -200,7 +199,7 @@ def _fields(facts: Mapping[str, Any], exchange: Exchange) -> dict[str, str]:
         "scaled_for": facts["scaled_for"],
         "arithmetic": facts["arithmetic"],
         "channels": "\n".join(rows),
-        "bytes": f"{len(exchange.content):,}",
+        "bytes": f"{len(exchange.made.content):,}",
         "operators": ", ".join(f"{name} {count}" for name, count in exchange.operators.items()),
         "version": scare.__version__,
     }

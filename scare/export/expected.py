@@ -2,18 +2,20 @@
 
 The rule is that of the parity certificate (docs/certificate.md): in float32 a result is within 10⁻⁵ of the larger of
 itself and the target's standard deviation, or within twice what float32 rounds in NumPy itself. Weights in int8 may
-move it by 2 % of the standard deviation. A hash activation that is as good as zero may have either sign.
+move it by 2 % of the standard deviation. A hash activation that is as good as zero may have either sign, and a choice
+that is as good as undecided may be either.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import hash_activations
+from scare.calibrator.kernels.choice import THRESHOLD
 from scare.calibrator.plan import Plan, run, values
 from scare.errors import DataError
 
@@ -21,7 +23,7 @@ NUMBERS, INTEGERS = 1e-5, 0.02  # how far off a result may be, of itself or of t
 EXACT = 1e-6  # the same where all but the unit is integer
 ROUNDINGS = 2.0  # times the largest error of float32 in NumPy that a result may be off, if that is more
 TIE = 1e-4  # an activation nearer to zero is a tie
-HASH, GOLDEN = "hash_codes", "golden.safetensors"
+HASH, GOLDEN, MODEL = "hash_codes", "golden.safetensors", "model"
 MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but one window always
 
 
@@ -29,7 +31,8 @@ MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but one window alw
 class Expected:
     """Scaled windows [n, window, channels], results in the target's unit [n], how far off each may be [n].
 
-    `ties` [n] says which have a hash activation as good as zero; `tokens` are hashed in all of them.
+    `ties` [n] says which have a hash activation, or a choice of a branch, that is as good as undecided; `tokens` are
+    hashed in all of them. `model` is what the export calls the model.
     """
 
     windows: np.ndarray
@@ -37,19 +40,23 @@ class Expected:
     allowed: np.ndarray
     ties: np.ndarray
     tokens: int = 0
+    model: str = ""
 
-    def as_bytes(self) -> bytes:
-        """A safetensors file."""
+    def as_bytes(self, model: str) -> bytes:
+        """A safetensors file for the model of this name."""
         real = {"windows": self.windows, "results": self.results, "allowed": self.allowed}
-        return save({**real, "ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])})
+        whole = {"ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])}
+        return save({**real, **whole}, {MODEL: model})
 
     @staticmethod
     def read(path: Path) -> "Expected":
         """From such a file."""
         try:
-            parts = load(path.read_bytes())
+            with safe_open(path, "numpy") as file:
+                parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                model = (file.metadata() or {})[MODEL]
             windows, results, allowed = (parts[name] for name in ("windows", "results", "allowed"))
-            return Expected(windows, results, allowed, parts["ties"].astype(bool), int(parts["tokens"][0]))
+            return Expected(windows, results, allowed, parts["ties"].astype(bool), int(parts["tokens"][0]), model)
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: golden windows cannot be read from it; export again ({error})") from error
 
@@ -73,6 +80,11 @@ def expect_results(calibrator: Calibrator, integer_weights: bool = False, intege
     allowed = np.maximum(NUMBERS * sizes, ROUNDINGS * rounding(calibrator) * scale)
     allowed = np.maximum(allowed, INTEGERS * spread * integer_weights)
     return Expected(windows, results, allowed, from_tie(plan, windows) < TIE, tokens * len(windows))
+
+
+def reference_rmse(calibrator: Calibrator, values: np.ndarray) -> float:
+    """The root mean squared error of values [n] to the reference on the file's validation windows; NaN without any."""
+    return float(np.sqrt(np.mean((values - calibrator.validation.numbers) ** 2))) if len(values) else float("nan")
 
 
 def deviation(calibrator: Calibrator) -> float:
@@ -99,8 +111,10 @@ def rounding(calibrator: Calibrator) -> float:
 
 
 def from_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
-    """How far the hash activation nearest to zero is from it, [n]; infinitely where nothing is hashed."""
+    """How far the hash activation nearest to zero is from it, or a choice from its threshold, [n]; else infinity."""
     nearest = np.full(len(windows), np.inf)
+    if plan.branches is not None:
+        return np.abs(run(plan.branches[0], windows) - THRESHOLD)
     steps = [step for step in plan.steps if step.kernel == HASH]
     if not steps:
         return nearest

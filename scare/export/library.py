@@ -53,8 +53,8 @@ def export_library(
     files: dict[str, str | bytes] = {**around}
     files |= {f"{COMPONENT if esphome else 'src'}/{file}": text for file, text in sources.items()}
     files[README] = print_readme(model, calibrator.target, around[README].strip(), in_c=not esphome)
-    files[f"{EXTRAS}/golden.h"] = golden_header(calibrator, arithmetic, model)
-    files[f"{EXTRAS}/{GOLDEN}"] = golden_results(calibrator, arithmetic)
+    files[f"{EXTRAS}/{name}/golden.h"] = golden_header(calibrator, arithmetic, model)
+    files[f"{EXTRAS}/{name}/{GOLDEN}"] = golden_results(calibrator, arithmetic, model.name)
     write_files(folder, files)
     return package
 

@@ -17,7 +17,7 @@ from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic, compute, make_program, plan_for
 from scare.export.c_source import RESERVED, Model, print_golden, print_header, print_source
 from scare.export.descriptor import as_read, choose_device, describe
-from scare.export.expected import GOLDEN, expect_results
+from scare.export.expected import GOLDEN, expect_results, reference_rmse
 from scare.export.memory import plan_memory
 from scare.export.packaging import check_free, write_files
 from scare.export.readme import print_readme
@@ -25,9 +25,13 @@ from scare.export.runtime import runtime_sources
 
 LONGEST_NAME = 31  # what every C compiler tells apart
 EXAMPLES = """
-begin begun_ms calibrate calibrated calibration delay loop millis now_ms number reading row setup status sums
+begin begun_ms calibrate calibrated calibration delay golden loop millis now_ms number reading row setup status sums
 """
-TAKEN = {*RESERVED, *EXAMPLES.split()}  # by C, by us, and by the examples we write
+HEADERS = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar unistd wchar wctype
+"""
+TAKEN = {*RESERVED, *EXAMPLES.split(), *HEADERS.split()}  # by C, by us, by the examples we write, by C's own headers
 GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but one window always
 
 
@@ -50,7 +54,7 @@ def export_c(
         f"{name}.h": print_header(model),
         f"{name}.c": print_source(model),
         "golden.h": golden_header(calibrator, arithmetic, model),
-        GOLDEN: golden_results(calibrator, arithmetic),
+        GOLDEN: golden_results(calibrator, arithmetic, name),
         "README.md": print_readme(model, calibrator.target),
     }
     runtime = {f"src/{file}": text for file, text in runtime_sources().items()}
@@ -86,20 +90,16 @@ def golden_header(calibrator: Calibrator, arithmetic: str, model: Model) -> str:
     return print_golden(model, as_read(golden, model.program.quanta), compute(calibrator, arithmetic, golden))
 
 
-def golden_results(calibrator: Calibrator, arithmetic: str) -> bytes:
-    """The golden windows and what C must give for them, for `scare verify`."""
-    integer = Arithmetic(arithmetic) is Arithmetic.INT8
-    return expect_results(calibrator, integer_plan=plan_for(calibrator, arithmetic) if integer else None).as_bytes()
+def golden_results(calibrator: Calibrator, arithmetic: str, name: str) -> bytes:
+    """The golden windows and what the model of this name in C must give for them, for `scare verify`."""
+    integer = plan_for(calibrator, arithmetic) if Arithmetic(arithmetic) is Arithmetic.INT8 else None
+    return expect_results(calibrator, integer_plan=integer).as_bytes(name)
 
 
 def validation_rmse(calibrator: Calibrator, arithmetic: str) -> float:
     """The root mean squared error to the reference on the bundle's validation windows, in the target's unit."""
-    sample = calibrator.validation
-    if not len(sample.windows):
-        return float("nan")
-    scaled = compute(calibrator, arithmetic, sample.windows).astype(np.float64)
-    values = calibrator.inputs.scaling.target.invert(scaled[:, None])[:, 0]
-    return float(np.sqrt(np.mean((values - sample.numbers) ** 2)))
+    scaled = compute(calibrator, arithmetic, calibrator.validation.windows).astype(np.float64)
+    return reference_rmse(calibrator, calibrator.inputs.scaling.target.invert(scaled[:, None])[:, 0])
 
 
 def _label(channel: Channel) -> str:
@@ -112,5 +112,5 @@ def check_name(name: str) -> None:
     if not plain or name in TAKEN or name.startswith("scare") or name[-2:] == "_t":
         raise UsageError(
             f"'{name}' cannot name a model in C: take up to {LONGEST_NAME} small letters, digits and _, no word of C or"
-            " of our examples, and no name that begins with scare or ends in _t"
+            " of our examples, no header of C, and no name that begins with scare or ends in _t"
         )

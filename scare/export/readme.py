@@ -1,10 +1,15 @@
 """The page in an exported folder: what the model reads, what it takes, how it is used."""
 
 import re
+from collections.abc import Sequence
 from string import Template
 
+import numpy as np
+
+from scare.data.quality import LARGEST
 from scare.data.readings import Channel
 from scare.export.c_source import Model
+from scare.export.descriptor import InputChannel
 from scare.export.runtime import runtime_sources
 
 PAGE = Template("""# $target, calibrated in C
@@ -59,13 +64,12 @@ PLAIN_C = """\
 
 def print_readme(model: Model, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
     """The page, in Markdown; `building` says how the folder is compiled, and also how it is used if not `in_c`."""
-    channels = zip(model.labels, model.descriptor.channels, strict=True)
     return PAGE.substitute(
         title=model.title,
         target=target.name,
         use=f"{_print_use(model, target)}\n{building}" if in_c else building,
         step_ms=model.descriptor.step_ms,
-        channels="\n".join(f"| {label} | {channel.low:g} | {channel.high:g} |" for label, channel in channels),
+        channels=channel_rows(model.labels, model.descriptor.channels),
         memory_bytes=model.memory_bytes,
         window_bytes=model.window_bytes,
         scratch_bytes=model.layout.bytes,
@@ -80,6 +84,21 @@ def _print_use(model: Model, target: Channel) -> str:
         unit=target.unit or "the unit of the reference",
         statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
     )
+
+
+def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
+    """What is read, and the valid range of each, as rows of a table."""
+    pairs = zip(labels, channels, strict=True)
+    return "\n".join(f"| {label} | {_limit(channel.low)} | {_limit(channel.high)} |" for label, channel in pairs)
+
+
+def _limit(number: float) -> str:
+    """An end of a range; the largest numbers of all are none.
+
+    >>> _limit(40.0), _limit(-1e30)
+    ('40', 'no limit')
+    """
+    return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
 
 
 def statuses() -> dict[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 from scare.calibrator.calibrator import Calibrator
+from scare.errors import UsageError
 from scare.models import MODELS, Model
 from scare.scorecard.efficiency import Growth
 
@@ -21,7 +22,12 @@ def growth_of(calibrator: Calibrator) -> Growth | None:
 def model_of(calibrator: Calibrator) -> Model | None:
     """The model that a calibrator's file tells, as it was before training; None if we do not know it."""
     kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
-    return _rebuild(kind, architecture) if kind is not None and isinstance(architecture, Mapping) else None
+    if kind is None or not isinstance(architecture, Mapping):
+        return None
+    try:
+        return _rebuild(kind, architecture)
+    except UsageError:  # of a version with other rules
+        return None
 
 
 def _rebuild(kind: Any, facts: Mapping[str, Any]) -> Any:

@@ -58,7 +58,7 @@ def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, 
     expected = Expected.read(path)
     moved = expected.results + np.array([0.0, 1.0, 0.0])
     other = Expected(expected.windows, moved, expected.allowed, expected.ties, expected.tokens)
-    path.write_bytes(other.as_bytes())
+    path.write_bytes(other.as_bytes(expected.model))
     said = scare("scare verify out")
     assert said.code == ExitCode.PARITY_FAILED
     assert said.out.splitlines()[-1] == "FAILED"
@@ -74,6 +74,39 @@ def test_what_is_no_export_is_refused(scare: Type, tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"PK no zip")
     said = scare("scare verify bad.zip")
     assert (said.code, "cannot be read as a folder or a zip" in said.err) == (ExitCode.DATA, True)
+
+
+@pytest.mark.parametrize(("target", "file"), [("c", "model.c"), ("tflite", "model.tflite"), ("onnx", "model.onnx")])
+def test_an_export_that_does_not_run_fails_with_the_reason(scare: Type, tmp_path: Path, target: str, file: str) -> None:
+    make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
+    assert scare(f"scare export {target} line.scare --out out").code == 0
+    path = tmp_path / "out" / file
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    said = scare("scare verify out")
+    assert said.code == ExitCode.PARITY_FAILED
+    assert "it does not run: " in said.err
+
+
+def test_two_models_in_a_folder_are_tried_each_by_its_own_windows(scare: Type, tmp_path: Path) -> None:
+    make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
+    make_calibrator(newest_plan(4)).save(tmp_path / "other.scare")
+    assert scare("scare export esphome line.scare --name one --out out").code == 0
+    assert scare("scare export esphome other.scare --name two --out out --force").code == 0
+    said = scare("scare verify out --json")
+    assert said.code == 0, said.err
+    tried = json.loads(said.out)["runtimes"]
+    assert [(one["model"], one["windows"]) for one in tried] == [("scare_model_one", 3), ("scare_model_two", 3)]
+
+
+def test_a_damaged_zip_is_refused(scare: Type, tmp_path: Path) -> None:
+    make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
+    assert scare("scare export micropython line.scare --out out.zip").code == 0
+    whole = (tmp_path / "out.zip").read_bytes()
+    for at in range(40, len(whole) - 400, len(whole) // 25):
+        (tmp_path / "bad.zip").write_bytes(
+            whole[:at] + bytes(byte ^ 255 for byte in whole[at : at + 9]) + whole[at + 9 :]
+        )
+        assert scare("scare verify bad.zip").code in (ExitCode.OK, ExitCode.DATA, ExitCode.PARITY_FAILED)
 
 
 def test_a_target_with_a_typo_is_suggested(scare: Type) -> None:

@@ -42,7 +42,7 @@ def on_board(folder: Path) -> VirtualModel:
 
 @pytest.fixture(scope="module")
 def on_host(folder: Path) -> HostModel:
-    return HostModel(folder)
+    return HostModel(read_export(folder))
 
 
 @settings(max_examples=40, deadline=None)
@@ -71,7 +71,7 @@ def test_a_model_of_whole_numbers_takes_steps_or_scaled_windows(whole_folder: Pa
     expected = steps.swapaxes(1, 2).reshape(5, -1) @ weights()
     runs = VirtualModel(read_export(whole_folder), board("rp2040")).run(steps)
     assert np.array_equal(runs.outputs, expected.astype(np.float32))
-    host = HostModel(whole_folder)
+    host = HostModel(read_export(whole_folder))
     assert np.array_equal(host.run(steps)[0], runs.outputs)
     assert np.array_equal(host.run(steps.astype(np.float32) / 100)[0], runs.outputs)
 

@@ -28,14 +28,19 @@ def network() -> Calibrator:
     return make_calibrator(attention_plan().astype(np.float32))
 
 
-def wide_calibrator(seed: int = 0) -> Calibrator:
+def wide_calibrator(recurrent: bool = False) -> Calibrator:
     """A network with a matrix that is worth int8, and windows as sensors have them: smooth."""
-    draw = np.random.default_rng(seed)
-    weights = [draw.normal(size=shape).astype(np.float32) / 12 for shape in ((80, 12), (12, 1))]
-    first = Step("dense", ("flat",), "h", {"weight": weights[0]})
-    last = Step("dense", ("r",), "y", {"weight": weights[1]})
-    plan = Plan(40, 2, (Step("flatten", ("x",), "flat"), first, Step("relu", ("h",), "r"), last))
-    calibrator = make_calibrator(plan)
+    draw = np.random.default_rng(0)
+
+    def weights(*shape: int) -> np.ndarray:
+        return draw.normal(size=shape).astype(np.float32) / 12
+
+    steps = [Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "h", {"weight": weights(80, 12)})]
+    if recurrent:
+        gates = {"input": weights(2, 48), "hidden": weights(12, 48), "bias": weights(48)}
+        steps += [Step("lstm", ("x",), "m", gates), Step("add", ("h", "m"), "sum")]
+    steps += [Step("relu", (steps[-1].output,), "r"), Step("dense", ("r",), "y", {"weight": weights(12, 1)})]
+    calibrator = make_calibrator(Plan(40, 2, tuple(steps)))
     windows = np.cumsum(draw.normal(size=(60, 40, 2)), axis=1).astype(np.float32) / 6
     values = calibrator.compute(windows)
     return replace(calibrator, golden=Sample(windows[:20], values[:20]), validation=Sample(windows[20:], values[20:]))
@@ -46,7 +51,7 @@ def test_the_file_is_what_the_calibrator_computes(network: Calibrator, form: str
     exchange = export_exchange(network, form, "float32", tmp_path / "out")
     windows = np.random.default_rng(4).normal(size=(20, *network.golden.windows.shape[1:])).astype(np.float32)
     content = (tmp_path / "out" / f"model.{form}").read_bytes()
-    assert content == exchange.content
+    assert content == exchange.made.content
     assert_allclose(FORMATS[form].run(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
     assert sum(exchange.operators.values()) > 10
 
@@ -72,7 +77,7 @@ def test_the_same_calibrator_gives_the_same_numbers_from_its_page(
 
 
 def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> None:
-    content = export_exchange(network, "onnx", "float32", tmp_path / "out").content
+    content = export_exchange(network, "onnx", "float32", tmp_path / "out").made.content
     windows = network.golden.windows
     one_by_one = np.concatenate([FORMATS["onnx"].run(content, windows[at : at + 1]) for at in range(len(windows))])
     assert_allclose(FORMATS["onnx"].run(content, windows), one_by_one, rtol=1e-6)
@@ -80,7 +85,7 @@ def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> N
 
 def test_micro_runs_the_flatbuffer_with_its_own_kernels(network: Calibrator, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro", reason="its wheel is a pre-release")
-    content = export_exchange(network, "tflite", "float32", tmp_path / "out").content
+    content = export_exchange(network, "tflite", "float32", tmp_path / "out").made.content
     windows = network.golden.windows
     assert_allclose(run_micro(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
     operators = FORMATS["tflite"].operators(content)
@@ -92,13 +97,28 @@ def test_int8_keeps_what_the_result_can_bear(tmp_path: Path) -> None:
     calibrator = wide_calibrator()
     plain = export_exchange(calibrator, "tflite", "float32", tmp_path / "plain")
     exchange = export_exchange(calibrator, "tflite", "int8", tmp_path / "out")
-    assert (exchange.integer, exchange.weights) == (960, 972)
-    assert len(exchange.content) < len(plain.content) - 2000
+    assert (exchange.made.integer, exchange.made.weights) == (960, 972)
+    assert len(exchange.made.content) < len(plain.made.content) - 2000
     windows, spread = calibrator.golden.windows, 6.0  # the target's standard deviation in its unit
-    differences = run_flatbuffer(exchange.content, windows) - calibrator.compute(windows)
+    differences = run_flatbuffer(exchange.made.content, windows) - calibrator.compute(windows)
     assert 0 < np.abs(differences).max() < 0.02 * spread
     golden = Expected.read(tmp_path / "out" / GOLDEN)
     assert_allclose(golden.allowed, 0.02 * spread)
+
+
+def test_int8_leaves_a_loop_alone(tmp_path: Path) -> None:
+    calibrator = wide_calibrator(recurrent=True)
+    exchange = export_exchange(calibrator, "tflite", "int8", tmp_path / "out")
+    assert exchange.made.integer == 960
+    assert exchange.operators["WHILE"] == 1
+    windows = calibrator.golden.windows
+    assert np.abs(run_flatbuffer(exchange.made.content, windows) - calibrator.compute(windows)).max() < 0.02 * 6.0
+
+
+def test_int8_needs_windows_to_be_fitted_to(tmp_path: Path) -> None:
+    empty = Sample(np.empty((0, 40, 2), np.float32), np.empty(0))
+    with pytest.raises(NotApplicableError, match="no windows"):
+        export_exchange(replace(wide_calibrator(), golden=empty, validation=empty), "tflite", "int8", tmp_path / "out")
 
 
 @pytest.mark.parametrize(("form", "reason"), [("onnx", "gains? nothing from int8"), ("tflite", "FULLY_CONNECTED")])
@@ -112,7 +132,7 @@ def test_int8_that_cannot_be_says_why(network: Calibrator, form: str, reason: st
 def test_a_missing_package_names_the_command(
     network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, FORMATS[form].packages[-1], None)
+    monkeypatch.setitem(sys.modules, FORMATS[form].running, None)
     with pytest.raises(UsageError, match=rf"pip install 'scare\[{form}\]'"):
         export_exchange(network, form, "float32", tmp_path / "out")
 
@@ -123,10 +143,11 @@ def test_what_is_expected_is_the_plan_in_double_precision(network: Calibrator, t
     exact = run(network.plan.astype(np.float64), network.golden.windows.astype(np.float64))
     assert_allclose(expected.results, exact * target.scale[0] + target.center[0], rtol=1e-12)
     path = tmp_path / GOLDEN
-    path.write_bytes(expected.as_bytes())
+    path.write_bytes(expected.as_bytes("dust"))
     again = Expected.read(path)
     assert_allclose(again.results, expected.results)
     assert again.tokens == expected.tokens > 0
+    assert again.model == "dust"
     path.write_bytes(b"no such file")
     with pytest.raises(DataError, match="golden windows cannot be read"):
         Expected.read(path)

@@ -55,7 +55,7 @@ def test_every_door_has_the_same_core(door: str, tmp_path: Path) -> None:
     assert all(core == cores[0] for core in cores)
     assert {"model.c", "model.h", "model_simulated.h", "scare.c", "scare.h"} <= cores[0].keys()
     for library in libraries:
-        assert (library / "README.md").read_text(encoding="utf-8").count("extras/golden.h") == 1
+        assert (library / "README.md").read_text(encoding="utf-8").count("extras/model/golden.h") == 1
         written = [path for path in library.rglob("*") if path.is_file() and path.suffix != ".safetensors"]
         texts = [path.read_text(encoding="utf-8") for path in written]
         assert not [text for text in texts if re.search(r"\$\{?[a-z]", text)]

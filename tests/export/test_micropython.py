@@ -23,12 +23,12 @@ from scare.device.plain_python import is_python_export, run_module
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.expected import GOLDEN, Expected
 from scare.export.micropython import scare_live
-from scare.export.micropython.module import HEADING
 from scare.export.micropython.package import PythonPackage, export_micropython
 from scare.export.micropython.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
 from scare.export.runtime import runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
+from tests.export.micropython_environment import MicroPython, find_micropython
 from tests.export.printed import cells, compare, correction
 from tests.parity.test_streaming import (
     CALIBRATORS,
@@ -99,7 +99,7 @@ def test_every_model_computes_its_plan(name: str, tmp_path: Path) -> None:
     written = export_micropython(calibrator, "float32", tmp_path / "out")
     windows = np.random.default_rng(1).normal(size=(20, WINDOW, 2)).astype(np.float32)
     target = calibrator.inputs.scaling.target
-    scaled = target.apply(run_module(written.folder, windows)[:, None])[:, 0]
+    scaled = target.apply(run_module(written.folder, "model", windows)[:, None])[:, 0]
     expected = run(calibrator.plan, windows)
     assert (np.abs(scaled - expected) <= 1e-5 * np.maximum(np.abs(expected), 1.0)).all()
 
@@ -109,12 +109,12 @@ def test_every_published_correction_computes_its_formula(name: str, tmp_path: Pa
     calibrator = PUBLISHED[name]
     written = export_micropython(calibrator, "float32", tmp_path / "out")
     windows = calibrator.golden.windows
-    assert_allclose(run_module(written.folder, windows), calibrator.compute(windows), rtol=1e-5, atol=1e-5)
+    assert_allclose(run_module(written.folder, "model", windows), calibrator.compute(windows), rtol=1e-5, atol=1e-5)
 
 
 def test_windows_that_are_no_numbers_give_nan(package: PythonPackage) -> None:
     windows = np.full((2, 12, 2), [[[np.nan]], [[np.inf]]], np.float32)
-    assert np.isnan(run_module(package.folder, windows)).all()
+    assert np.isnan(run_module(package.folder, "model", windows)).all()
 
 
 # readings
@@ -194,12 +194,12 @@ def test_statuses_mean_what_they_mean_in_c() -> None:
 def test_the_files_are_these(package: PythonPackage) -> None:
     names = {"model.py", "scare_live.py", "main.py", "golden.safetensors", "README.md"}
     assert {path.name for path in package.folder.iterdir()} == names
-    assert is_python_export(package.folder)
+    assert is_python_export(package.folder, "model")
 
 
 def test_golden_windows_have_their_results(package: PythonPackage) -> None:
     expected = Expected.read(package.folder / GOLDEN)
-    results = run_module(package.folder, expected.windows)
+    results = run_module(package.folder, expected.model, expected.windows)
     assert len(results) == 3
     assert (np.abs(results - expected.results) <= expected.allowed).all()
 
@@ -209,7 +209,7 @@ def test_a_zip_unpacked_runs_too(tmp_path: Path) -> None:
     export_micropython(calibrator, "float32", tmp_path / "pm.zip")
     shutil.unpack_archive(tmp_path / "pm.zip", tmp_path / "unpacked")
     windows = calibrator.golden.windows
-    assert_allclose(run_module(tmp_path / "unpacked", windows), calibrator.compute(windows), rtol=1e-5)
+    assert_allclose(run_module(tmp_path / "unpacked" / "pm", "model", windows), calibrator.compute(windows), rtol=1e-5)
 
 
 def test_the_same_calibrator_gives_the_same_bytes(package: PythonPackage, tmp_path: Path) -> None:
@@ -268,47 +268,42 @@ def test_integers_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path: Path, package: PythonPackage) -> None:
-    with pytest.raises(DataError, match="no model in plain Python"):
-        run_module(tmp_path, np.zeros((1, 12, 2)))
-    assert not is_python_export(tmp_path)
+def test_a_module_that_does_not_run_is_refused(tmp_path: Path, package: PythonPackage) -> None:
+    assert not is_python_export(tmp_path, "model")
     shutil.copytree(package.folder, tmp_path / "spoilt")
-    (tmp_path / "spoilt" / "model.py").write_text(f"import nothing_like_it\n{HEADING}\n    pass\n")
+    (tmp_path / "spoilt" / "model.py").write_text("import nothing_like_it\n")
     with pytest.raises(DataError, match="does not run: ModuleNotFoundError"):
-        run_module(tmp_path / "spoilt", np.zeros((1, 12, 2)))
+        run_module(tmp_path / "spoilt", "model", np.zeros((1, 12, 2)))
 
 
 # on MicroPython
 
 
 @pytest.fixture(scope="module")
-def micropython() -> str:
-    found = shutil.which("micropython")
-    if found is None:
-        pytest.skip("no micropython")
-    return found
+def micropython() -> MicroPython:
+    return find_micropython()
 
 
 @pytest.mark.parametrize("name", [*CASES, "branches"])
-def test_micropython_computes_the_same(name: str, micropython: str, tmp_path: Path) -> None:
+def test_micropython_computes_the_same(name: str, micropython: MicroPython, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name] if name in CALIBRATORS else random_calibrator(name)
     folder = export_micropython(calibrator, "float32", tmp_path / "out").folder
     expected = Expected.read(folder / GOLDEN)
     (folder / "windows.json").write_text(json.dumps(expected.windows.reshape(len(expected.windows), -1).tolist()))
     (folder / "check.py").write_text(CHECK)
-    done = subprocess.run([micropython, "check.py"], cwd=folder, capture_output=True, text=True)
+    done = micropython("check.py", folder)
     assert done.returncode == 0, done.stderr
     assert (np.abs(np.array(done.stdout.split(), float) - expected.results) <= expected.allowed).all()
 
 
 @pytest.mark.parametrize("name", ["attention", "branches", "long_window"])
-def test_micropython_takes_bad_readings_as_python_does(name: str, micropython: str, tmp_path: Path) -> None:
+def test_micropython_takes_bad_readings_as_python_does(name: str, micropython: MicroPython, tmp_path: Path) -> None:
     written = export_micropython(CALIBRATORS[name], "float32", tmp_path / "out", "box-1")
     readings = readings_in_float32(2)
     times = milliseconds(readings, WRAP - milliseconds(readings, 0)[100])
     rows = [(now % WRAP, row) for now, row in zip(times, readings.values.tolist(), strict=True)][:250]
     (written.folder / "push.py").write_text(PUSH.format(rows=rows))
-    done = subprocess.run([micropython, "push.py"], cwd=written.folder, capture_output=True, text=True)
+    done = micropython("push.py", written.folder)
     assert done.returncode == 0, done.stderr
     board, printed = load(written), np.array([line.split() for line in done.stdout.splitlines()], float)
     values, statuses = np.array([board.push(now, row) for now, row in rows]).T
@@ -316,6 +311,7 @@ def test_micropython_takes_bad_readings_as_python_does(name: str, micropython: s
     assert_allclose(printed[:, 0], values, rtol=1e-5)
 
 
-def test_micropython_runs_the_example(micropython: str, package: PythonPackage) -> None:
-    done = subprocess.run([micropython, "main.py"], cwd=package.folder, capture_output=True, text=True, check=True)
+def test_micropython_runs_the_example(micropython: MicroPython, package: PythonPackage) -> None:
+    done = micropython("main.py", package.folder)
+    assert done.returncode == 0, done.stderr
     assert sum(row[-1] == MEANINGS[OK] for row in cells(done.stdout)) > 60

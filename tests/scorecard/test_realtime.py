@@ -145,7 +145,7 @@ def test_threads_that_were_there_and_that_begin_meanwhile_are_pinned_and_then_fr
 @pytest.mark.parametrize("integer", [False, True])
 def test_c_has_a_clock_of_its_own(tmp_path: Path, integer: bool) -> None:
     spin = "for (volatile int i = 0; i < (window[0] > 0 ? 300000 : 0); i++) {}"
-    host = HostModel(write_model(tmp_path / "m", window=4, integer=integer, more=spin))
+    host = HostModel(read_export(write_model(tmp_path / "m", window=4, integer=integer, more=spin)))
     windows = np.zeros((3, 4, 1), np.float32)
     windows[1] = 1.0
     taken = np.min([host.time(windows) for _ in range(5)], axis=0)  # without what other processes take

@@ -22,7 +22,7 @@ from scare.export.micropython.module import Module, print_module
 from scare.export.micropython.scare_live import MEANINGS
 from scare.export.package import LONGEST_NAME, make_model
 from scare.export.packaging import check_free, write_files
-from scare.export.readme import statuses
+from scare.export.readme import channel_rows, statuses
 from scare.export.seen import seen_ranges
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def export_micropython(
         f"{name}.py": module.text,
         RUNTIME: (HERE / RUNTIME).read_text(encoding="utf-8"),
         "main.py": Template((HERE / "main.py.in").read_text(encoding="utf-8")).substitute(fields),
-        GOLDEN: expect_results(calibrator).as_bytes(),
+        GOLDEN: expect_results(calibrator).as_bytes(name),
         "README.md": Template((HERE / "README.md").read_text(encoding="utf-8")).substitute(fields),
     }
     write_files(folder, files)
@@ -80,7 +80,6 @@ def _check(arithmetic: str, name: str) -> None:
 def _fields(calibrator: Calibrator, device: str, model: Model, module: Module) -> Mapping[str, str]:
     """What the templates may name."""
     labels = [plain(label) for label in model.labels]
-    channels = list(zip(labels, model.descriptor.channels, strict=True))
     meanings = list(statuses().items())[: len(MEANINGS)]
     ends = seen_ranges(calibrator, device, model.descriptor)
     return {
@@ -89,7 +88,7 @@ def _fields(calibrator: Calibrator, device: str, model: Model, module: Module) -
         "target": plain(calibrator.target.name) or "a sensor",
         "unit": plain(calibrator.target.unit) or "the unit of the reference",
         "step_ms": str(model.descriptor.step_ms),
-        "channels": "\n".join(f"| {label} | {channel.low:g} | {channel.high:g} |" for label, channel in channels),
+        "channels": channel_rows(labels, model.descriptor.channels),
         "statuses": "\n".join(f"| `{status.removeprefix('SCARE_')}` | {meaning} |" for status, meaning in meanings),
         "ends": repr(tuple(ends)),
         "reading": f"({', '.join(f'{(low + high) / 2:.4g}' for low, high in ends)},)",

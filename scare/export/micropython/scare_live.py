@@ -10,7 +10,7 @@ from math import inf, isfinite, nan, tanh
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)
 MEANINGS = (
     "calibrated",
-    "too few readings so far, or since a gap",
+    "too few readings so far or since a gap",
     "a number of the reading is missing",
     "a number of the reading is outside its valid range",
     "too soon after the last reading",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scare.export.tensors.tensor import INPUT, Tensor, in_order
 if TYPE_CHECKING:
     import tensorflow as tf
 
-ARENA = 1 << 24  # bytes that TFLite-Micro may use on a computer
+ARENA = 1 << 27  # bytes that TFLite-Micro may use on a computer
 
 
 def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
@@ -64,18 +64,18 @@ def run_micro(content: bytes, windows: np.ndarray) -> np.ndarray:
     return results
 
 
-def every_tensor(content: bytes, windows: np.ndarray) -> dict[int, np.ndarray]:
-    """What every tensor of real numbers was for these windows, by its number, as rows: [n·rows, last axis]."""
+def values_of(content: bytes, windows: np.ndarray, tensors: Collection[int]) -> dict[int, np.ndarray]:
+    """What tensors of these numbers were for these windows, as rows: [n·rows, last axis]."""
     interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
-    wanted = [one["index"] for one in interpreter.get_tensor_details() if one["dtype"] == np.float32]
-    seen: dict[int, list[np.ndarray]] = {index: [] for index in wanted}
+    source = interpreter.get_input_details()[0]["index"]
+    seen: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
     for window in windows:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], window[None].astype(np.float32))
+        interpreter.set_tensor(source, window[None].astype(np.float32))
         interpreter.invoke()
-        for index in wanted:
+        for index, rows in seen.items():
             numbers = interpreter.get_tensor(index)
-            seen[index].append(numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1))
-    return {index: np.concatenate(parts) if parts else np.empty((0, 1)) for index, parts in seen.items()}
+            rows.append(numbers.reshape(-1, numbers.shape[-1]))
+    return {index: np.concatenate(rows) for index, rows in seen.items()}
 
 
 def flatbuffer_operators(content: bytes) -> list[str]:
@@ -181,7 +181,7 @@ def _corner(own: Tensor) -> tuple[list[int], list[int]]:
 
 
 def _lstm_layer(own: Tensor) -> Any:
-    """As Keras has it, which the converter knows as one operator; the gates are in our order."""
+    """As Keras has it, which the converter writes as a loop; the gates are in our order."""
     import tensorflow as tf
 
     layer = tf.keras.layers.LSTM(own.shape[0])

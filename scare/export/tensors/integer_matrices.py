@@ -13,28 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from scare.export.tensors.flatbuffer import every_tensor, read_flatbuffer, run_flatbuffer, write_flatbuffer
+from scare.export.tensors.flatbuffer import read_flatbuffer, run_flatbuffer, values_of, write_flatbuffer
 
-FEWEST = 192  # weights of a matrix that take more room than the conversions around it
+FEWEST = 384  # weights of a matrix that take more room than the conversions around it, 1.1 KB
 INT8, INT16 = 127, 32767
 DAMPING = 0.01  # of the mean square of the inputs, so that what the examples do not show stays as it was
 
 
 @dataclass(frozen=True)
-class Integers:
-    """A FlatBuffer, and how many of the weights of its matrices are int8."""
+class Made:
+    """The content of a file, and how many of the weights of its matrices are int8."""
 
     content: bytes
-    weights: int
-    integer: int
+    weights: int = 0
+    integer: int = 0
 
 
-def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> Integers:
+def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> Made:
     """As many large matrices in integers as leave the results of these windows within `limit` of what they were.
 
     Windows are [n, window, channels], `limit` is in the unit of the output.
     """
-    matrices = _Matrices(content, every_tensor(content, examples))
+    matrices = _Matrices(content, examples)
     results = run_flatbuffer(content, examples)
     chosen: list[int] = []
     for index in matrices.largest_first:
@@ -42,7 +42,7 @@ def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) ->
         if np.abs(outputs - results).max(initial=0.0) <= limit:
             chosen.append(index)
     integer = sum(matrices.sizes[index] for index in chosen)
-    return Integers(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer)
+    return Made(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer)
 
 
 def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:
@@ -70,19 +70,22 @@ def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray)
 class _Matrices:
     """The matrices of a FlatBuffer, by the number of their operator, and what every tensor was on the examples."""
 
-    def __init__(self, content: bytes, seen: dict[int, np.ndarray]) -> None:
+    def __init__(self, content: bytes, examples: np.ndarray) -> None:
         from tensorflow.lite.python import schema_py_generated as schema
 
-        self.content, self.seen, self.schema = content, seen, schema
+        self.content, self.schema = content, schema
         model = read_flatbuffer(content)
-        graph, kind = model.subgraphs[0], schema.BuiltinOperator.FULLY_CONNECTED
+        kind = schema.BuiltinOperator.FULLY_CONNECTED
         self.weights: dict[int, np.ndarray] = {}
-        for index, operator in enumerate(graph.operators):
+        around: set[int] = set()
+        for index, operator in enumerate(model.subgraphs[0].operators):
             if model.operatorCodes[operator.opcodeIndex].builtinCode == kind:
                 weights = _floats(model, operator.inputs[1])
                 if weights is not None:
                     self.weights[index] = weights
+                    around |= {int(operator.inputs[0]), int(operator.outputs[0])}
         self.sizes = {index: weights.size for index, weights in self.weights.items()}
+        self.seen = values_of(content, examples, around)
         self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -156,8 +159,10 @@ class _Graph:
 
     def forget_unread(self) -> None:
         """Constants that nothing reads any more take no room."""
-        read = {index for operator in self.graph.operators for index in operator.inputs if index >= 0}
-        kept = {self.graph.tensors[index].buffer for index in read}
+        kept = set()
+        for graph in self.model.subgraphs:  # the body of a loop is one, and may share a constant
+            read = {index for operator in graph.operators for index in operator.inputs if index >= 0}
+            kept |= {graph.tensors[index].buffer for index in {*read, *graph.outputs}}
         for tensor in self.graph.tensors:
             if tensor.buffer not in kept:
                 self.model.buffers[tensor.buffer].data = None

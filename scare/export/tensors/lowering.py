@@ -253,7 +253,7 @@ def state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, s
 
 
 def lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """One operation: every format has it."""
+    """One operation, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
 

@@ -82,7 +82,7 @@ class Tensor:
         return self.sum(axis) * (1 / self.shape[axis])
 
     def apply(self, function: str) -> Tensor:
-        """One of `FUNCTIONS`, number by number, or along the last axis (softmax)."""
+        """exp, log, tanh, sigmoid, inverse_root, relu or abs of each number; or softmax along the last axis."""
         return Tensor(function, (self,), self.shape)
 
     def at_least(self, other: Tensor | Number) -> Tensor:
@@ -109,9 +109,6 @@ class Tensor:
     def after_zeros(self, rows: int) -> Tensor:
         """With so many rows of zeros before the first."""
         return Tensor("after_zeros", (self,), (rows + self.shape[0], *self.shape[1:]), {"rows": rows})
-
-
-FUNCTIONS = ("exp", "log", "tanh", "sigmoid", "inverse_root", "relu", "abs", "softmax")
 
 
 def window(rows: int, channels: int) -> Tensor:
