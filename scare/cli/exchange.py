@@ -56,6 +56,7 @@ def _facts(calibrator: Calibrator, form: str, arithmetic: Arithmetic, exchange: 
     facts |= {"bytes": len(exchange.made.content), "operators": dict(exchange.operators)}
     if arithmetic is Arithmetic.INT8:
         facts |= {"matrix_weights": exchange.made.weights, "int8_weights": exchange.made.integer}
+        facts["float32_bytes"] = exchange.made.float32_bytes
         facts["validation_rmse"] = {
             "float32": validation_rmse_of_plan(calibrator, Arithmetic.FLOAT32),
             "int8": validation_rmse(calibrator, form, exchange.made.content),
@@ -68,5 +69,6 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     operators = ", ".join(f"{name} {count}" for name, count in facts["operators"].items())
     lines = [f"{facts['file']}: {facts['bytes']:,} bytes", f"operators: {operators}"]
     if "int8_weights" in facts:
-        lines.append(f"int8: {facts['int8_weights']:,} of the {facts['matrix_weights']:,} weights of its matrices")
+        share = f"int8: {facts['int8_weights']:,} of the {facts['matrix_weights']:,} weights of its matrices"
+        lines.append(f"{share}; in float32 the file has {facts['float32_bytes']:,} bytes")
     return lines

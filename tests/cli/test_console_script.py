@@ -17,7 +17,7 @@ from scare.data.simulate import Simulation, write_simulation
 from tests.cli.small_tables import colocation, write
 
 SCARE = Path(sys.executable).with_name("scare")
-PATIENCE = 120  # seconds, for a machine that is busy with other things
+PATIENCE = 600  # seconds, for a machine that is busy with other things
 
 
 @pytest.fixture(autouse=True)

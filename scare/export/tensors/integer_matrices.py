@@ -15,18 +15,19 @@ import numpy as np
 
 from scare.export.tensors.flatbuffer import read_flatbuffer, run_flatbuffer, values_of, write_flatbuffer
 
-FEWEST = 384  # weights of a matrix that take more room than the conversions around it, 1.1 KB
+FEWEST = 192  # weights of a matrix for which integers are worth their conversions
 INT8, INT16 = 127, 32767
 DAMPING = 0.01  # of the mean square of the inputs, so that what the examples do not show stays as it was
 
 
 @dataclass(frozen=True)
 class Made:
-    """The content of a file, and how many of the weights of its matrices are int8."""
+    """The content of a file, how many of the weights of its matrices are int8, and its bytes without."""
 
     content: bytes
     weights: int = 0
     integer: int = 0
+    float32_bytes: int = 0
 
 
 def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> Made:
@@ -42,7 +43,7 @@ def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) ->
         if np.abs(outputs - results).max(initial=0.0) <= limit:
             chosen.append(index)
     integer = sum(matrices.sizes[index] for index in chosen)
-    return Made(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer)
+    return Made(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer, len(content))
 
 
 def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:
