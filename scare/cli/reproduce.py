@@ -12,6 +12,7 @@ from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.device.toolchain import require
 from scare.errors import DataError
+from scare.report.markup import several
 
 
 class Experiment(StrEnum):
@@ -114,4 +115,6 @@ def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
 
 
 def _duration(minutes: float) -> str:
-    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:.0f} hours"
+    if minutes < 1:
+        return "less than a minute"
+    return f"about {several(round(minutes), 'minute') if minutes < 90 else several(round(minutes / 60), 'hour')}"

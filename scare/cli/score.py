@@ -23,6 +23,8 @@ from scare.device.toolchain import require as require_extra
 from scare.errors import DataError, ExitCode
 from scare.export.arithmetic import Arithmetic
 from scare.report.markup import readable
+from scare.report.run import make_run
+from scare.report.summary import summarize
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.efficiency import Growth
 from scare.scorecard.provenance import trace
@@ -146,12 +148,13 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
     calibrator, facts = subject.calibrator, subject.calibrator.facts
-    names = ("model", "preset", "parameters", "split", "validation_rmse", "formula", "doi")
+    names = ("model", "preset", "data", "parameters", "split", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in names if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
     dataset = scored.series.facts(subject.readings, calibrator)
-    return Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
+    card = Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
+    return replace(card, **summarize(make_run(card, scored.series.frame)))
 
 
 @contextmanager

@@ -61,10 +61,16 @@ class Study:
         return [job for job in self.jobs if (self.result(job) or {"failed": ""}).get("failed") is not None]
 
 
-def prepare(folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str, Any]) -> Study:
-    """A study on a split, new or to be resumed; a folder with another task is refused."""
+def prepare(
+    folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str, Any], facts: dict[str, Any] | None = None
+) -> Study:
+    """A study on a split, new or to be resumed; a folder with another task is refused.
+
+    `facts` are told by the task and by every calibrator that is fitted to it.
+    """
     data = folder / "data"
     task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": _describe(split)}
+    task |= {"facts": facts} if facts else {}
     known = folder / "task.json"
     if known.exists() and json.loads(known.read_text(encoding="utf-8")) != json.loads(json.dumps(task)):
         raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")
@@ -122,7 +128,7 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
         with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
-            predictor.save(Path(folder) / "rows" / f"{job.key}.scare")
+            predictor.with_facts(**_facts(Path(folder))).save(Path(folder) / "rows" / f"{job.key}.scare")
         result = {**facts, "fit_seconds": fitted, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}
@@ -134,6 +140,11 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
 def _write_row(folder: Path, job: Job, result: dict[str, Any]) -> None:
     with replacing(folder / "rows" / f"{job.key}.json") as temporary:
         temporary.write_text(json.dumps({**asdict(job), **result}, indent=1, default=str), encoding="utf-8")
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What the task says of every calibrator."""
+    return dict(json.loads((folder / "task.json").read_text(encoding="utf-8")).get("facts", {}))
 
 
 def read_parts(folder: Path) -> dict[str, list[Readings]]:

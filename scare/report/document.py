@@ -22,7 +22,8 @@ from scare.report.sections.card import scorecard
 from scare.report.sections.head import chooser, lead, tiles
 from scare.report.sections.origin import provenance, quality
 from scare.report.sections.targets import target_section
-from scare.report.views import View, make_views
+from scare.report.targets import named
+from scare.report.views import View, make_views, opening
 
 ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
@@ -51,7 +52,7 @@ def write_report(run: Run, path: Path, told: Callable[[str], None] = lambda name
 def make_page(run: Run, views: Sequence[View]) -> str:
     """The whole page as text; the last view is of all devices."""
     scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
-    heading = f"{run.target.name}{f' [{unit(run.target.unit)}]' if run.target.unit else ''}"
+    heading = f"{named(run.target)}{f' [{unit(run.target.unit)}]' if run.target.unit else ''}"
     return Template(_asset("report.html")).substitute(
         title=escape(f"Calibration report: {heading}"),
         heading=escape(heading),
@@ -89,12 +90,13 @@ def as_script_data(value: Any) -> str:
 
 def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
     return {
-        "target": run.target.name,
+        "target": named(run.target),
         "unit": unit(run.target.unit),
         "raw": run.raw.name,
         "rawUnit": unit(run.raw.unit),
         "comparable": run.comparable,
         "humidity": run.humidity.name if run.humidity else "",
+        "opening": opening(views),
         "views": [view.as_dict() for view in views],
     }
 

@@ -40,9 +40,9 @@ def readable(value: float, of: str) -> tuple[float, str]:
     """A number and its unit; a time below a millisecond in microseconds.
 
     >>> readable(0.25, "ms"), readable(0.25, "B"), readable(0.0, "ms")
-    ((250.0, 'µs'), (0.25, 'B'), (0.0, 'ms'))
+    ((250.0, 'µs'), (0.25, 'B'), (0.0, 'µs'))
     """
-    return (1e3 * value, "µs") if of == "ms" and 0 < abs(value) < 1 else (value, of)
+    return (1e3 * value, "µs") if of == "ms" and abs(value) < 1 else (value, of)
 
 
 def quantity(value: Any, of: str) -> str:
@@ -54,6 +54,15 @@ def quantity(value: Any, of: str) -> str:
     if value is not None:
         value, of = readable(value, of)
     return f"{number(value)} {unit(of)}".strip()
+
+
+def several(count: int, what: str) -> str:
+    """A count of things.
+
+    >>> several(1, "row"), several(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -88,21 +97,23 @@ def note(text: str) -> str:
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], kind: str = "") -> str:
     """A table whose first column names its rows; a row of one cell heads those below it.
 
-    It scrolls by itself where the page is narrow.
+    Where the page is narrow its rows are stacked, each cell under the name of its column.
     """
     columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    body = "".join(_row(row, len(head)) for row in rows)
+    body = "".join(_row(row, head) for row in rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="{kind}">'
         f"<caption>{escape(caption)}</caption><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _row(row: Sequence[Cell], columns: int) -> str:
+def _row(row: Sequence[Cell], head: Sequence[str]) -> str:
     first, *rest = row
     if not rest:
-        return f'<tr class="group"><th scope="rowgroup" colspan="{columns}">{html(first)}</th></tr>'
-    return f'<tr><th scope="row">{html(first)}</th>{"".join(f"<td>{html(cell)}</td>" for cell in rest)}</tr>'
+        return f'<tr class="group"><th scope="rowgroup" colspan="{len(head)}">{html(first)}</th></tr>'
+    named = zip(head[1:], rest, strict=True)
+    cells = "".join(f'<td data-label="{escape(name)}">{html(cell)}</td>' for name, cell in named)
+    return f'<tr><th scope="row">{html(first)}</th>{cells}</tr>'
 
 
 def facts(mapping: Mapping[str, Any]) -> str:

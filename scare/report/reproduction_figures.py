@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scare.data.files import replacing
+from scare.experiments.reproduction.adaptability import COLUMNS, SPREAD
 from scare.experiments.reproduction.result_tables import PAPER, Result
 from scare.report.figure import OURS, RAW, REFERENCE
 
@@ -69,14 +70,13 @@ def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
     """RMSE over thresholds: a column for each city, a row for each kind of change, of the first pollutant."""
     first = [row for row in rows if row["pollutant"] == rows[0]["pollutant"]]
     cities, kinds = (list(dict.fromkeys(row[name] for row in first)) for name in ("city", "kind"))
-    names = list(dict.fromkeys(row["contender"] for row in first))
+    names = [name for name in first[0] if name not in COLUMNS and not name.endswith(SPREAD)]
     figure, panels = _panels(len(kinds), len(cities), 4.6, 3.2)
     for line, kind in zip(panels, kinds, strict=True):
         for axes, city in zip(line, cities, strict=True):
             inside = [row for row in first if (row["city"], row["kind"]) == (city, kind)]
             for name in names:
-                own = [row for row in inside if row["contender"] == name]
-                axes.plot(range(len(own)), [row["rmse"] for row in own], **_style(name, names))
+                axes.plot(range(len(inside)), [row[name] for row in inside], **_style(name, names))
             marks = {row["threshold"]: row["coverage"] for row in inside}
             axes.set_xticks(range(len(marks)), [f"≥ {t:.0%}\n{c:.0%} of rows" for t, c in marks.items()])
             axes.set_title(f"{city}, {first[0]['pollutant']}: {kind} changes", loc="left")

@@ -64,7 +64,18 @@ class Series:
     @cached_property
     def scored(self) -> "Series":
         """The rows with a reference and a calibrated value that the calibrator was not trained on."""
-        return self.rows(np.isfinite(self.reference) & np.isfinite(self.calibrated) & ~self.trained)
+        return self.rows(self._known & ~self.trained)
+
+    @property
+    def why_not_scored(self) -> str:
+        """Why no row is scored, where none is."""
+        if (self._known & self.trained).any():
+            return "all rows with both values are of training or validation, which are not scored"
+        return "no row has both a reference and a calibrated value"
+
+    @property
+    def _known(self) -> np.ndarray:
+        return np.isfinite(self.reference) & np.isfinite(self.calibrated)
 
 
 def pool(series: Sequence[Series], name: str) -> Series:
@@ -81,7 +92,6 @@ class Run:
     difference of the two means something.
     """
 
-    folder: Path
     card: Card
     target: Channel
     raw: Channel
@@ -101,13 +111,18 @@ def read_run(folder: Path | str) -> Run:
         raise DataError(f"{folder} is no folder; give one that scare score --out wrote")
     card = _read_card(folder / "scorecard.json")
     frame = _read_series(folder / "series.parquet")
+    run = make_run(card, frame)
+    if not any(len(one.scored) for one in run.series):
+        raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
+    return run
+
+
+def make_run(card: Card, frame: pl.DataFrame) -> Run:
+    """The run of a card and its series."""
     raw, humidity = _channels(card.dataset, frame)
-    target = Channel(card.target["name"], card.target["unit"])
     parts = frame.partition_by(DEVICE, maintain_order=True)
     series = tuple(_series(part.sort(TIME), raw, humidity, card.dataset) for part in parts)
-    if not any(len(one.scored) for one in series):
-        raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
-    return Run(folder, card, target, raw, humidity, series)
+    return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
 
 
 def _read_card(path: Path) -> Card:

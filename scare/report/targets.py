@@ -1,7 +1,7 @@
 """Calibrated readings beside US EPA's performance targets for air sensors, from a dated data file.
 
 Averages are of calibrated and reference readings at the same rows: days (in UTC) for particles, hours for gases. A
-regression has the reference on the x axis; R² is the squared correlation. Nothing here certifies anything.
+regression has the reference on the x axis; r² is the squared correlation. Nothing here certifies anything.
 """
 
 import re
@@ -16,7 +16,7 @@ import numpy as np
 
 from scare.data.readings import Channel
 from scare.report.run import Series
-from scare.scorecard.accuracy import rmse
+from scare.scorecard.accuracy import rmse, squared_correlation
 
 EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # meeting one of two is enough
 IN_UNIT = ("intercept", "rmse", "sd")  # bounds that have the unit; the others are ratios
@@ -50,13 +50,22 @@ class Target:
 
 @dataclass(frozen=True)
 class Judged:
-    """One device, or several as one for precision: its averages, measures, and whether each is within its bounds."""
+    """One device, or several as one for precision: its averages, measures, and whether each is within its bounds.
+
+    Of the measures of a pair in `EITHER` one within is enough.
+    """
 
     device: str
     averages: int
     days: int
     values: dict[str, float]
     met: dict[str, bool]
+
+    @property
+    def enough(self) -> bool | None:
+        """Whether one of a pair is within its bounds; None where there is no pair."""
+        pair = next((pair for pair in EITHER if set(pair) <= self.met.keys()), ())
+        return any(self.met[name] for name in pair) if pair else None
 
 
 @cache
@@ -85,6 +94,16 @@ def find_target(channel: Channel) -> Target | None:
     return next((one for one in targets() if re.search(one.name, channel.name.lower())), None)
 
 
+def named(channel: Channel) -> str:
+    """What a channel measures, as people write it; its own name where that is not known.
+
+    >>> named(Channel("pm25_reference")), named(Channel("co2"))
+    ('PM2.5', 'co2')
+    """
+    found = find_target(channel)
+    return found.title if found else channel.name
+
+
 def judge(series: Series, target: Target) -> Judged:
     """One device's measures on averages, with the bounds they are within."""
     found = _Averages.of(series, target.average_hours)
@@ -93,7 +112,7 @@ def judge(series: Series, target: Target) -> Judged:
         return Judged(series.device, len(found.numbers), days, {}, {})
     error = rmse(found.calibrated - found.reference)
     slope, intercept = np.polyfit(found.reference, found.calibrated, 1).tolist()
-    r2 = float(np.corrcoef(found.reference, found.calibrated)[0, 1] ** 2)
+    r2 = squared_correlation(found.calibrated, found.reference)
     values = {"slope": slope, "intercept": intercept, "r2": r2, "rmse": error}
     values["nrmse"] = error / float(found.reference.mean())
     values = {name: value for name, value in values.items() if name in target.bounds}
@@ -101,8 +120,10 @@ def judge(series: Series, target: Target) -> Judged:
 
 
 def judge_precision(series: Sequence[Series], target: Target) -> Judged | None:
-    """How alike devices side by side are, or None: too few of them, or not beside the same reference."""
-    found = [_Averages.of(one, target.average_hours) for one in series]
+    """How alike devices side by side are, or None: too few with averages, or not beside the same reference."""
+    averages = {one.device: _Averages.of(one, target.average_hours) for one in series}
+    averages = {device: one for device, one in averages.items() if len(one.numbers) >= FEWEST}
+    found = list(averages.values())
     if len(found) < protocol()["units"]:
         return None
     common = found[0].numbers
@@ -117,7 +138,7 @@ def judge_precision(series: Sequence[Series], target: Target) -> Judged | None:
     spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
     measures = {"sd": spread, "cv": spread / float(values.mean())}
     days = len(np.unique(common * target.average_hours // 24))
-    return Judged(", ".join(one.device for one in series), len(common), days, measures, _met(measures, target))
+    return Judged(", ".join(averages), len(common), days, measures, _met(measures, target))
 
 
 @dataclass(frozen=True)
@@ -143,11 +164,7 @@ class _Averages:
 
 
 def _met(values: dict[str, float], target: Target) -> dict[str, bool]:
-    met = {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
-    for pair in EITHER:
-        if set(pair) <= met.keys():
-            met |= dict.fromkeys(pair, any(met[name] for name in pair))
-    return met
+    return {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
 
 
 def _factor(unit: str, other: str, molar_mass: float) -> float | None:

@@ -11,13 +11,14 @@ from scare.report.decimate import decimate, pack, with_breaks
 from scare.report.errors import AROUND, Bin, Limits, error_around, error_by, greatest_changes, limits_of_agreement
 from scare.report.markup import number, percent, quantity
 from scare.report.run import Run, Series, pool
-from scare.scorecard.accuracy import Accuracy, measure
+from scare.scorecard.accuracy import Accuracy, measure, squared_correlation
 
 ROWS = 250_000  # in all time series of a page
 POINTS = 40_000  # in all scatter charts of a page
 FEWEST = 200  # rows or points of a device however many there are
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
+OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts of the rows scored
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ def make_views(run: Run) -> Iterator[View]:
         yield _view(run, pool(series, ALL), 0, max(FEWEST, POINTS // (len(series) + 1)))
 
 
+def opening(views: Sequence[View]) -> int:
+    """Which view a page opens on: the first with rows scored."""
+    return next((index for index, view in enumerate(views) if view.accuracy is not None), 0)
+
+
 def _view(run: Run, series: Series, rows: int, points: int) -> View:
     scored = series.scored
     accuracy, raw_accuracy = _accuracy(scored, "calibrated"), None
@@ -57,7 +63,7 @@ def _view(run: Run, series: Series, rows: int, points: int) -> View:
         errors = _errors(scored, run.comparable)
         named = {"calibrated": accuracy} | ({"raw": raw_accuracy} if raw_accuracy else {})
         charts["scatter"] = _scatter(scored, points, named)
-        captions["scatter"] = _scatter_caption(run, accuracy, charts["scatter"]["points"])
+        captions["scatter"] = _scatter_caption(run, scored, accuracy, charts["scatter"]["points"])
         limits = limits_of_agreement(errors["calibrated"])
         charts["agreement"] = {**asdict(limits), "range": _error_range(errors["calibrated"], limits)}
         captions["agreement"] = (
@@ -68,6 +74,8 @@ def _view(run: Run, series: Series, rows: int, points: int) -> View:
         )
         _add_conditions(run, scored, errors, charts, captions)
         _add_changes(run, series, charts, captions)
+    else:
+        captions |= dict.fromkeys(OF_SCORED, f"Nothing to show: {series.why_not_scored}.")
     return View(series.device, accuracy, raw_accuracy, charts, captions)
 
 
@@ -107,7 +115,7 @@ def _time_caption(run: Run, series: Series, accuracy: Accuracy | None, raw: Accu
     )
     text = f"{series.device}, {first:%d %b %Y} to {last:%d %b %Y} (UTC), {len(series):,} rows"
     if accuracy is None:
-        return f"{text}; no row has both a reference and a calibrated value."
+        return f"{text}; {series.why_not_scored}."
     beside = f", the raw reading by {number(raw.rmse)}" if raw else ""
     shaded = " The shaded part was used in training or validation and is not scored." if series.trained.any() else ""
     return (
@@ -133,10 +141,12 @@ def _scatter(scored: Series, points: int, named: Mapping[str, Accuracy]) -> dict
     return {**estimates, "fit": fit, "points": len(sample), "range": [low - margin, high + margin]}
 
 
-def _scatter_caption(run: Run, accuracy: Accuracy, points: int) -> str:
+def _scatter_caption(run: Run, scored: Series, accuracy: Accuracy, points: int) -> str:
     return (
         f"Regression on {accuracy.rows:,} rows, with the reference on the x axis: slope {number(accuracy.slope)},"
-        f" intercept {quantity(accuracy.intercept, run.target.unit)}, R² {number(accuracy.r2)}."
+        f" intercept {quantity(accuracy.intercept, run.target.unit)},"
+        f" r² {number(squared_correlation(scored.calibrated, scored.reference))} (squared correlation)."
+        f" About the 1:1 line R² is {number(accuracy.r2)}."
         f" {points:,} rows are drawn; the most extreme readings may lie outside the chart."
     )
 

@@ -55,6 +55,17 @@ def rmse(error: np.ndarray) -> float:
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
 
 
+def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
+    """r² of a regression, which no shift or stretch of the estimate changes; `Accuracy.r2` is about the 1:1 line.
+
+    >>> squared_correlation(np.array([3.0, 5.0, 7.0]), np.array([1.0, 2.0, 3.0]))
+    1.0
+    """
+    if len(reference) < 2 or np.ptp(reference) == 0 or np.ptp(estimate) == 0:
+        return float("nan")
+    return float(np.corrcoef(estimate, reference)[0, 1] ** 2)
+
+
 def fastest(changes: np.ndarray) -> np.ndarray:
     """Row numbers of the ⌈5 %⌉ largest changes in size, earlier rows first among equals; unknown ones never.
 

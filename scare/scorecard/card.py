@@ -28,6 +28,8 @@ class Card:
     board: Mapping[str, Any] | None
     provenance: Mapping[str, Any]
     comparison: Sequence[Mapping[str, Any]] = ()
+    devices: Sequence[Mapping[str, Any]] = ()
+    targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
         """The grade of each requirement: the worst of its entries with thresholds.
@@ -57,11 +59,16 @@ class Card:
             facts = json.loads(text)
             if facts.pop("schema") != SCHEMA:
                 raise DataError(f"it is no card of the form {SCHEMA}; make it again with scare score")
-            facts.pop("grades")
-            entries = tuple(_entry(entry) for entry in facts.pop("entries"))
-            return Card(**{**facts, "entries": entries, "comparison": tuple(facts["comparison"])})
+            return Card.from_dict(facts)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"it is no card that scare score wrote: {error}") from error
+
+    @staticmethod
+    def from_dict(facts: Mapping[str, Any]) -> "Card":
+        """The card of what `as_dict` gave, without its schema."""
+        known = {name: value for name, value in facts.items() if name != "grades"}
+        lists = {name: tuple(known.get(name, ())) for name in ("comparison", "devices")}
+        return Card(**{**known, **lists, "entries": tuple(map(_entry, known["entries"]))})
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from scare.scorecard.realtime import Latency, latency_findings, one_core
 from scare.scorecard.requirements import Finding, Protocol
 
 OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
+OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # asked of a board alone
 
 
 def measure_utilisation(
@@ -70,6 +71,11 @@ def board_findings(report: Report) -> list[Finding]:
     found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
     found.append(Finding("duty_cycle", 100 * report.duty_cycle))
     return found
+
+
+def no_board() -> list[Finding]:
+    """Memory and the board's yes or no when no board was asked for: they are not known."""
+    return [Finding(name, None, detail={"reason": "no board was asked for"}) for name in OF_BOARD]
 
 
 def worst_case(report: Report) -> dict[str, Any] | None:

@@ -13,21 +13,24 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Choice
+from scare.calibrator.kernels import Choice, choose
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
 from scare.device.boards import Board
+from scare.device.exported import read_export
 from scare.device.host import HostModel
 from scare.device.measure import Report, measure
 from scare.device.trials import trial_windows
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import make_program, plan_for
 from scare.export.package import export_c
-from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, supported
+from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
 from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing
 from scare.scorecard.requirements import Entry, Finding, Requirements
 from scare.scorecard.series import Series, calibrate, successive_windows
+
+KINDS = 1000  # windows among which are some of every kind
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def score(subject: Subject, table: Requirements, advance: Callable[[], object] =
             found += _time(shipped, subject.readings, folder, table, advance)
             report = _on_board(subject, folder, table, advance)
     found += board_findings(report) if report else []
+    found += no_board() if subject.board is None else []
     order = list(table.measures)
     found.sort(key=lambda finding: order.index(finding.measure))
     entries = tuple(table.judge(finding, subject.calibrator.target.unit) for finding in found)
@@ -96,7 +100,7 @@ def _time(
     """Latency in C and in NumPy, and utilisation by C."""
     windows = successive_windows(shipped, readings, table.protocol.windows)
     period_ms = shipped.inputs.step_seconds * 1e3
-    host = HostModel(folder)
+    host = HostModel(read_export(folder))
     timed = measure_latency(host.time, windows, table.protocol).findings(period_ms)
     timed += measure_latency(numpy_timer(shipped), windows, table.protocol).findings(period_ms, "_numpy")
     serve = host.prepare(windows)
@@ -117,4 +121,17 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
 def _on_board(subject: Subject, folder: Path, table: Requirements, advance: Callable[[], object]) -> Report | None:
     if subject.board is None:
         return None
-    return measure(folder, subject.board, trial_windows(subject.calibrator, table.protocol.board_windows), advance)
+    return measure(folder, subject.board, board_trials(subject.calibrator, table.protocol.board_windows), advance)
+
+
+def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
+    """So many scaled windows [n, N, C], spread over all kinds: strange, golden, of validation, random.
+
+    Where the plan chooses a branch they are spread over both of its branches, so that two windows show both.
+    """
+    trials = trial_windows(calibrator, max(count, KINDS))
+    if calibrator.plan.branches is not None:
+        with np.errstate(all="ignore"):  # strange windows are not all numbers
+            decisions = run(calibrator.plan.branches[0], trials)
+        trials = trials[np.argsort(choose(decisions, calibrator.plan.steps[-1].settings), kind="stable")]
+    return trials[np.linspace(0, len(trials) - 1, count).astype(int)]

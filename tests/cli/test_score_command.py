@@ -64,6 +64,13 @@ def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path
     series = pl.read_parquet(tmp_path / "run" / "series.parquet")
     assert card.board is None
     assert list(card.comparison) == rows
+    assert (card.grades()["memory"], card.grades()["compatibility"]) == (None, None)
+    assert "no ram, flash, fits_ram, fits_flash, deadline, duty_cycle: no board was asked for" in said.err
+    assert [one["device"] for one in card.devices] == card.dataset["devices"]
+    assert sum(one["rows_scored"] for one in card.devices) == card.dataset["rows_scored"]
+    assert card.targets is not None
+    assert card.targets["pollutant"] == "PM2.5"
+    jsonschema.validate(card.as_dict(), FORM)
     assert series.columns[:2] == ["device", "time"]
     assert series.columns[-3:] == ["reference", "calibrated", "flags"]
     assert series.height == card.dataset["rows"]

@@ -93,6 +93,14 @@ def test_all_devices_together_have_no_time_chart(report: Path, tab: Tab) -> None
     assert tab.problems == []
 
 
+def test_no_table_is_cut_off_on_a_phone(report: Path, tab: Tab) -> None:
+    tab.open(report, *PHONE)
+    wide = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert tab.value(wide) == 0
+    shown = "getComputedStyle(document.querySelector('#scorecard td'), '::before').content"
+    assert tab.value(shown) == '"value"'
+
+
 def test_buttons_zoom_and_come_back(report: Path, tab: Tab) -> None:
     tab.open(report, *WIDE)
     ticks = "document.querySelector('#time canvas').toDataURL()"

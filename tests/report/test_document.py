@@ -22,7 +22,7 @@ from scare.report.sections.card import bounds
 from scare.report.sections.origin import MEANINGS
 from scare.report.views import ALL, ROWS
 from scare.scorecard.card import Card
-from tests.report.small_run import NASTY, board, contender, series, write_run
+from tests.report.small_run import NASTY, board, contender, dataset, series, write_run
 from tests.report.test_decimate import unpack
 
 ROWS_OF_STUDY = [
@@ -135,6 +135,51 @@ def test_views_are_the_devices_and_all_together_with_a_sentence_for_every_chart(
         assert set(view["captions"]) == {"time", "scatter", "agreement", "concentration", "humidity", "changes"}
         assert all(re.search(r"\d", text) for text in view["captions"].values())
     assert views[-1]["time"] is None
+
+
+def _trained_first(table: pl.DataFrame) -> dict[str, Any]:
+    """A card's dataset in which all of the first device is of training."""
+    period = [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (table["time"].min(), table["time"].max())]
+    return dataset(table, training_devices=["box-01"], training_period=period)
+
+
+def test_a_page_opens_on_a_device_with_rows_scored_and_says_why_another_has_none(tmp_path: Path) -> None:
+    table = series(4, 4.0)
+    html = write(tmp_path, table, dataset=_trained_first(table))
+    data = Page(html).data("data")
+    trained, opened = data["views"][0], data["views"][data["opening"]]
+    assert opened["name"] == "box-02"
+    assert set(trained["captions"]) == set(opened["captions"])
+    assert all("are of training or validation, which are not scored" in text for text in trained["captions"].values())
+    assert '<option value="1" selected>box-02' in html
+    assert "box-01 (not scored)" in html
+    assert "too few averages" not in html
+    assert "Precision: how alike the devices are" in html
+    assert re.search(r'scope="row">box-02, box-03, box-04</th>', html)
+
+
+def test_both_kinds_of_r2_are_named_apart(html: str, page: Page) -> None:
+    table = series(3, 2.0).filter(pl.col("device") == "box-01").drop_nulls(["reference", "calibrated"])
+    x, y = table["reference"].to_numpy(), table["calibrated"].to_numpy()
+    caption = page.data("data")["views"][0]["captions"]["scatter"]
+    assert f"r² {np.corrcoef(x, y)[0, 1] ** 2:.3g} (squared correlation)" in caption
+    assert f"1:1 line R² is {1 - np.square(y - x).sum() / np.square(x - x.mean()).sum():.3g}." in caption
+    assert not re.search(r"R²(?! \(1:1\)| is)", html.split("<script")[0])
+
+
+def test_the_pollutant_is_named_as_people_write_it(tmp_path: Path) -> None:
+    html = write(tmp_path, series(1, 0.2), target={"name": "pm25_reference", "unit": "ug/m3"})
+    assert "<h1>PM2.5 [µg/m³]</h1>" in html
+    assert Page(html).data("data")["target"] == "PM2.5"
+
+
+def test_a_model_of_simulated_readings_is_said_to_be_one(tmp_path: Path) -> None:
+    facts = {"model": "scare", "data": "simulated stand-in", "window": 60, "step_seconds": 60.0}
+    assert "The model was made from: simulated stand-in." in write(tmp_path, series(1, 0.2), model=facts)
+
+
+def test_a_cell_carries_the_name_of_its_column(html: str) -> None:
+    assert '<td data-label="O from">≤ 2 µg/m³</td>' in html
 
 
 def test_chart_values_are_those_of_the_series(page: Page, html: str) -> None:

@@ -106,8 +106,11 @@ def test_rmse_or_its_share_of_the_mean_is_enough() -> None:
     assert pm25 is not None
     found = judge(beside(reference, reference + 20.0), pm25)
     assert found.values["rmse"] == pytest.approx(20.0)
-    assert found.met["rmse"]
+    assert (found.met["rmse"], found.met["nrmse"], found.enough) == (False, True, True)
     assert not found.met["intercept"]
+    no2 = find_target(Channel("NO2"))
+    assert no2 is not None
+    assert judge(beside(reference, reference), no2).enough is None
 
 
 def test_too_few_averages_are_not_judged() -> None:
@@ -125,6 +128,9 @@ def test_precision_is_the_spread_of_three_devices_beside_one_reference() -> None
     assert found is not None
     assert found.values["sd"] == pytest.approx(np.sqrt(100 / 149))
     assert found.values["cv"] == pytest.approx(found.values["sd"] / 15)
+    assert found.enough
     assert judge_precision(three[:2], no2) is None
+    silent = beside(reference, np.full(50, np.nan), device="d")
+    assert judge_precision([silent, *three], no2) == found
     elsewhere = replace(three[2], reference=reference[::-1])
     assert judge_precision([*three[:2], elsewhere], no2) is None

@@ -11,7 +11,7 @@ from scare.device.cycles import Cycles
 from scare.device.measure import Report
 from scare.device.virtual import Pushes, Runs
 from scare.scorecard.card import Card
-from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, supported
+from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.requirements import Finding, Grade, Protocol, Requirements
 
 PROTOCOL = Protocol(1, 4, 1, 100.0, 3, 0.1, 10, (8, 16))
@@ -30,6 +30,12 @@ def spin(number: int) -> None:
     until = thread_time() + 4e-3
     while thread_time() < until:
         pass
+
+
+def test_without_a_board_memory_and_compatibility_are_not_graded() -> None:
+    found = [supported(), Finding("cpu", 1.0), Finding("latency_mean", 1.0, 1e5), *no_board()]
+    card = Card({}, {}, tuple(TABLE.judge(one, "") for one in found), {}, None, {})
+    assert card.grades() == {"compatibility": None, "mean-latency": Grade.GOOD, "memory": None}
 
 
 def test_a_busy_call_uses_the_core_and_an_idle_one_does_not() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from scare.device.exported import read_export
 from scare.device.host import HostModel
 from scare.scorecard.realtime import THREADS, Latency, Timed, measure_latency, one_core, timing
 from scare.scorecard.requirements import Protocol

@@ -1,6 +1,6 @@
 """The paper's Table 3: six settings of one model (`ABLATION` of `models/scare`), by the paper's recipe."""
 
-from scare.experiments.reproduction.hardware import card_columns, find_cards
+from scare.experiments.reproduction.hardware import board_note, card_columns, find_cards
 from scare.experiments.reproduction.main_table import HARDWARE, accuracy_columns, accuracy_headings, cell_table
 from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Reproduction
@@ -25,6 +25,6 @@ def make_ablation(reproduction: Reproduction, told: Told) -> Result:
     headings = {"contender": "setting", "method": "what it is", **accuracy_headings(protocol.pollutants)}
     headings |= {column: HARDWARE[column] for column in SHOWN}
     tables = Table("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores)
-    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer."]
+    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer.", board_note(protocol)]
     notes += reproduction.failures(protocol.ablation)
     return Result("ablation", "Table 3: what each part of SCARE does", tables, notes)

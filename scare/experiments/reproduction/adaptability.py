@@ -21,10 +21,8 @@ COLUMNS = {
     "kind": "change",
     "threshold": "threshold",
     "coverage": "coverage",
-    "contender": "model",
-    "rmse": "RMSE",
-    "rmse_sd": "± over seeds",
 }
+SPREAD = "_sd"  # ends the name of a column with the spread over seeds of the contender before it
 NOTES = [
     "A change is one of the raw error x − y by at least the threshold of the reading before it (of 5 ug/m3 where that"
     " is less): sudden, from one row to the next; lasting, of 5-minute means, the largest alone within 30 minutes.",
@@ -42,31 +40,33 @@ def make_adaptability(reproduction: Reproduction, told: Told) -> Result:
         rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
         told(done, len(cells), "-".join(cell))
     notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
-    table = Table("adaptability", "RMSE within ±30 rows of a change", COLUMNS, rows)
+    columns = COLUMNS | {name: name for name in protocol.adaptability}
+    table = Table("adaptability", "RMSE within ±30 rows of a change", columns, rows)
     return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes)
 
 
 def _rows(cell: Cell, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:
-    estimates = {name: several for name in protocol.adaptability if (several := scored.of_contender(name))}
+    """A row for each kind of change and threshold, with the error of every contender and its spread over seeds."""
     rows = []
     for kind, find in KINDS.items():
         changes = [_changes(one, find) for one in scored.readings]
         for threshold in protocol.thresholds:
             near = np.concatenate([one.near(threshold) for one in changes])[scored.shared]
             place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
-            for contender, seeds in estimates.items():
-                found = [_error(values, scored.reference, near) for values in seeds]
-                errors = [error for error, _ in found]
-                spread = float(np.std(errors)) if len(errors) > 1 and np.isfinite(errors).all() else None
-                score = {"contender": contender, "rmse": mean(errors), "rmse_sd": spread}
-                rows.append({**place, "coverage": found[0][1], **score})
+            row: dict[str, Any] = {**place, "coverage": float(near.mean())}
+            for name in protocol.adaptability:
+                errors = [_error(values, scored.reference, near) for values in scored.of_contender(name)]
+                row[name] = mean(errors)
+                if len(errors) > 1:
+                    row[name + SPREAD] = float(np.std(errors)) if np.isfinite(errors).all() else None
+            rows.append(row)
     return rows
 
 
-def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> tuple[float, float]:
-    """`error_near` of the rows that have a value."""
+def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> float:
+    """RMSE near a change, of the rows that have a value."""
     own = np.isfinite(values)
-    return error_near(values[own], reference[own], near[own])
+    return error_near(values[own], reference[own], near[own])[0]
 
 
 def _changes(readings: Readings, find: Find) -> Changes:

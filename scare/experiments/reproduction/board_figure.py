@@ -6,12 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
-from scare.calibrator.calibrator import Calibrator
 from scare.device.boards import board
 from scare.device.measure import measure
-from scare.device.trials import trial_windows
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Reproduction
@@ -21,6 +17,7 @@ from scare.experiments.untrained import draw_contender
 from scare.export.arithmetic import Arithmetic
 from scare.export.exchange import FORMATS, make_file
 from scare.export.package import export_c
+from scare.scorecard.scoring import board_trials
 
 TFLITE = "tflite"
 COLUMNS = {
@@ -34,9 +31,9 @@ COLUMNS = {
     "ram_bytes": "RAM [B]",
     "flatbuffer_bytes": "FlatBuffer [B]",
     "why_not": "does not run because",
+    "why_no_flatbuffer": "no FlatBuffer because",
 }
 FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
-KINDS = 200  # windows among which are some of every kind
 
 
 def make_board(reproduction: Reproduction, told: Told) -> Result:
@@ -44,18 +41,20 @@ def make_board(reproduction: Reproduction, told: Told) -> Result:
     protocol, rows = reproduction.protocol, []
     grid = list(product(protocol.board, protocol.board_windows, Arithmetic))
     for done, (name, window, arithmetic) in enumerate(grid, start=1):
-        key = f"board-{protocol.board_name}-{name}-w{window}-{arithmetic}-{protocol.board_trials}"
+        key = f"board-{protocol.board_name}-{name}-w{window}-{arithmetic}-{protocol.figure_trials}"
         row = reproduction.remember(key, partial(_row, name, window, arithmetic, protocol))
         if not _refusal():
             row |= reproduction.remember(
-                f"tflite-{name}-w{window}-{arithmetic}", partial(_size, name, window, arithmetic)
+                f"flatbuffer-{name}-w{window}-{arithmetic}", partial(_size, name, window, arithmetic)
             )
         rows.append(row)
         told(done, len(grid), f"{name}, N = {window}, {arithmetic}")
     chosen = board(protocol.board_name)
     notes = [
         f"A virtual {chosen.title}, {chosen.chip} at {chosen.clock_hz / 1e6:g} MHz: instructions and bytes are counted,"
-        " milliseconds are estimates, never checked on hardware. Weights are random, and no reading is used.",
+        " milliseconds are estimates, means over the windows, never checked on hardware. Weights are random, and no"
+        " reading is used.",
+        f"Windows run of each model: {protocol.figure_trials:,}, of all kinds, both branches; one if it does not fit.",
         "The paper gives a figure without numbers; it ran TFLite-Micro, ours is generated C. The FlatBuffer is the file"
         " of `scare export tflite`, without the interpreter that runs it.",
     ]
@@ -72,8 +71,8 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
         calibrator = draw_contender(name, window)
         with TemporaryDirectory() as scratch:
             model = export_c(calibrator, arithmetic, Path(scratch) / "model").model
-            count = protocol.board_trials if model.memory_bytes <= chosen.ram else 1
-            report = measure(Path(scratch) / "model", chosen, _trials(calibrator, count))
+            count = protocol.figure_trials if model.memory_bytes <= chosen.ram else 1
+            report = measure(Path(scratch) / "model", chosen, board_trials(calibrator, count))
     except NotApplicableError as error:
         return {**place, "why_not": str(error)}
     time, counted = report.milliseconds, report.instructions
@@ -89,11 +88,11 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
 
 
 def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
-    """Of the FlatBuffer; none where no matrix can be int8."""
+    """Of the FlatBuffer, or why there is none."""
     try:
         made = make_file(draw_contender(name, window), TFLITE, arithmetic is Arithmetic.INT8, {})
-    except NotApplicableError:
-        return {"flatbuffer_bytes": None}
+    except NotApplicableError as error:
+        return {"flatbuffer_bytes": None, "why_no_flatbuffer": str(error)}
     return {"flatbuffer_bytes": len(made.content)}
 
 
@@ -101,13 +100,7 @@ def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
 def _refusal() -> str:
     """Why no FlatBuffer can be made here, if so."""
     try:
-        FORMATS[TFLITE].check()
+        FORMATS[TFLITE].check(FORMATS[TFLITE].making, FORMATS[TFLITE].running)
     except UsageError as error:
         return str(error)
     return ""
-
-
-def _trials(calibrator: Calibrator, count: int) -> np.ndarray:
-    """So many scaled windows [n, N, C] of all kinds: strange ones, from its file, random."""
-    trials = trial_windows(calibrator, max(count, KINDS))
-    return trials[np.linspace(0, len(trials) - 1, count).astype(int)]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scare.experiments.contenders import NETWORKS
-from scare.experiments.reproduction.hardware import find_cards
+from scare.experiments.reproduction.hardware import board_note, find_cards
 from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
@@ -41,7 +41,7 @@ def make_checklist(reproduction: Reproduction, told: Told) -> Result:
             numbers.append({"contender": name, "requirement": entry.requirement, **facts, "grade": entry.grade or ""})
     columns = {"contender": "model"} | {name: one.title for name, one in rules.requirements.items()}
     behind = {name: name for name in ("contender", "requirement", "measure", "value", "unit", "source", "grade")}
-    notes = [*NOTES, *reproduction.failures(contenders)]
+    notes = [*NOTES, board_note(protocol), *reproduction.failures(contenders)]
     tables = Table("checklist", "Table 1", columns, grades), Table("checklist-numbers", "Behind it", behind, numbers)
     return Result("checklist", "Table 1: O satisfied, △ partially, X not", tables, notes)
 

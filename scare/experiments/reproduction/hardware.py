@@ -5,7 +5,6 @@ once: the first seed of the first task, in float32. A network is timed in JAX be
 hold it, so it is drawn anew with random weights.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -56,7 +55,7 @@ def _find(reproduction: Reproduction, contender: str) -> Card:
     protocol = reproduction.protocol
     key = f"hardware-{protocol.board_name}-{job.key}-{protocol.board_trials}"
     facts = reproduction.remember(key, partial(_measure, study, job, protocol))
-    return Card.from_json(json.dumps(facts))
+    return Card.from_dict(facts)
 
 
 def _measure(study: Study, job: Job, protocol: Protocol) -> dict[str, Any]:
@@ -66,7 +65,15 @@ def _measure(study: Study, job: Job, protocol: Protocol) -> dict[str, Any]:
     if job.contender in NETWORKS:
         recipe = recipe_of(job.contender, job.window, job.seed, {})
         card = replace(card, entries=(*card.entries, *time_in_jax(recipe, calibrator, test, rules)))
-    return card.as_dict()
+    return {name: value for name, value in card.as_dict().items() if name != "schema"}  # a part of such a document
+
+
+def board_note(protocol: Protocol) -> str:
+    """What a result says of the virtual board's numbers."""
+    return (
+        f"On the virtual board every model ran {protocol.board_trials:,} windows of all kinds: strange, of validation,"
+        " random; both branches where it chooses one."
+    )
 
 
 def _rules(protocol: Protocol) -> Requirements:

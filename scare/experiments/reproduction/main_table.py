@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scare.data.senseurcity import Pollutant
-from scare.experiments.reproduction.hardware import card_columns, find_cards
+from scare.experiments.reproduction.hardware import board_note, card_columns, find_cards
 from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
@@ -52,7 +52,7 @@ def make_main(reproduction: Reproduction, told: Told) -> Result:
         ours |= card_columns(cards[name])
         rows.append(with_paper(ours, paper()["main"].get(model_of(name))))
     columns = {"contender": "model", **accuracy_headings(protocol.pollutants), "top5": "top-5 % RMSE, PM10", **HARDWARE}
-    notes = [*HOW, *reproduction.failures(protocol.main)]
+    notes = [*HOW, board_note(protocol), *reproduction.failures(protocol.main)]
     tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores)
     return Result("main", "Table 2: eight models, eight requirements", tables, notes)
 

@@ -42,6 +42,7 @@ class Protocol:
     board_windows: tuple[int, ...]
     board_name: str
     board_trials: int
+    figure_trials: int
     most_rows: int
     settings: Mapping[str, Any]
     speeds: Mapping[str, float]
@@ -52,7 +53,7 @@ class Protocol:
         """What every output says first: whose readings these are, and how much they mean."""
         data = "SensEURCity (Zenodo 7669644), the paper's data"
         if self.simulated:
-            size = f"{self.simulation['boxes']} boxes for {self.simulation['days']:g} days in each city"
+            size = f"boxes {self.simulation['boxes']}, days {self.simulation['days']:g} in each city"
             data = f"SIMULATED stand-in, not the paper's data: {size}; compare no error here with the paper's"
         short = ", ".join(f"{name} {value}" for name, value in self.settings.items())
         cells = f"cities {len(self.cities)}, pollutants {len(self.pollutants)}, N = {self.window}, seeds {self.seeds}"

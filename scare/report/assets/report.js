@@ -116,8 +116,9 @@
     const add = (one, numbers) => { series.push(one); values.push(numbers); };
     if (theirs) add(dots("raw", "raw"), theirs);
     add(dots("calibrated", "calibrated"), ours);
-    add(line("1:1", "reference", { dash: [5, 5], width: 1 }), x);
-    if (fit) add(line("regression", "second", { width: 2 }), x.map((value) => fit.slope * value + fit.intercept));
+    const ends = (value) => x.map((one, row) => (row === 0 || row === x.length - 1 ? value(one) : null));
+    add(line("1:1", "reference", { dash: [5, 5], width: 1, spanGaps: true }), ends((one) => one));
+    if (fit) add(line("regression", "second", { width: 2, spanGaps: true }), ends((one) => fit.slope * one + fit.intercept));
     draw("scatter", {
       axes: [level(withUnit("reference", data.unit)), axis(withUnit("reading", data.unit))],
       scales: { x: { time: false, range }, y: { range } },
@@ -226,5 +227,5 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(shown));
   addEventListener("beforeprint", () => { root.classList.add("printing"); show(shown); });
   addEventListener("afterprint", () => { root.classList.remove("printing"); show(shown); });
-  show(0);
+  show(data.opening);
 })();

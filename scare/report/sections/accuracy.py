@@ -14,7 +14,7 @@ ACCURACY = {
     "bias": "bias",
     "slope": "slope",
     "intercept": "intercept",
-    "r2": "R²",
+    "r2": "R² (1:1)",
 }
 
 
@@ -40,7 +40,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str
         scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
         most = max((row["rmse"] for row in scored), default=1.0)
         body = [_contender(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
-        head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R²", "slope", "bytes")
+        head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R² (1:1)", "slope", "bytes")
         caption = (
             f"Everyone on the same rows, window of {window:,} readings, errors in {unit(of) or 'the target’s unit'}"
         )

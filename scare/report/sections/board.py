@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scare.report.markup import Cell, Html, escape, note, number, table
+from scare.report.markup import Cell, Html, escape, note, number, quantity, table
 
 MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}
 
@@ -29,9 +29,8 @@ def _verdicts(found: Mapping[str, Any]) -> str:
     fits = _verdict(found["fits"], "fits", "does not fit", reasons or f"{found['title']}, {found['arithmetic']}")
     if found.get("meets_deadline") is None:
         return fits
-    time = (
-        f"{number(found['worst']['reading_ms'])} ms at most of the {number(found['deadline_ms'])} ms between readings"
-    )
+    longest, period = (quantity(value, "ms") for value in (found["worst"]["reading_ms"], found["deadline_ms"]))
+    time = f"{longest} at most of the {period} between readings"
     return fits + _verdict(found["meets_deadline"], "in time", "too slow", time)
 
 
@@ -54,13 +53,13 @@ def _facts(found: Mapping[str, Any]) -> list[list[Cell]]:
     for name, key, middle, low, high, of in (
         ("instructions", "instructions", "mean", "min", "max", ""),
         ("cycles (estimate)", "cycles", "typical", "low", "high", ""),
-        ("time (estimate)", "milliseconds", "typical", "low", "high", " ms"),
+        ("time (estimate)", "milliseconds", "typical", "low", "high", "ms"),
     ):
         if spread := found.get(key):
-            between = f"{number(spread[low])} and {number(spread[high])}{of}"
+            between = f"{quantity(spread[low], of)} and {quantity(spread[high], of)}"
             if spread[low] == spread[high]:
                 between = "always the same"
-            rows.append([name, f"{number(spread[middle])}{of}", between])
+            rows.append([name, quantity(spread[middle], of), between])
     if found.get("duty_cycle") is not None:
         rows.append(["share of time busy (estimate)", f"{number(100 * found['duty_cycle'])} %", ""])
     if found.get("energy_microjoules") is not None:

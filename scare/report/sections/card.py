@@ -5,7 +5,7 @@ from typing import Any
 
 from scare.report.markup import NOTHING, Cell, Html, escape, note, number, quantity, table
 from scare.scorecard.card import Card
-from scare.scorecard.requirements import YES_NO, Entry
+from scare.scorecard.requirements import YES_NO, Entry, Measure, Requirements
 
 GRADES = {
     "O": ("good", "O&ensp;met"),
@@ -25,13 +25,16 @@ def grade_badge(grade: Any) -> Html:
 def scorecard(card: Card) -> str:
     """A table for each dimension; under each requirement with its grade, a row for every number."""
     head = ("measure", "value", "grade", "O from", "△ from", "source")
-    tables = []
+    measures, tables = Requirements.load().measures, []
     for name, title in DIMENSIONS.items():
         rows: list[list[Cell]] = []
         for requirement, grade in card.grades().items():
             entries = [one for one in card.entries if (one.dimension, one.requirement) == (name, requirement)]
             if entries:
-                rows += [[Html(f"{escape(entries[0].title)} {grade_badge(grade).text}")], *map(_entry, entries)]
+                rows += [
+                    [Html(f"{escape(entries[0].title)} {grade_badge(grade).text}")],
+                    *(_entry(one, measures.get(one.measure)) for one in entries),
+                ]
         tables.append(table(title, head, rows, "words card") if rows else "")
     legend = (
         "O: the requirement is met; △: partly; X: missed. A requirement has the worst grade of its numbers, and none if"
@@ -41,10 +44,11 @@ def scorecard(card: Card) -> str:
     return "".join(tables) + note(legend)
 
 
-def _entry(entry: Entry) -> list[Cell]:
+def _entry(entry: Entry, measure: Measure | None) -> list[Cell]:
     good, fair = bounds(entry.threshold or {}, entry.unit)
     value = _value(entry.value, entry.unit) if entry.value is not None else entry.detail.get("reason", NOTHING)
-    return [entry.label, value, entry.grade or "", good, fair, entry.source]
+    how = f"<small>{escape(measure.how.replace('`', ''))}</small>" if measure else ""
+    return [Html(f"{escape(entry.label)}{how}"), value, entry.grade or "", good, fair, entry.source]
 
 
 def _value(value: Any, of: str) -> str:

@@ -7,9 +7,10 @@ from scare.report.markup import Cell, Html, note, number, percent, quantity, tab
 from scare.report.run import Run
 from scare.report.targets import FEWEST, Judged, Target, find_target, judge, judge_precision, protocol, targets
 
-MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "R²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
+MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
 HOW = "A mapping that tells the reference's unit, given to scare score --mapping, adds them."
+EITHER = "either of the two"  # the heading of a pair's verdict
 PERCENT = {"nrmse", "cv"}
 WITH_UNIT = {"intercept", "rmse", "sd"}
 
@@ -24,19 +25,31 @@ def target_section(run: Run) -> str:
     if target is None:
         given = f"in {run.target.unit}." if run.target.unit else f"of unknown unit. {HOW}"
         return note(f"The targets for {found.title} are in {unit(found.unit)}; these readings are {given}")
-    judged = [judge(one, target) for one in run.series]
-    precision = judge_precision(run.series, target)
-    return _table(judged, target) + _precision(precision, target) + _notes(found, target)
+    series = [one for one in run.series if len(one.scored)]
+    judged, precision = [judge(one, target) for one in series], judge_precision(series, target)
+    return _table(judged, target) + _left_out(run) + _precision(precision, target) + _notes(found, target)
+
+
+def _left_out(run: Run) -> str:
+    """The devices without a row scored, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in run.series:
+        if not len(one.scored):
+            reasons.setdefault(one.why_not_scored, []).append(one.device)
+    return "".join(note(f"Not judged: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items())
 
 
 def _table(judged: Sequence[Judged], target: Target) -> str:
     names = [name for name in MEASURES if name in target.bounds]
+    either = [EITHER] if "nrmse" in target.bounds else []
     period = "days" if target.average_hours == 24 else "hours"
     rows: list[list[Cell]] = [["target", "", _days(None), *(_bounds(name, target) for name in names)]]
+    rows[0] += ["is enough"] * len(either)
     for one in judged:
-        rows.append([one.device, f"{one.averages:,}", _days(one), *(_judged(name, one) for name in names)])
+        cells = [_judged(name, one) for name in names] + [_verdict(one.enough)] * len(either)
+        rows.append([one.device, f"{one.averages:,}", _days(one), *cells])
     caption = f"{target.title}: calibrated against reference, {target.average_hours}-hour averages"
-    return table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names)), rows)
+    return table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either), rows)
 
 
 def _bounds(name: str, target: Target) -> str:
@@ -54,20 +67,27 @@ def _judged(name: str, one: Judged) -> Cell:
     if name not in one.values:
         return "too few averages"
     value = percent(one.values[name]) if name in PERCENT else number(one.values[name])
-    kind, word = ("good", "within") if one.met[name] else ("bad", "outside")
-    return Html(f'{value}<br><span class="grade {kind}">{word}</span>')
+    return Html(f"{value}<br>{_verdict(one.met[name]).text}")
+
+
+def _verdict(within: bool | None) -> Html:
+    if within is None:
+        return Html("")
+    kind, word = ("good", "within") if within else ("bad", "outside")
+    return Html(f'<span class="grade {kind}">{word}</span>')
 
 
 def _precision(precision: Judged | None, target: Target) -> str:
     if precision is None:
         needed = (
-            f"{protocol()['units']} devices or more beside the same reference, and {FEWEST} averages of all of them"
+            f"{protocol()['units']} devices or more with rows scored beside the same reference, and {FEWEST} averages"
+            " of all of them"
         )
         return note(f"Precision needs {needed}: not shown.")
-    bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION)]
+    bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION), "is enough"]
     row: list[Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
-    head = ("devices side by side", "common averages", "days", *PRECISION.values())
-    rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION)]]
+    head = ("devices side by side", "common averages", "days", *PRECISION.values(), EITHER)
+    rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION), _verdict(precision.enough)]]
     return table("Precision: how alike the devices are", head, rows)
 
 
@@ -89,7 +109,7 @@ def _notes(found: Target, target: Target) -> str:
     text = (
         f"Targets: {target.source}, as in this program's data file of {facts['as_of']}. They are for {facts['units']}"
         f" sensors beside a reference for {facts['days']} days; an average needs {percent(facts['completeness'])} of"
-        f" its readings, days are in UTC, R² is the squared correlation.{either}{converted} This is a comparison with"
+        f" its readings, days are in UTC, r² is the squared correlation.{either}{converted} This is a comparison with"
         " the numbers of a recommendation for non-regulatory monitoring. It is no test by EPA's protocol, and neither"
         " an approval nor an endorsement."
     )

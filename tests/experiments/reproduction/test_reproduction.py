@@ -11,17 +11,19 @@ import pytest
 
 from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
-from scare.errors import UsageError
+from scare.errors import NotApplicableError, UsageError
 from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
+from scare.experiments.reproduction import board_figure
 from scare.experiments.reproduction.adaptability import make_adaptability
 from scare.experiments.reproduction.checklist import accuracy_findings
 from scare.experiments.reproduction.hardware import find_cards, time_in_jax
 from scare.experiments.reproduction.main_table import make_main
 from scare.experiments.reproduction.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
-from scare.experiments.reproduction.reproduction import Reproduction, wanted
+from scare.experiments.reproduction.reproduction import STAND_IN, Reproduction, wanted
 from scare.experiments.reproduction.tasks import make_split
 from scare.experiments.shared_rows import SharedRows
 from scare.experiments.untrained import draw_contender
+from scare.export.arithmetic import Arithmetic
 from scare.models import ABLATION, MODELS
 from scare.report.reproduction import as_markdown, write_result
 from scare.report.reproduction_figures import draw_result
@@ -63,6 +65,7 @@ def test_the_full_protocol_is_the_papers_grid() -> None:
     assert {recipe_of(name, 360, 0, {}).scaling for name in full.main if name.endswith("-paper")} == {"constant"}
     assert full.board_windows == (15, 60, 360, 720, 1440)
     assert full.thresholds == (0.05, 0.10, 0.20)
+    assert full.board_trials >= 1000
 
 
 def test_quick_replaces_what_it_names_and_says_so() -> None:
@@ -149,19 +152,20 @@ def test_rows_are_shared_by_all(done: Reproduction) -> None:
 def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> None:
     result = make_adaptability(done, quiet)
     rows = result.tables[0].rows
-    assert len(rows) == 2 * 2 * 3 * 3  # cities, kinds, thresholds, contenders
+    assert len(rows) == 2 * 2 * 3  # cities, kinds, thresholds
+    assert list(result.tables[0].columns)[5:] == ["linear", "raw", "ridge"]
     assert all(0 <= row["coverage"] <= 1 for row in rows)
     scored = SharedRows.of(done.study(done.cells[0], done.protocol.adaptability))
     whole = rmse(scored.of_contender("raw")[0] - scored.reference)
-    first = next(row for row in rows if row["contender"] == "raw" and row["kind"] == "sudden")
+    first = next(row for row in rows if row["kind"] == "sudden")
     assert first["coverage"] > 0.95  # whole units of a sensor at one reading a minute
-    assert first["rmse"] == pytest.approx(whole, rel=0.05)
+    assert first["raw"] == pytest.approx(whole, rel=0.05)
 
 
 def test_an_error_around_no_change_is_none_not_a_number_that_json_cannot_hold(done: Reproduction) -> None:
     calm = replace(done, protocol=replace(done.protocol, thresholds=(1e9,)))
     rows = make_adaptability(calm, quiet).tables[0].rows
-    assert {(row["coverage"], row["rmse"]) for row in rows} == {(0.0, None)}
+    assert {(row["coverage"], row["raw"]) for row in rows} == {(0.0, None)}
 
 
 def test_a_fit_that_failed_is_named_and_takes_its_mean_over_tasks_away(done: Reproduction, tmp_path: Path) -> None:
@@ -206,6 +210,27 @@ def test_nothing_is_fitted_twice_and_other_settings_are_refused(done: Reproducti
     other = Reproduction(done.folder, replace(done.protocol, settings={"steps": 7}))
     with pytest.raises(UsageError, match="holds a study of other data or settings"):
         _ = other.studies
+
+
+def test_a_stand_in_is_told_by_its_tasks_and_calibrators(done: Reproduction) -> None:
+    study = done.study(done.cells[0], ["linear"])
+    assert json.loads((study.folder / "task.json").read_text(encoding="utf-8"))["facts"] == {"data": STAND_IN}
+    assert study.calibrator(study.jobs[0]).facts["data"] == STAND_IN
+
+
+def test_what_was_measured_claims_no_form_that_it_has_not(done: Reproduction) -> None:
+    find_cards(done, ["raw"], quiet)
+    found = next((done.folder / "measured").glob("hardware-*-raw-*.json"))
+    assert "schema" not in json.loads(found.read_text(encoding="utf-8"))
+
+
+def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise NotApplicableError("no such operation")
+
+    monkeypatch.setattr(board_figure, "make_file", refuse)
+    row = board_figure._size("dlinear", 15, Arithmetic.INT8)
+    assert row == {"flatbuffer_bytes": None, "why_no_flatbuffer": "no such operation"}
 
 
 def test_the_expected_duration_grows_with_what_is_slow(done: Reproduction) -> None:
