@@ -135,7 +135,9 @@ def test_the_library_has_the_packages_version() -> None:
 # not at all
 
 
-@pytest.mark.parametrize("name", ["2nd", "a-b", "", "float", "run", "scare_x", "uint8_t", "Model", "main", "golden", "stdint"])
+@pytest.mark.parametrize(
+    "name", ["2nd", "a-b", "", "float", "run", "scare_x", "uint8_t", "Model", "main", "golden", "stdint"]
+)
 def test_a_name_that_c_or_we_have_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot name a model"):
         export_c(LINE, "float32", tmp_path / "out", name=name)
