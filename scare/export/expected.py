@@ -6,6 +6,7 @@ move it by 2 % of the standard deviation. A hash activation that is as good as z
 that is as good as undecided may be either.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,8 @@ class Expected:
             with safe_open(path, "numpy") as file:
                 parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 model = (file.metadata() or {})[MODEL]
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", model):
+                raise KeyError(f"a model called {model!r}")  # it becomes part of a path
             windows, results, allowed = (parts[name] for name in ("windows", "results", "allowed"))
             return Expected(windows, results, allowed, parts["ties"].astype(bool), int(parts["tokens"][0]), model)
         except (OSError, SafetensorError, KeyError) as error:
