@@ -19,12 +19,12 @@ from rich.console import Console
 
 from benchmarks.accuracy_page import Result, page
 from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
-from scare.data.files import replacing
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.experiments.contenders import choose, grid
 from scare.experiments.study import prepare, run_study
 from scare.experiments.table import Row, make_table
+from scare.files import replacing
 
 STDERR = Console(stderr=True)
 USUAL = "scare,scare-3,ridge-boosting,boosting,ridge,multiple-linear,linear,dlinear,tesla"

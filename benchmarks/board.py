@@ -22,14 +22,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from scare.board.boards import board
+from scare.board.measure import measure
+from scare.board.trials import trial_windows
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import values
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
-from scare.device.boards import board
-from scare.device.measure import measure
-from scare.device.trials import trial_windows
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.package import export_c, validation_rmse

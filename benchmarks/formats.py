@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from scare.board.verifying import verify_export
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.cli.opening import open_calibrator
-from scare.device.verifying import verify_export
 from scare.errors import NotApplicableError
 from scare.experiments.contenders import recipe_of
 from scare.experiments.untrained import draw_contender, draw_plan

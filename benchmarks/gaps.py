@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
-from scare.data.files import replacing
 from scare.data.readings import CALIBRATED
 from scare.data.split import Split
 from scare.experiments.bootstrap import compare_errors
+from scare.files import replacing
 from scare.scorecard.accuracy import measure, row_changes
 from scare.training.fit import fit
 from scare.training.settings import Recipe

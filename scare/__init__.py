@@ -8,7 +8,7 @@
 
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names a user needs, and the room each lives in; loaded when first asked for, so that importing scare is quick
 # and needs no JAX until something is trained.

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks import board as benchmark
+from scare.board.boards import Board, boards
+from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan
 from scare.cli.application import run
-from scare.device.boards import Board, boards
-from scare.device.toolchain import STRICT, compile_c
 from scare.export.package import validation_rmse
 from scare.export.readme import statuses
 

@@ -20,8 +20,8 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from scare.calibrator.manifest import VERSION, Arrays
-from scare.data.files import replacing
 from scare.errors import DataError, UsageError
+from scare.files import replacing
 
 MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
 LIMITS = {MANIFEST: 4 << 20, WEIGHTS: 64 << 20, WINDOWS: 256 << 20, CARD: 1 << 20}  # bytes, unpacked

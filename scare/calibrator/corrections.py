@@ -18,13 +18,13 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.correction_plans import Formula, make_plan
 from scare.calibrator.cost import count
 from scare.calibrator.plan import Plan
-from scare.data.mapping import suggestion
 from scare.data.quality import DEFAULT_SETTINGS
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import STRICT
+from scare.words import suggestion
 
 SPELLINGS = {"µ": "u", "μ": "u", "³": "3", "^": "", " ": "", "percent": "%", "%rh": "%", "ugm-3": "ug/m3"}
 

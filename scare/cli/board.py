@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from scare.board import boards
+from scare.board.measure import Report, measure
+from scare.board.trials import trial_windows
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
 from scare.cli.options import Json
-from scare.device import boards
-from scare.device.measure import Report, measure
-from scare.device.trials import trial_windows
 from scare.errors import ExitCode
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_c

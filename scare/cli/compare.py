@@ -12,9 +12,9 @@ from scare.cli import options
 from scare.cli.colocation import SplitBy, divide, divide_by_column, prepare, read
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
-from scare.data.files import replacing
 from scare.errors import DataError, UsageError
 from scare.experiments.bootstrap import Interval
+from scare.files import replacing
 
 ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "R²", "slope", "intercept")
 COST = ("parameters", "bytes", "training [s]", "windows/s")

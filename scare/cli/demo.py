@@ -8,11 +8,11 @@ import typer
 from scare.cli.console import emit, say
 from scare.cli.options import Json, Seed
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
-from scare.data.files import replacing
 from scare.data.simulate import Simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.split import split_by_device
 from scare.errors import ExitCode
+from scare.files import replacing
 
 
 def demo(

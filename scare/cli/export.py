@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import say
 from scare.cli.exchange import add_formats
@@ -13,7 +14,6 @@ from scare.cli.fitting import check_fit
 from scare.cli.micropython import add_micropython
 from scare.cli.opening import CorrectionStep, Model, open_calibrator
 from scare.cli.options import Json
-from scare.device import boards
 from scare.export.arithmetic import Arithmetic
 from scare.export.library import export_library
 from scare.export.package import Package, export_c, validation_rmse

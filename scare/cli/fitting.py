@@ -1,15 +1,15 @@
 """Whether a calibrator fits the board it is exported for; if not, why, and what would."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 
+from scare.board.boards import Board
+from scare.board.fitting import measure_once
+from scare.board.measure import Report
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import progress
-from scare.device.boards import Board
-from scare.device.fitting import measure_once
-from scare.device.measure import Report
 from scare.errors import DoesNotFitError
 from scare.export.arithmetic import Arithmetic
+from scare.extras import is_installed, remedy
 
 
 def check_fit(calibrator: Calibrator, arithmetic: Arithmetic, board: Board) -> None:
@@ -28,8 +28,8 @@ def _remedy(calibrator: Calibrator, report: Report, arithmetic: Arithmetic, adva
         return "; take --arithmetic float32"
     if calibrator.window <= 1:
         return ""
-    if find_spec("jax") is None:
-        return "; to be told the largest window that would, run: pip install 'scare[train]'"
+    if not is_installed("jax"):
+        return f"; to be told the largest window that would, {remedy('train')}"
     from scare.experiments.shorter import largest_window
 
     window = largest_window(calibrator, arithmetic, report.board, advance)

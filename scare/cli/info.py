@@ -10,7 +10,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.manifest import card
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.options import Json
-from scare.data.files import replacing
+from scare.files import replacing
 
 
 def info(

@@ -9,8 +9,8 @@ import typer
 
 from scare.cli.console import STDOUT, emit, say, show_table
 from scare.cli.options import Json
-from scare.data.files import replacing
 from scare.data.inspection import ColumnSummary, Inspection, inspect_table
+from scare.files import replacing
 
 SHOWN_SENTINELS = 3
 

@@ -7,8 +7,8 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
-from scare.data.mapping import suggestion
 from scare.errors import DataError, UsageError
+from scare.words import suggestion
 
 STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
 Model = Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")]

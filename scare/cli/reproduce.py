@@ -10,8 +10,8 @@ import typer
 from scare.cli import options
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
-from scare.device.toolchain import require
 from scare.errors import DataError
+from scare.extras import require
 from scare.report.markup import several
 
 
@@ -55,7 +55,7 @@ def reproduce(
     if data is not None and not data.exists():  # the board reads none, but its page would name it
         raise DataError(f"--data {data}: there is no such file or folder")
     training_room()
-    require("ziglang", "unicorn", "capstone", "elftools")
+    require("board")
     from scare.experiments.reproduction.protocol import read_protocol
     from scare.experiments.reproduction.reproduction import Reproduction
 

@@ -1,6 +1,5 @@
 """`scare score`: the eight requirements of one calibrator, each number with its source and grade."""
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,18 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
+from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
 from scare.cli import options
 from scare.cli.colocation import prepare, read
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
-from scare.data.files import replacing
 from scare.data.readings import Channel, Readings
-from scare.device import boards
-from scare.device.toolchain import require as require_extra
 from scare.errors import DataError, ExitCode
 from scare.export.arithmetic import Arithmetic
+from scare.extras import is_installed
+from scare.extras import require as require_extra
+from scare.files import replacing
 from scare.report.markup import readable
 from scare.report.run import make_run
 from scare.report.summary import summarize
@@ -62,7 +62,7 @@ def score(
       scare score no2.scare --data later.csv
       scare score no2.scare --data box*.csv --arithmetic int8 --require rmse=5,ram=20000,compatibility=O --out run
     """
-    require_extra("ziglang", "unicorn", "capstone", "elftools")
+    require_extra("board")
     table = Requirements.load(thresholds)
     demands = read_demands(require, table)
     chosen = None if board == NONE else boards.board(board)
@@ -125,7 +125,7 @@ def _measure(subject: Subject, table: Requirements) -> Scored:
 
 def _growth(calibrator: Calibrator) -> Growth | None:
     """How its model grows with the window, where the models' room can be entered."""
-    if importlib.util.find_spec("equinox") is None:
+    if not is_installed("equinox"):
         return None
     from scare.scorecard.growth import growth_of
 

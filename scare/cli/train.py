@@ -12,10 +12,10 @@ from scare.cli import options
 from scare.cli.colocation import SplitBy, divide, join, prepare, read
 from scare.cli.console import emit, say
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
-from scare.data.files import replacing
-from scare.data.mapping import suggestion
 from scare.errors import ExitCode, UsageError
+from scare.files import replacing
 from scare.scorecard.accuracy import Accuracy
+from scare.words import suggestion
 
 
 class ScalingKind(StrEnum):

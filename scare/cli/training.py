@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from scare.board.toolchain import cache_folder
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
-from scare.device.toolchain import cache_folder
-from scare.errors import UsageError
+from scare.extras import require
 from scare.scorecard.accuracy import Accuracy
 
 SCORE_COLUMNS = {
@@ -48,10 +48,9 @@ def training_room() -> Any:
     """
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    try:
-        from scare.training import fit
-    except ImportError as error:
-        raise UsageError(f"training needs more packages ({error.name}); run: pip install 'scare[train]'") from error
+    require("train", "equinox", "jax", "optax")
+    from scare.training import fit
+
     return fit
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +13,12 @@ from scare.cli import options
 from scare.cli.colocation import moment, prepare, read
 from scare.cli.console import STDERR, emit, progress, say, show_table
 from scare.cli.training import training_room
-from scare.data.files import replacing
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
 from scare.export.arithmetic import Arithmetic
+from scare.extras import require
+from scare.files import replacing
 
 BOARD = "nano33ble"  # of a budget that names none
 TEST_SHARE = 0.25  # what `scare train --split time` scores on
@@ -99,19 +99,17 @@ def tune(
 def _rooms() -> None:
     """Refuse, with the command that helps, when what a search needs is not installed."""
     training_room()
-    if find_spec("optuna") is None:
-        raise UsageError("tuning needs more packages (optuna); run: pip install 'scare[train]'")
+    require("train", "optuna")
 
 
 def _budget(board: str, arithmetic: Arithmetic, *limits: int | None) -> Any:
     """The budget that the options describe, or none."""
-    from scare.device.toolchain import require
     from scare.experiments.tuning.budget import Budget
 
     if not board and not any(limits):
         say("no --board and no budget: what candidates take on a board is not measured")
         return None
-    require("capstone", "elftools", "unicorn", "ziglang")
+    require("board")
     return Budget.of(board or BOARD, str(arithmetic), *limits)
 
 

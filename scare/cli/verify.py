@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
+from scare.board import boards
+from scare.board.agreement import Agreement
+from scare.board.certificate import Certificate, Result
+from scare.board.certificate import verify as make_certificate
 from scare.cli.console import STDOUT, emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
 from scare.cli.options import Json
 from scare.cli.verify_export import is_export, try_export
-from scare.data.files import replacing
-from scare.device import boards
-from scare.device.agreement import Agreement
-from scare.device.certificate import Certificate, Result
-from scare.device.certificate import verify as make_certificate
 from scare.errors import ExitCode, UsageError
 from scare.export.arithmetic import Arithmetic
+from scare.files import replacing
 
 SHOWN = 10  # windows with other hash codes; the certificate lists all
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import typer
 
+from scare.board.verifying import Tried, verify_export
 from scare.cli.console import STDOUT, emit, say, show_table
-from scare.device.verifying import Tried, verify_export
 from scare.errors import ExitCode
 from scare.export.packaging import ZIP
 

@@ -2,14 +2,13 @@
 
 import json
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
 from scare.errors import UsageError
+from scare.words import suggestion
 
 MAPPING_KINDS = {
     **{"time": str | list, "channels": list, "reference": dict},
@@ -109,14 +108,3 @@ def _check_table(table: object, kinds: dict[str, Any], needed: tuple[str, ...], 
     for key in needed:
         if key not in table:
             raise UsageError(f"{where}: the setting '{key}' is missing")
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them.
-
-    >>> suggestion("pm25", ["date", "PM2.5"])
-    "; did you mean 'PM2.5'?"
-    """
-    known = {other.lower(): other for other in names}
-    near = get_close_matches(name.lower(), known, 1)
-    return f"; did you mean '{known[near[0]]}'?" if near else f"; there are {', '.join(known.values())}"

@@ -17,8 +17,8 @@ from typing import IO, Any, cast
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.mapping import suggestion
 from scare.errors import DataError
+from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
 DELIMITERS = (",", ";", "\t")

@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.files import replacing
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import DEVICE, TIME, Readings
 from scare.data.table_files import LINE, ROWS, TableFile, open_table, strict_numbers, with_numbers
 from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
+from scare.files import replacing
 
 SITE = " site"  # no name in a header begins with a space
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"

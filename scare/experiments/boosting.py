@@ -14,7 +14,6 @@ import polars as pl
 
 from scare.calibrator.cost import BYTES
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
-from scare.errors import NotApplicableError
 from scare.experiments.window_ridge import make_both
 from scare.layers.hats import HatBasis
 from scare.models.ridge import fit_ridge
@@ -83,10 +82,8 @@ def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inpu
 
 
 def _grow(flat: np.ndarray, targets: np.ndarray) -> Any:
-    try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-    except ImportError as error:
-        raise NotApplicableError("needs scikit-learn; run: pip install 'scare[train]'") from error
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     return one_thread(trees.fit, flat, targets)
 

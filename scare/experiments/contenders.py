@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.cost import count
-from scare.data.mapping import suggestion
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.experiments.yardsticks import YARDSTICKS, Predictor
@@ -15,6 +14,7 @@ from scare.models import ABLATION, MODELS
 from scare.training.fit import fit
 from scare.training.preparation import prepare_inputs
 from scare.training.settings import Recipe
+from scare.words import suggestion
 
 PAPER, THREE = "scare-paper", "scare-3"  # ours by the paper's preset; the mean of three of ours
 BY_PAPER = "-paper"  # of any network's name: by the paper's preset

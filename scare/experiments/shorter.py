@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from scare.board.boards import Board
+from scare.board.fitting import largest, measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
-from scare.device.boards import Board
-from scare.device.fitting import largest, measure_once
 from scare.experiments.untrained import SAMPLES, draw_plan
 from scare.models import Model
 from scare.scorecard.growth import model_of

@@ -24,12 +24,12 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.files import replacing
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
 from scare.experiments.processes import death, end, start
+from scare.files import replacing
 
 PARTS = ("train", "validation", "test")
 Told = Callable[[int, int, str], None]  # done, total, what was done

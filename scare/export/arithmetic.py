@@ -9,10 +9,10 @@ from scare.calibrator.fuse import fuse
 from scare.calibrator.kernels.integer import FULL
 from scare.calibrator.plan import Plan, run
 from scare.calibrator.quantize import quantize
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
 from scare.export import float32, int8
 from scare.export.program import Program
+from scare.words import suggestion
 
 
 class Arithmetic(StrEnum):

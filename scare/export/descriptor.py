@@ -11,12 +11,12 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels.integer import FULL, window_s8
-from scare.data.mapping import suggestion
 from scare.data.quality import LARGEST
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.words import suggestion
 
 LONGEST_STEP_MS = (1 << 31) - 1  # from here on a clock of 32 bits cannot tell forwards from backwards
 

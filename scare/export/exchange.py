@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -28,8 +27,8 @@ from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, ru
 from scare.export.tensors.integer_matrices import FEWEST, Made, with_integer_matrices
 from scare.export.tensors.lowering import lower
 from scare.export.tensors.onnx_model import onnx_model, onnx_operators, run_onnx
-from scare.export.tensors.quiet import quietly
 from scare.export.tensors.tensor import Tensor
+from scare.extras import require
 
 HERE = Path(__file__).parent
 NAMES = ("window", "calibrated")  # of input and output
@@ -53,12 +52,7 @@ class Format:
 
     def check(self, *packages: str) -> None:
         """Refuse where one of these packages is missing."""
-        for package in packages:
-            try:
-                with quietly():
-                    import_module(package)
-            except ImportError as error:
-                raise UsageError(f"{package} is not installed; run: pip install 'scare[{self.extra}]'") from error
+        require(self.extra, *packages)
 
 
 FORMATS = {

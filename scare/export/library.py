@@ -13,7 +13,6 @@ from unicodedata import normalize
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
 from scare.export.c_source import Model, print_header, print_source
 from scare.export.esphome import PREFIX, describe_component, input_keys, yaml_fields
@@ -24,6 +23,7 @@ from scare.export.packaging import write_files
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
 from scare.export.seen import seen_ranges
+from scare.words import suggestion
 
 HERE = Path(__file__).parent
 DOORS = tuple(sorted(folder.name for folder in (HERE / "doors").iterdir()))

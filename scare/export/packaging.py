@@ -6,8 +6,8 @@ from pathlib import Path
 from secrets import token_hex
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from scare.data.files import replacing
 from scare.errors import UsageError
+from scare.files import replacing
 
 ZIP = ".zip"
 READABLE = 0o100644 << 16  # a plain file that everyone may read, as a zip says it

@@ -10,9 +10,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from scare.data.files import replacing
 from scare.data.readings import Channel
 from scare.experiments.table import OURS, Row
+from scare.files import replacing
 from scare.report.figure import OURS as OURS_COLOUR
 from scare.report.figure import RAW
 

@@ -13,7 +13,7 @@ from string import Template
 from typing import Any
 
 from scare import __version__
-from scare.data.files import replacing
+from scare.files import replacing
 from scare.report.markup import escape, unit
 from scare.report.run import Run
 from scare.report.sections.accuracy import comparison, devices

@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.files import replacing
 from scare.data.readings import CALIBRATED, TIME, Readings
+from scare.files import replacing
 
 RAW, REFERENCE, OURS = "#b8b8b8", "#1b1b1b", "#d1495b"
 POINTS = 4000  # drawn at most in a scatter plot

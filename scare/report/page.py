@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.manifest import card
-from scare.data.files import replacing
+from scare.files import replacing
 from scare.scorecard.accuracy import Accuracy
 
 STYLE = """

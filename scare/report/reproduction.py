@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scare.data.files import replacing
 from scare.experiments.reproduction.result_tables import PAPER, Result, Table
+from scare.files import replacing
 from scare.report.markup import readable
 
 IN_MS = " [ms]"  # ends the heading of a column of times

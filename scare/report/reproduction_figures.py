@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scare.data.files import replacing
 from scare.experiments.reproduction.adaptability import COLUMNS, SPREAD
 from scare.experiments.reproduction.result_tables import PAPER, Result
+from scare.files import replacing
 from scare.report.figure import OURS, RAW, REFERENCE
 
 Row = dict[str, Any]

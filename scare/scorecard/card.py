@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from scare.data.mapping import suggestion
 from scare.errors import DataError, UsageError
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requirements
+from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
 DECLARED = "declared"  # the source of what is told in words: there is no number to ask for

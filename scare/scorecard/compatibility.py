@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from scare.device.boards import Board
-from scare.device.measure import Report
+from scare.board.boards import Board
+from scare.board.measure import Report
 from scare.scorecard.realtime import Latency, latency_findings, one_core
 from scare.scorecard.requirements import Finding, Protocol
 

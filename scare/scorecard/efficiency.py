@@ -43,7 +43,7 @@ def _grow(
         return (
             None,
             None,
-            {"reason": "its operations at other lengths are not known: no model of ours, or no scare[train]"},
+            {"reason": "its operations at other lengths are not known: no model of ours, or no extra [train]"},
         )
     totals = [total(growth.operations(length)) for length in lengths]
     detail = {

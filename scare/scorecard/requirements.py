@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
+from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
 THRESHOLDS = ("good", "fair")

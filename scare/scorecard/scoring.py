@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from scare.board.boards import Board
+from scare.board.exported import read_export
+from scare.board.host import HostModel
+from scare.board.measure import Report, measure
+from scare.board.trials import trial_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import Choice, choose
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
-from scare.device.boards import Board
-from scare.device.exported import read_export
-from scare.device.host import HostModel
-from scare.device.measure import Report, measure
-from scare.device.trials import trial_windows
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import make_program, plan_for
 from scare.export.package import export_c

@@ -17,9 +17,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
 from scare.training.settings import Recipe
+from scare.words import suggestion
 
 TABLES = ("window", "model", "settings")
 KINDS = {int: "a whole number", bool: "true or false", str: "text", float: "a number"}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
 from scare.models import MODELS, Model, Scare
 from scare.windowing.slicing import POLICIES, RECENT, GapPolicy
+from scare.words import suggestion
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ sys.exit(run(sys.argv[1:]))
     assert pl.read_csv("c.csv")["calibrated"].count() > 2000
     refused = run_without_jax("train", str(sim))
     assert refused.returncode == 2
-    assert "pip install 'scare[train]'" in refused.stderr
+    assert "pip install '.[train]'" in refused.stderr
 
 
 # --- Ctrl-C ---

@@ -172,7 +172,7 @@ def test_without_the_training_extra_it_says_what_to_install(
     monkeypatch.setattr("scare.cli.fitting.find_spec", find)
     said = scare(f"scare export c {long} --board uno --out out")
     assert said.code == 6
-    assert "pip install 'scare[train]'" in said.err
+    assert "pip install '.[train]'" in said.err
 
 
 def test_int8_is_refused_where_an_int_has_16_bits(scare: Type, line: Path) -> None:

@@ -231,7 +231,7 @@ def test_training_without_its_packages_says_what_to_install(
     monkeypatch.delattr("scare.training.fit", raising=False)
     said = scare(f"scare train box1.csv {COLUMNS} --out no2.scare")
     assert said.code == 2
-    assert "pip install 'scare[train]'" in said.err
+    assert "pip install '.[train]'" in said.err
     assert not Path("no2.scare").exists()
 
 

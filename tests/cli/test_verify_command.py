@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from scare.board import certificate
 from scare.calibrator.calibrator import Calibrator
-from scare.device import certificate
 from scare.errors import ExitCode
 from scare.export.package import export_c
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan

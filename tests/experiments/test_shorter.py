@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
+from scare.board.boards import board
+from scare.board.fitting import measure_once
 from scare.calibrator.calibrator import Calibrator
-from scare.device.boards import board
-from scare.device.fitting import measure_once
 from scare.experiments.shorter import largest_window
 from scare.experiments.untrained import draw_contender
 from scare.models import DLinear

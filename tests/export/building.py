@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scare.board.toolchain import STANDARD, STRICT, compile_c, library_name
 from scare.calibrator.calibrator import Calibrator
-from scare.device.toolchain import STANDARD, STRICT, compile_c, library_name
 from scare.export.c_source import Model, print_header, print_source
 from scare.export.descriptor import describe
 from scare.export.memory import plan_memory

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
+from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
-from scare.device.toolchain import STRICT, compile_c
 from scare.export.esphome import PREFIX
 from scare.export.library import COMPONENT, DOORS, export_library
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator

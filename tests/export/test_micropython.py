@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from scare.board.plain_python import is_python_export, run_module
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import run
-from scare.device.plain_python import is_python_export, run_module
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.expected import GOLDEN, Expected
 from scare.export.micropython import scare_live

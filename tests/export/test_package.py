@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import scare
+from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.device.toolchain import STRICT, compile_c
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.arithmetic import compute
 from scare.export.descriptor import as_read

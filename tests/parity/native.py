@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.device.host import HOST_FLAGS
-from scare.device.toolchain import STRICT, compile_once, library_name
+from scare.board.host import HOST_FLAGS
+from scare.board.toolchain import STRICT, compile_once, library_name
 from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"

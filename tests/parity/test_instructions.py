@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scare.device.boards import board
-from scare.device.emulator import OUTSIDE, Machine
-from scare.device.firmware import link
+from scare.board.boards import board
+from scare.board.emulator import OUTSIDE, Machine
+from scare.board.firmware import link
 from tests.parity.native import RUNTIME
 
 X, OUT, FACTORS = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x3000))

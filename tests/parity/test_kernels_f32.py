@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scare.board.toolchain import STANDARD, STRICT, compile_c
 from scare.calibrator.kernels import KERNELS as TWINS
 from scare.calibrator.kernels import hash_activations, hat_fractions
 from scare.calibrator.plan import Step
-from scare.device.toolchain import STANDARD, STRICT, compile_c
 from scare.export.float32 import KERNELS, Site, make_call
 from scare.export.program import Call, Value
 from tests.parity.native import FLOAT32, RUNTIME, array_of, call_on, call_on_new_memory, library

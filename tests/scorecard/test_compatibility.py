@@ -6,10 +6,10 @@ from time import thread_time
 import numpy as np
 import pytest
 
-from scare.device.boards import board
-from scare.device.cycles import Cycles
-from scare.device.measure import Report
-from scare.device.virtual import Pushes, Runs
+from scare.board.boards import board
+from scare.board.cycles import Cycles
+from scare.board.measure import Report
+from scare.board.virtual import Pushes, Runs
 from scare.scorecard.card import Card
 from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.requirements import Finding, Grade, Protocol, Requirements

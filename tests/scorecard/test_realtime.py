@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scare.device.exported import read_export
-from scare.device.host import HostModel
+from scare.board.exported import read_export
+from scare.board.host import HostModel
 from scare.scorecard.realtime import THREADS, Latency, Timed, measure_latency, one_core, timing
 from scare.scorecard.requirements import Protocol
-from tests.device.small_model import write_model
+from tests.board.small_model import write_model
 
 PROTOCOL = Protocol(3, 4, 5, 100.0, 1, 0.01, 10, (8, 16))
 SAMPLES = st.integers(2, 60).flatmap(lambda n: arrays(float, n, elements=st.floats(1e-6, 1e4)))

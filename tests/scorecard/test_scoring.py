@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from scare.board.trials import trial_windows
 from scare.calibrator.kernels import choose
 from scare.calibrator.plan import run
-from scare.device.trials import trial_windows
 from scare.experiments.untrained import draw_contender
 from scare.scorecard.scoring import KINDS, board_trials
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scare.device.boards import board
-from scare.device.measure import measure
+from scare.board.boards import board
+from scare.board.measure import measure
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Reproduction

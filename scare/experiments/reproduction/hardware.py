@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.board.boards import board
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
-from scare.device.boards import board
 from scare.experiments.contenders import NETWORKS, Job, recipe_of
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Reproduction

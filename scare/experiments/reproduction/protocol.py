@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scare.data.mapping import suggestion
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import UsageError
 from scare.experiments.contenders import BY_PAPER, choose
+from scare.words import suggestion
 
 INSTALLED = Path(__file__).with_name("configs")
 IN_TREE = Path(__file__).parents[3] / "configs"

@@ -16,13 +16,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from scare.data.files import replacing
 from scare.data.senseurcity import City, Pollutant
 from scare.experiments.contenders import NETWORKS, Job, grid, recipe_of
 from scare.experiments.reproduction.protocol import TRAINED, Protocol, model_of
 from scare.experiments.reproduction.tasks import make_split
 from scare.experiments.study import Study, Told, prepare, run_study
 from scare.experiments.table import Row, make_table
+from scare.files import replacing
 
 Cell = tuple[City, Pollutant]
 PACKAGES = ("scare", "jax", "numpy", "equinox", "optax")

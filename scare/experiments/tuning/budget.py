@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from scare.board.boards import board
+from scare.board.measure import measure
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.data.readings import Readings
-from scare.device.boards import board
-from scare.device.measure import measure
 from scare.errors import UsageError
 from scare.experiments.untrained import SAMPLES, draw_plan
 from scare.export.package import export_c

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from scare.data.files import replacing
 from scare.experiments.tuning.search import Search
 from scare.experiments.tuning.trials import Trial
+from scare.files import replacing
 from scare.training.recipes import print_recipe
 
 OBJECTIVES = ("rmse", "top5_rmse")

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from scare.data.files import replacing
 from scare.data.readings import Readings
 from scare.errors import DataError, ScareError
 from scare.experiments.comparison import compare
 from scare.experiments.study import read_parts
 from scare.experiments.tuning.budget import Budget, Cost, measure_cost
+from scare.files import replacing
 from scare.training.fit import fit
 from scare.training.recipes import adjust, nested
 from scare.training.settings import Recipe

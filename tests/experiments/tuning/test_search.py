@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scare.board.boards import board
+from scare.board.measure import measure
 from scare.data.split import split_by_time
-from scare.device.boards import board
-from scare.device.measure import measure
 from scare.errors import DataError, UsageError
 from scare.experiments.tuning import search as search_module
 from scare.experiments.tuning import trials as trials_module

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scare.data.mapping import suggestion
 from scare.errors import UsageError
+from scare.words import suggestion
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ their content, so it is never out of date.
 """
 
 import hashlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -14,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import gettempdir
 
-from scare.data.files import replacing
-from scare.errors import UsageError
+from scare.extras import require
+from scare.files import replacing
 
 STANDARD = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno")
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "-Werror")
@@ -25,17 +24,9 @@ class BuildError(RuntimeError):
     """The compiler refused; what it said is the message."""
 
 
-def require(*modules: str) -> None:
-    """Refuse, with the command that helps, when the extra is not installed."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        raise UsageError(f"{', '.join(missing)} {verb} not installed; run: pip install 'scare[device]'")
-
-
 def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes: Sequence[Path] = ()) -> Path:
     """Compile and link with zig; `out` is what the flags make (a program, a shared library, an object)."""
-    require("ziglang")
+    require("board", "ziglang")
     command = [sys.executable, "-m", "ziglang", "cc", *STANDARD, *flags]
     command += [f"-I{folder}" for folder in includes] + [str(source) for source in sources] + ["-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scare.device.boards import Board
-from scare.device.exported import Exported
-from scare.device.image import Image, read_image
-from scare.device.toolchain import compile_each, compile_once, require
+from scare.board.boards import Board
+from scare.board.exported import Exported
+from scare.board.image import Image, read_image
+from scare.board.toolchain import compile_each, compile_once
+from scare.extras import require
 
 HERE = Path(__file__).parent
 FREESTANDING = (
@@ -55,7 +56,7 @@ def link(
     keep: Sequence[str] = (),
 ) -> Firmware:
     """A program of these sources and a start; functions nobody calls go, but for those to `keep`."""
-    require("ziglang", "elftools")
+    require("board", "ziglang", "elftools")
     script = HERE / "link.ld"
     linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
     linking += [f"-Wl,-u,{name}" for name in keep]

@@ -8,7 +8,7 @@ flash wait states and caches, unaligned access, how long a division of given num
 import re
 from typing import NamedTuple
 
-from scare.device.emulator import Instruction, Machine, Trace
+from scare.board.emulator import Instruction, Machine, Trace
 
 
 class Cycles(NamedTuple):

@@ -17,14 +17,14 @@ EXPORT void host_run(const unsigned char *windows, unsigned char *scratch, float
                      size_t scratch_bytes, size_t count);
 EXPORT void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *nanoseconds, size_t window_bytes,
                       size_t count);
-EXPORT size_t host_device_bytes(void);
-EXPORT int host_restart(void *device);
-EXPORT int host_push(void *device, const float *reading, float *calibrated, uint32_t now_ms);
+EXPORT size_t host_sensor_bytes(void);
+EXPORT int host_restart(void *sensor);
+EXPORT int host_push(void *sensor, const float *reading, float *calibrated, uint32_t now_ms);
 
 typedef struct {
     scare calibration;
     uint32_t memory[SCARE_WORDS(MODEL_MEMORY)];
-} host_device;
+} host_sensor;
 
 const scare_model *host_model(void) {
     return &MODEL;
@@ -64,15 +64,15 @@ void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *n
     }
 }
 
-size_t host_device_bytes(void) {
-    return sizeof(host_device);
+size_t host_sensor_bytes(void) {
+    return sizeof(host_sensor);
 }
 
-int host_restart(void *device) {
-    host_device *self = device;
+int host_restart(void *sensor) {
+    host_sensor *self = sensor;
     return (int)scare_init(&self->calibration, &MODEL, self->memory, sizeof self->memory);
 }
 
-int host_push(void *device, const float *reading, float *calibrated, uint32_t now_ms) {
-    return (int)scare_push(&((host_device *)device)->calibration, now_ms, reading, calibrated);
+int host_push(void *sensor, const float *reading, float *calibrated, uint32_t now_ms) {
+    return (int)scare_push(&((host_sensor *)sensor)->calibration, now_ms, reading, calibrated);
 }

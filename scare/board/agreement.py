@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scare.device.trials import UNDEFINED, USUAL
+from scare.board.trials import UNDEFINED, USUAL
 from scare.export.expected import NUMBERS, ROUNDINGS
 
 CODES = 10_000  # of every so many tokens, begun, one may have another hash code

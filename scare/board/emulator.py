@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from scare.device.firmware import Firmware
-from scare.device.image import RAM, Image
-from scare.device.toolchain import compile_once, library_name, require
+from scare.board.firmware import Firmware
+from scare.board.image import RAM, Image
+from scare.board.toolchain import compile_once, library_name
+from scare.extras import require
 
 OUTSIDE = 0x10000000  # memory of ours that no chip has: arguments of calls, and where they return to
 OUTSIDE_BYTES = 1 << 20
@@ -72,7 +73,7 @@ class Machine:
     """A board with firmware in its flash."""
 
     def __init__(self, firmware: Firmware) -> None:
-        require("unicorn", "capstone", "elftools")
+        require("board", "unicorn", "capstone", "elftools")
         import unicorn
         from unicorn import arm_const
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.device import emulator
-from scare.device.boards import board
-from scare.device.cycles import CycleModel, Cycles
-from scare.device.emulator import OUTSIDE, Machine, MachineError
-from scare.device.firmware import Firmware, link
+from scare.board import emulator
+from scare.board.boards import board
+from scare.board.cycles import CycleModel, Cycles
+from scare.board.emulator import OUTSIDE, Machine, MachineError
+from scare.board.firmware import Firmware, link
 
 HERE = Path(__file__).parent
 FUNCTIONS = ["count_down", "spell", "touch", "look", "sum_array", "overflow", "mixed", "dot", "forever"]

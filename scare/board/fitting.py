@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from scare.board.boards import Board
+from scare.board.measure import Report, measure
 from scare.calibrator.calibrator import Calibrator
-from scare.device.boards import Board
-from scare.device.measure import Report, measure
 from scare.export.package import export_c
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scare.board import certificate
+from scare.board.agreement import Computed, Runtimes, Spread
+from scare.board.boards import board
+from scare.board.certificate import Certificate, verify
+from scare.board.trials import all_trials, strange_trials, trial_readings
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan
-from scare.device import certificate
-from scare.device.agreement import Computed, Runtimes, Spread
-from scare.device.boards import board
-from scare.device.certificate import Certificate, verify
-from scare.device.trials import all_trials, strange_trials, trial_readings
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_c, make_model

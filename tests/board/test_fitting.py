@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.device.boards import board
-from scare.device.fitting import largest, measure_once
-from scare.device.toolchain import BuildError, compile_c
+from scare.board.boards import board
+from scare.board.fitting import largest, measure_once
+from scare.board.toolchain import BuildError, compile_c
 from scare.export.package import export_c
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources

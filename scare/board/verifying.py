@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from scare.device.agreement import CODES
-from scare.device.exported import Exported, find_export
-from scare.device.host import HostModel
-from scare.device.plain_python import is_python_export, run_module
+from scare.board.agreement import CODES
+from scare.board.exported import Exported, find_export
+from scare.board.host import HostModel
+from scare.board.plain_python import is_python_export, run_module
 from scare.errors import DataError, ScareError
 from scare.export.exchange import FORMATS
 from scare.export.expected import GOLDEN, Expected
 from scare.export.tensors.flatbuffer import run_micro
+from scare.extras import is_installed
 
 Run = Callable[[np.ndarray], np.ndarray]
 LARGEST_ZIP = 1 << 28  # bytes unpacked
@@ -102,7 +102,7 @@ def _runtimes(folder: Path, beside: Path, model: str) -> Iterator[tuple[str, Run
         if file.is_file():
             kind.check(kind.running)
             yield kind.runtime, partial(kind.run, file.read_bytes())
-            if form == "tflite" and find_spec("tflite_micro"):
+            if form == "tflite" and is_installed("tflite_micro"):
                 yield "TFLite-Micro", partial(run_micro, file.read_bytes())
             return
     if is_python_export(beside, model):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scare.device.boards import Board
-from scare.device.cycles import CycleModel, Cycles
-from scare.device.emulator import OUTSIDE, Machine, MachineError, Trace
-from scare.device.exported import CALIBRATION_WORDS, Channel, Exported, as_stored, model_structure, window_bytes
-from scare.device.firmware import build
+from scare.board.boards import Board
+from scare.board.cycles import CycleModel, Cycles
+from scare.board.emulator import OUTSIDE, Machine, MachineError, Trace
+from scare.board.exported import CALIBRATION_WORDS, Channel, Exported, as_stored, model_structure, window_bytes
+from scare.board.firmware import build
 
 READING, CALIBRATED, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2004, 0x200C))
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100

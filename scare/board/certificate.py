@@ -21,18 +21,18 @@ from typing import Any
 import numpy as np
 
 import scare
+from scare.board.agreement import Agreement, Computed, Runtimes, Spread
+from scare.board.boards import Board
+from scare.board.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all, read_export
+from scare.board.host import HostModel
+from scare.board.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
+from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import Choice, hash_activations
 from scare.calibrator.kernels.integer import window_s8
 from scare.calibrator.plan import Plan, run, values
 from scare.data.quality import LARGEST, Flag
 from scare.data.readings import Channel
-from scare.device.agreement import Agreement, Computed, Runtimes, Spread
-from scare.device.boards import Board
-from scare.device.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all, read_export
-from scare.device.host import HostModel
-from scare.device.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
-from scare.device.virtual import VirtualModel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.c_source import Model

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scare.device.trials import Reading
+from scare.board.trials import Reading
 from scare.errors import DataError
 from scare.export.descriptor import as_read
 

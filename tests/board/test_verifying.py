@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from scare.board.verifying import judge
 from scare.calibrator.plan import Plan, Step
-from scare.device.verifying import judge
 from scare.export.expected import Expected, from_tie
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.device.exported import (
+from scare.board.exported import (
     CALIBRATION_WORDS,
     Channel,
     Exported,
@@ -19,7 +19,7 @@ from scare.device.exported import (
     model_structure,
     window_bytes,
 )
-from scare.device.toolchain import compile_each, compile_once, library_name
+from scare.board.toolchain import compile_each, compile_once, library_name
 
 CHUNK = 1024  # windows in one call
 HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")
@@ -39,9 +39,9 @@ class HostModel:
         self._library.host_model.restype = ctypes.POINTER(Model)
         self.facts = self._library.host_model().contents
         self._channels = (Channel * self.facts.channels).from_address(self.facts.channel)
-        self._library.host_device_bytes.restype = ctypes.c_size_t
-        size = self._library.host_device_bytes()
-        self._device = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
+        self._library.host_sensor_bytes.restype = ctypes.c_size_t
+        size = self._library.host_sensor_bytes()
+        self._sensor = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Scaled outputs [n] of scaled windows [n, window, channels], each for itself; values kept, by name."""
@@ -77,18 +77,18 @@ class HostModel:
 
     def restart(self) -> None:
         """Forget all readings."""
-        self._library.host_restart(self._device.ctypes.data_as(ctypes.c_void_p))
+        self._library.host_restart(self._sensor.ctypes.data_as(ctypes.c_void_p))
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
         """Push one reading: status, and the calibrated value's bytes."""
         reading, calibrated = np.ascontiguousarray(numbers, np.float32), np.empty(1, np.float32)
-        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._device, reading, calibrated))
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, calibrated))
         status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
         return int(status), calibrated.tobytes()
 
     def held(self) -> tuple[bytes, bytes]:
         """What is in the window and in scratch memory."""
-        _, window, _, scratch = self._device[:CALIBRATION_WORDS].tolist()
+        _, window, _, scratch = self._sensor[:CALIBRATION_WORDS].tolist()
         return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:

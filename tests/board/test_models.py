@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scare.device.boards import board
-from scare.device.emulator import MachineError
-from scare.device.exported import read_export
-from scare.device.host import HostModel
-from scare.device.measure import measure
-from scare.device.virtual import VirtualModel
+from scare.board.boards import board
+from scare.board.emulator import MachineError
+from scare.board.exported import read_export
+from scare.board.host import HostModel
+from scare.board.measure import measure
+from scare.board.virtual import VirtualModel
 from scare.errors import DataError
-from tests.device.small_model import write_model
+from tests.board.small_model import write_model
 
 WINDOW, CHANNELS = 20, 2
 ANY_FLOAT = st.floats(width=32)

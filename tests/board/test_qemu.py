@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.device.boards import board
-from scare.device.exported import Exported, as_stored, read_export
-from scare.device.firmware import link
-from scare.device.virtual import VirtualModel
+from scare.board.boards import board
+from scare.board.exported import Exported, as_stored, read_export
+from scare.board.firmware import link
+from scare.board.virtual import VirtualModel
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_c
+from tests.board.small_model import write_model
 from tests.calibrator.building import attention_plan, make_calibrator
-from tests.device.small_model import write_model
 
 QEMU = "qemu-system-arm"
 WINDOW, CHANNELS, WINDOWS = 12, 2, 3

@@ -4,15 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scare.board.boards import boards
+from scare.board.trials import strange_trials, trial_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import board as command
 from scare.cli.application import run
-from scare.device.boards import boards
-from scare.device.toolchain import require
-from scare.device.trials import strange_trials, trial_windows
 from scare.errors import ExitCode, UsageError
+from scare.extras import require
+from tests.board.small_model import write_model
 from tests.calibrator.building import attention_plan, make_calibrator
-from tests.device.small_model import write_model
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +111,4 @@ def test_trial_windows_are_strange_known_and_random_and_always_the_same(calibrat
 
 def test_a_missing_extra_says_how_to_get_it() -> None:
     with pytest.raises(UsageError, match=r"no_such_module is not installed; run: pip install 'scare\[device\]'"):
-        require("no_such_module")
+        require("board", "no_such_module")

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from scare.device.boards import Board
-from scare.device.cycles import Cycles
-from scare.device.exported import read_export
-from scare.device.virtual import Pushes, Runs, VirtualModel
+from scare.board.boards import Board
+from scare.board.cycles import Cycles
+from scare.board.exported import read_export
+from scare.board.virtual import Pushes, Runs, VirtualModel
 
 WIDE = 32  # bits of an int that the integer kernels count on
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")

@@ -1,0 +1,33 @@
+"""Extras: packages that some commands need and a plain installation does not have."""
+
+from importlib.util import find_spec
+
+from scare.errors import UsageError
+
+PACKAGES = {
+    "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
+    "board": ("capstone", "elftools", "unicorn", "ziglang"),
+    "tflite": ("ai_edge_litert", "tensorflow"),
+    "onnx": ("onnx", "onnxruntime"),
+}
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    return find_spec(package) is not None
+
+
+def require(extra: str, *packages: str) -> None:
+    """Refuse, with the command that helps, where packages of an extra are missing; all of them unless named."""
+    missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
+    if missing:
+        raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; {remedy(extra)}")
+
+
+def remedy(extra: str) -> str:
+    """How an extra is installed.
+
+    >>> remedy("train")
+    "run in the folder of your clone: pip install '.[train]'"
+    """
+    return f"run in the folder of your clone: pip install '.[{extra}]'"
