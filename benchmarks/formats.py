@@ -23,7 +23,7 @@ from scare.calibrator.members import average
 from scare.cli.opening import open_calibrator
 from scare.errors import NotApplicableError
 from scare.experiments.contenders import recipe_of
-from scare.experiments.untrained import draw_contender, draw_plan
+from scare.experiments.random_weights import draw_contender, draw_plan
 from scare.export.arithmetic import Arithmetic
 from scare.export.exchange import FORMATS, export_exchange
 from scare.export.library import DOORS, export_library

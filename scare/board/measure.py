@@ -19,6 +19,7 @@ gives to `scare_init`, the `scare` itself, and the deepest stack of `scare_push`
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from scare.board.boards import Board
 from scare.board.cycles import Cycles
 from scare.board.exported import read_export
 from scare.board.virtual import Pushes, Runs, VirtualModel
+from scare.calibrator.calibrator import Calibrator
+from scare.export.package import export_c
 
 WIDE = 32  # bits of an int that the integer kernels count on
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
@@ -143,3 +146,10 @@ def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[
     static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
     runs, integer = model.run(windows, advance), bool(model.facts.integer)
     return Report(board, image.flash_bytes, static, model.facts.step_ms, runs, model.push(), integer)
+
+
+def measure_once(calibrator: Calibrator, arithmetic: str, board: Board) -> Report:
+    """What a calibrator takes on a board, seen on one window."""
+    with TemporaryDirectory() as scratch:
+        folder = export_c(calibrator, arithmetic, Path(scratch) / "model").folder
+        return measure(folder, board, calibrator.golden.windows[:1])

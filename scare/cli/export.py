@@ -7,10 +7,10 @@ import typer
 
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
+from scare.cli.board_room import check_fit
 from scare.cli.console import say
 from scare.cli.exchange import add_formats
 from scare.cli.exporting import Device, Force, Out, help_with_examples, say_scaling, show_facts
-from scare.cli.fitting import check_fit
 from scare.cli.micropython import add_micropython
 from scare.cli.opening import CorrectionStep, Model, open_calibrator
 from scare.cli.options import Json

@@ -106,12 +106,12 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
 
 
 def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
-    def told(done: int, total: int, what: str) -> None:
+    def advance(done: int, total: int, what: str) -> None:
         bar.update(task, completed=done, total=total, job=what)
         if not bar.console.is_terminal:  # a log shows no bar
             say(f"{done}/{total} {what}")
 
-    return told
+    return advance
 
 
 def _duration(minutes: float) -> str:

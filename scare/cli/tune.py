@@ -84,12 +84,12 @@ def tune(
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
-        def told(found: Sequence[Any]) -> None:
+        def show_progress(found: Sequence[Any]) -> None:
             bar.update(task, completed=len(found), total=trials, what=_best(search, found))
             if not STDERR.is_terminal:  # a log shows no bar
                 say(_best(search, found))
 
-        run_search(search, Effort(60 * minutes, trials, jobs), told)
+        run_search(search, Effort(60 * minutes, trials, jobs), show_progress)
         interrupted = False
     _tell(search, as_json)
     if interrupted:

@@ -32,7 +32,7 @@ from scare.experiments.processes import death, end, start
 from scare.files import replacing
 
 PARTS = ("train", "validation", "test")
-Told = Callable[[int, int, str], None]  # done, total, what was done
+Progress = Callable[[int, int, str], None]  # done, total, what was done
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ def prepare(
     return Study(folder, tuple(jobs), tuple(settings.items()))
 
 
-def run_study(study: Study, processes: int, told: Told) -> None:
+def run_study(study: Study, processes: int, progress: Progress) -> None:
     """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
     (study.folder / "rows").mkdir(parents=True, exist_ok=True)
     todo, total = study.open(), len(study.jobs)
     finished = _run_together(study, todo, processes) if processes > 1 else _run_alone(study, todo)
     for done, job in enumerate(finished, start=total - len(todo) + 1):
-        told(done, total, job.key)
+        progress(done, total, job.key)
 
 
 def _run_alone(study: Study, todo: Sequence[Job]) -> Iterator[Job]:

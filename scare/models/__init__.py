@@ -3,14 +3,14 @@
 from scare.models.dlinear import DLinear
 from scare.models.ecoformer import EcoFormer
 from scare.models.mamba import Mamba
-from scare.models.model import Model, Network
+from scare.models.model import Architecture, Network
 from scare.models.nlinear import NLinear
 from scare.models.patchtst import PatchTST
 from scare.models.scare import ABLATION, Scare
 from scare.models.sendal import Sendal
 from scare.models.tesla import Tesla
 
-MODELS: dict[str, type[Model]] = {
+MODELS: dict[str, type[Architecture]] = {
     "scare": Scare,
     "dlinear": DLinear,
     "nlinear": NLinear,
@@ -24,10 +24,10 @@ MODELS: dict[str, type[Model]] = {
 __all__ = [
     "ABLATION",
     "MODELS",
+    "Architecture",
     "DLinear",
     "EcoFormer",
     "Mamba",
-    "Model",
     "NLinear",
     "Network",
     "PatchTST",

@@ -1,6 +1,6 @@
 """The model contract: what every model gives to training and takes from it.
 
-A `Model` is a frozen record of architecture (at most eight fields); `build` makes its `Network`, the parameters
+An `Architecture` is a frozen record of architecture (at most eight fields); `build` makes its `Network`, the parameters
 for one window length and number of channels. A network reads features [batch, rows, channels]: the scaled
 windows themselves, or what its fixed `basis` makes of them. Everything but `__call__` and `plan` has a default
 for networks that need nothing special.
@@ -91,14 +91,14 @@ class Network(eqx.Module):
         raise NotImplementedError
 
 
-class Model(Protocol):
+class Architecture(Protocol):
     """The architecture of a model."""
 
     citation: ClassVar[str]
     complexity: ClassVar[str]  # the leading term of `operations` in the window length N
 
     @staticmethod
-    def default() -> "Model":
+    def default() -> "Architecture":
         """The architecture of the model's own paper or, where ours differs, what users get."""
         ...
 

@@ -37,12 +37,12 @@ CONTENTS = {
 }
 
 
-def write_report(run: Run, path: Path, told: Callable[[str], None] = lambda name: None) -> Path:
-    """Write the page of a run; `told` hears the name of each device that is done."""
+def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda name: None) -> Path:
+    """Write the page of a run; `progress` hears the name of each device that is done."""
     views = []
     for view in make_views(run):
         views.append(view)
-        told(view.name)
+        progress(view.name)
     page = make_page(run, views)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

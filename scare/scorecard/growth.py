@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
-from scare.models import MODELS, Model
+from scare.models import MODELS, Architecture
 from scare.scorecard.efficiency import Growth
 
 
@@ -19,7 +19,7 @@ def growth_of(calibrator: Calibrator) -> Growth | None:
     return None if model is None else Growth(model.complexity, lambda window: model.operations(window, channels))
 
 
-def model_of(calibrator: Calibrator) -> Model | None:
+def model_of(calibrator: Calibrator) -> Architecture | None:
     """The model that a calibrator's file tells, as it was before training; None if we do not know it."""
     kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
     if kind is None or not isinstance(architecture, Mapping):

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from scare.errors import UsageError
-from scare.models import MODELS, Model, Scare
+from scare.models import MODELS, Architecture, Scare
 from scare.windowing.slicing import POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
 
@@ -80,7 +80,7 @@ class Recipe:
     """Everything that decides a fit besides the data."""
 
     name: str = "default"
-    model: Model = field(default_factory=Scare.default)
+    model: Architecture = field(default_factory=Scare.default)
     window: int = 60
     policy: GapPolicy = RECENT
     scaling: str = "standard"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import scare
 from scare.board import certificate
 from scare.board.agreement import Computed, Runtimes, Spread
 from scare.board.boards import board
@@ -21,7 +22,7 @@ from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_c, make_model
-from scare.models import Model
+from scare.models import Architecture
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import CASES, random_network
@@ -36,7 +37,7 @@ def certify(calibrator: Calibrator, *arithmetics: Arithmetic, **options: Any) ->
     return verify(calibrator, NANO, arithmetics or tuple(Arithmetic), FEW, **options)
 
 
-def random_calibrator(model: Model, window: int) -> Calibrator:
+def random_calibrator(model: Architecture, window: int) -> Calibrator:
     return make_calibrator(fold(random_network(model, window, 2).plan()).astype(np.float32))
 
 
@@ -77,7 +78,12 @@ def passed() -> Certificate:
 def test_it_tells_what_was_compared(passed: Certificate) -> None:
     told = passed.as_dict()
     assert (told["passed"], told["reasons"]) == (True, [])
-    assert told["made_with"] == {"board": "nano33ble", "scare": "0.1.0", "ziglang": "0.16.0", "unicorn": "2.1.4"}
+    assert told["made_with"] == {
+        "board": "nano33ble",
+        "scare": scare.__version__,
+        "ziglang": "0.16.0",
+        "unicorn": "2.1.4",
+    }
     for result in told["results"].values():
         kinds = result["windows"]["windows"]
         expected = {"golden", "validation", "zero", "tiny", "constant", "step", "spike", "comb", "ramp", "ends", "nan"}

@@ -11,7 +11,7 @@ from scare.calibrator.cost import all_operations, count
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
 from scare.calibrator.plan import Plan, Step, run
-from scare.models import Model, Scare, Sendal
+from scare.models import Architecture, Scare, Sendal
 from scare.models.sendal import Deep
 from tests.calibrator.building import attention_plan, curve_plan
 from tests.calibrator.test_fold import plans
@@ -25,13 +25,15 @@ def kernels(plan: Plan) -> list[str]:
     return [step.kernel for step in plan.steps]
 
 
-def folded(model: Model, window: int, channels: int) -> Plan:
+def folded(model: Architecture, window: int, channels: int) -> Plan:
     return fold(random_network(model, window, channels).plan())
 
 
 @every_model
 @pytest.mark.parametrize(("window", "channels"), [(15, 1), (60, 1), (60, 4)])
-def test_a_fused_model_computes_the_same_by_the_same_operations(model: Model, window: int, channels: int) -> None:
+def test_a_fused_model_computes_the_same_by_the_same_operations(
+    model: Architecture, window: int, channels: int
+) -> None:
     plan, windows = folded(model, window, channels), random_windows(channels, window)
     fused = fuse(plan)
     assert_allclose(run(fused, windows), run(plan, windows), rtol=1e-9, atol=1e-9)

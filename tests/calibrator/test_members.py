@@ -10,19 +10,19 @@ from scare.calibrator.members import average
 from scare.calibrator.plan import Plan, run
 from scare.calibrator.quantize import quantize
 from scare.export.float32 import lower
-from scare.models import Model, Scare, Sendal
+from scare.models import Architecture, Scare, Sendal
 from tests.contract.test_models import CASES, draw_network, random_windows
 from tests.parity.native import Machine
 
 every_model = pytest.mark.parametrize("model", [m for n, m in CASES.items() if n != "sendal-default"])
 
 
-def plans_of(model: Model, count: int, window: int = 16, channels: int = 2) -> list[Plan]:
+def plans_of(model: Architecture, count: int, window: int = 16, channels: int = 2) -> list[Plan]:
     return [draw_network(model, window, channels, seed).plan() for seed in range(count)]
 
 
 @every_model
-def test_the_mean_of_plans_is_one_plan(model: Model) -> None:
+def test_the_mean_of_plans_is_one_plan(model: Architecture) -> None:
     plans, windows = plans_of(model, 3), random_windows(2)
     expected = np.mean([run(plan, windows) for plan in plans], axis=0)
     mean = average(plans)

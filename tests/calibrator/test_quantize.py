@@ -13,7 +13,7 @@ from scare.calibrator.kernels.integer import power_of_two
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.calibrator.quantize import LARGEST, _diffused, quantize
 from scare.errors import NotApplicableError
-from scare.models import Model
+from scare.models import Architecture
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
 
@@ -45,7 +45,7 @@ def test_integers_give_nearly_the_same(name: str, window: int, channels: int) ->
 
 
 @pytest.mark.parametrize("model", [CASES[name] for name in CASES if "ablation" not in name and name not in INTEGER])
-def test_what_has_no_integer_form_says_so(model: Model) -> None:
+def test_what_has_no_integer_form_says_so(model: Architecture) -> None:
     with pytest.raises(NotApplicableError, match="float32 only"):
         quantize(fuse(fold(random_network(model, 16, 1).plan())), np.ones(1))
 

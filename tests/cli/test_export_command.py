@@ -152,7 +152,7 @@ def long(tmp_path: Path) -> Path:
 def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
     scare: Type, long: Path, monkeypatch: pytest.MonkeyPatch, window: int | None, remedy: str
 ) -> None:
-    monkeypatch.setattr("scare.experiments.shorter.largest_window", lambda *_: window)
+    monkeypatch.setattr("scare.experiments.largest_window.largest_window", lambda *_: window)
     said = scare(f"scare export arduino {long} --board uno --out out")
     assert (said.code, said.out) == (6, "")
     told = " ".join(said.err.split())
@@ -169,7 +169,7 @@ def test_without_the_training_extra_it_says_what_to_install(
     def find(name: str) -> ModuleSpec | None:
         return None if name == "jax" else importlib.util.find_spec(name)
 
-    monkeypatch.setattr("scare.cli.fitting.find_spec", find)
+    monkeypatch.setattr("scare.cli.board_room.find_spec", find)
     said = scare(f"scare export c {long} --board uno --out out")
     assert said.code == 6
     assert "pip install '.[train]'" in said.err

@@ -9,7 +9,7 @@ import pytest
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.data.readings import CALIBRATED, FLAGS, Readings
-from scare.models import Model
+from scare.models import Architecture
 from tests.calibrator.building import bad_readings, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
 
@@ -17,7 +17,7 @@ WINDOW = 16
 every_model = pytest.mark.parametrize("model", CASES.values(), ids=CASES)
 
 
-def calibrator_of(model: Model) -> Calibrator:
+def calibrator_of(model: Architecture) -> Calibrator:
     """A calibrator of two channels with the model's random network."""
     plan = fold(random_network(model, WINDOW, 2).plan()).astype(np.float32)
     built = make_calibrator(newest_plan(WINDOW))
@@ -31,7 +31,7 @@ def readings() -> Readings:
 
 
 @every_model
-def test_a_saved_calibrator_predicts_the_same_bits(model: Model, tmp_path: Path) -> None:
+def test_a_saved_calibrator_predicts_the_same_bits(model: Architecture, tmp_path: Path) -> None:
     calibrator = calibrator_of(model)
     loaded = Calibrator.load(calibrator.save(tmp_path / "a.scare"))
     assert loaded.predict(readings()).equals(calibrator.predict(readings()))
@@ -39,7 +39,7 @@ def test_a_saved_calibrator_predicts_the_same_bits(model: Model, tmp_path: Path)
 
 
 @every_model
-def test_chunks_of_any_size_give_what_the_whole_gives(model: Model) -> None:
+def test_chunks_of_any_size_give_what_the_whole_gives(model: Architecture) -> None:
     calibrator, rows = calibrator_of(model), readings()
     whole = calibrator.predict(rows)
     stream, values = calibrator.stream(rows.device), calibrator.inputs.select(rows)
@@ -50,7 +50,7 @@ def test_chunks_of_any_size_give_what_the_whole_gives(model: Model) -> None:
 
 
 @every_model
-def test_reading_by_reading_gives_what_the_table_gives(model: Model) -> None:
+def test_reading_by_reading_gives_what_the_table_gives(model: Architecture) -> None:
     calibrator, rows = calibrator_of(model), readings()
     whole = calibrator.predict(rows)
     live, values = calibrator.live(rows.device), calibrator.inputs.select(rows)
@@ -61,7 +61,7 @@ def test_reading_by_reading_gives_what_the_table_gives(model: Model) -> None:
 
 
 @every_model
-def test_a_metric_does_not_depend_on_the_batch(model: Model) -> None:
+def test_a_metric_does_not_depend_on_the_batch(model: Architecture) -> None:
     calibrator = calibrator_of(model)
     windows = np.random.default_rng(1).normal(size=(23, WINDOW, 2)).astype(np.float32)
     whole = calibrator.compute(windows)

@@ -14,14 +14,14 @@ from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import run
 from scare.layers.buffers import Buffer, is_buffer, split_trainable
-from scare.models import ABLATION, MODELS, Model, Network, Scare
+from scare.models import ABLATION, MODELS, Architecture, Network, Scare
 from tests.contract import test_learning
 
 WINDOWS = (15, 60, 360, 720, 1440)
 BATCH, WINDOW = 6, 16
 
 
-def _cases() -> dict[str, Model]:
+def _cases() -> dict[str, Architecture]:
     presets = {
         f"{name}-{preset}": getattr(model, preset)()
         for name, model in MODELS.items()
@@ -55,12 +55,12 @@ def test_a_model_is_exempt_only_from_checks_that_exist_and_gives_a_reason() -> N
 
 
 @cache
-def random_network(model: Model, window: int, channels: int) -> Network:
+def random_network(model: Architecture, window: int, channels: int) -> Network:
     """The network with all numbers drawn anew in float64, biases and heads too; nothing is compiled."""
     return draw_network(model, window, channels, seed=0)
 
 
-def draw_network(model: Model, window: int, channels: int, seed: int) -> Network:
+def draw_network(model: Architecture, window: int, channels: int, seed: int) -> Network:
     """One of the random networks of a model."""
     rng = np.random.default_rng(seed)
     shapes = eqx.filter_eval_shape(model.build, window, channels, jax.random.key(0))
@@ -86,7 +86,7 @@ def features(network: Network, windows: np.ndarray) -> np.ndarray:
 
 
 @cache
-def compiled(model: Model, channels: int) -> Callable[[np.ndarray], tuple[np.ndarray, list[np.ndarray]]]:
+def compiled(model: Architecture, channels: int) -> Callable[[np.ndarray], tuple[np.ndarray, list[np.ndarray]]]:
     """Windows to outputs and, with more than one channel, the gradient of every parameter."""
     network = random_network(model, WINDOW, channels)
     trainable, rest = split_trainable(network)
@@ -117,7 +117,7 @@ def test_every_model_of_the_paper_is_among_the_cases() -> None:
 
 
 @every_model
-def test_an_architecture_is_a_record_of_at_most_eight_fields(model: Model) -> None:
+def test_an_architecture_is_a_record_of_at_most_eight_fields(model: Architecture) -> None:
     records = [model, *(getattr(model, field.name) for field in fields(model))]  # type: ignore[arg-type]
     for record in filter(is_dataclass, records):
         assert len(fields(record)) <= 8
@@ -125,13 +125,13 @@ def test_an_architecture_is_a_record_of_at_most_eight_fields(model: Model) -> No
 
 
 @every_model
-def test_a_model_names_its_source_and_its_complexity(model: Model) -> None:
+def test_a_model_names_its_source_and_its_complexity(model: Architecture) -> None:
     assert model.citation
     assert "N" in model.complexity
 
 
 @every_model
-def test_the_same_key_gives_the_same_parameters(model: Model) -> None:
+def test_the_same_key_gives_the_same_parameters(model: Architecture) -> None:
     first, again = (trainable_leaves(model.build(WINDOW, 1, jax.random.key(3))) for _ in range(2))
     for one, same in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, same)
@@ -139,14 +139,14 @@ def test_the_same_key_gives_the_same_parameters(model: Model) -> None:
 
 
 @every_model
-def test_another_key_gives_other_parameters(model: Model) -> None:
+def test_another_key_gives_other_parameters(model: Architecture) -> None:
     first, other = (trainable_leaves(model.build(WINDOW, 1, jax.random.key(seed))) for seed in (3, 4))
     assert any((one != another).any() for one, another in zip(first, other, strict=True))
 
 
 @every_model
 @every_channels
-def test_outputs_are_one_number_a_window(model: Model, channels: int) -> None:
+def test_outputs_are_one_number_a_window(model: Architecture, channels: int) -> None:
     network = random_network(model, WINDOW, channels)
     read = features(network, random_windows(channels))
     assert eqx.filter_eval_shape(network, read).shape == (BATCH,)
@@ -154,7 +154,7 @@ def test_outputs_are_one_number_a_window(model: Model, channels: int) -> None:
 
 
 @every_model
-def test_a_training_step_gives_back_a_network_of_the_same_form(model: Model) -> None:
+def test_a_training_step_gives_back_a_network_of_the_same_form(model: Architecture) -> None:
     network = random_network(model, WINDOW, 4)
     read = features(network, random_windows(4))
     outputs, learned = eqx.filter_eval_shape(network.learn, read, jax.random.key(0))
@@ -165,7 +165,7 @@ def test_a_training_step_gives_back_a_network_of_the_same_form(model: Model) -> 
 
 @every_model
 @pytest.mark.usefixtures("double")
-def test_every_parameter_has_a_finite_gradient(model: Model) -> None:
+def test_every_parameter_has_a_finite_gradient(model: Architecture) -> None:
     _, found = compiled(model, 4)(random_windows(4))
     assert len(found) == len(trainable_leaves(random_network(model, WINDOW, 4)))
     assert all(np.isfinite(slope).all() for slope in found)
@@ -175,7 +175,7 @@ def test_every_parameter_has_a_finite_gradient(model: Model) -> None:
 @every_model
 @every_channels
 @pytest.mark.usefixtures("double")
-def test_the_plan_computes_what_the_network_computes(model: Model, channels: int) -> None:
+def test_the_plan_computes_what_the_network_computes(model: Architecture, channels: int) -> None:
     windows, plan = random_windows(channels), random_network(model, WINDOW, channels).plan()
     outputs, _ = compiled(model, channels)(windows)
     assert outputs.dtype == np.float64
@@ -186,7 +186,7 @@ def test_the_plan_computes_what_the_network_computes(model: Model, channels: int
 
 @every_model
 @pytest.mark.usefixtures("double")
-def test_an_output_depends_on_its_own_window_only(model: Model) -> None:
+def test_an_output_depends_on_its_own_window_only(model: Architecture) -> None:
     windows, plan = random_windows(4), random_network(model, WINDOW, 4).plan()
     others = windows.copy()
     others[1:] += 1.0
@@ -199,7 +199,7 @@ def test_an_output_depends_on_its_own_window_only(model: Model) -> None:
 @every_model
 @every_channels
 @pytest.mark.parametrize("window", WINDOWS)
-def test_the_declared_formulas_are_what_is_counted(model: Model, channels: int, window: int) -> None:
+def test_the_declared_formulas_are_what_is_counted(model: Architecture, channels: int, window: int) -> None:
     network = random_network(model, window, channels)
     assert model.parameters(window, channels) == sum(leaf.size for leaf in trainable_leaves(network))
     assert model.operations(window, channels) == count(fold(network.plan())).operations
@@ -207,7 +207,7 @@ def test_the_declared_formulas_are_what_is_counted(model: Model, channels: int, 
 
 @every_model
 @every_channels
-def test_folding_never_costs_and_never_changes_the_function(model: Model, channels: int) -> None:
+def test_folding_never_costs_and_never_changes_the_function(model: Architecture, channels: int) -> None:
     windows, plan = random_windows(channels, 60), random_network(model, 60, channels).plan()
     folded = fold(plan)
     assert count(folded).operations.multiply_adds <= count(plan).operations.multiply_adds
@@ -215,7 +215,7 @@ def test_folding_never_costs_and_never_changes_the_function(model: Model, channe
 
 
 @every_model
-def test_a_network_names_only_parameters_that_exist(model: Model) -> None:
+def test_a_network_names_only_parameters_that_exist(model: Architecture) -> None:
     paths = jax.tree_util.tree_leaves_with_path(split_trainable(random_network(model, WINDOW, 1))[0])
     names = {path[-1].name for path, _ in paths}
     network = random_network(model, WINDOW, 1)

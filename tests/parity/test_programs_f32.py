@@ -12,7 +12,7 @@ from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
 from scare.calibrator.plan import Plan, run, values
 from scare.export.float32 import lower
-from scare.models import Model, PatchTST, Sendal
+from scare.models import Architecture, PatchTST, Sendal
 from scare.models.sendal import Deep
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5  # of the output or the outputs' deviation, whichever is larger
 
 
 @cache
-def plan_of(model: Model, window: int, channels: int) -> Plan:
+def plan_of(model: Architecture, window: int, channels: int) -> Plan:
     return fold(random_network(model, window, channels).plan()).astype(np.float32)
 
 
@@ -52,7 +52,7 @@ def compare(plan: Plan, windows: np.ndarray) -> None:
 @every_model
 @pytest.mark.parametrize("channels", [1, 4])
 @pytest.mark.parametrize("window", [15, 60])
-def test_a_program_is_its_plan(model: Model, window: int, channels: int) -> None:
+def test_a_program_is_its_plan(model: Architecture, window: int, channels: int) -> None:
     compare(plan_of(model, window, channels), draw(window, channels))
 
 
@@ -68,7 +68,7 @@ def test_a_curve_is_its_plan(channels: int, hats: bool) -> None:
 
 
 @every_model
-def test_a_program_needs_no_fusing(model: Model) -> None:
+def test_a_program_needs_no_fusing(model: Architecture) -> None:
     plan, windows = plan_of(model, 15, 4), draw(15, 4)
     plain, fused = (Machine(lower(one)) for one in (plan, fuse(plan)))
     for window in windows[:4]:
@@ -79,7 +79,7 @@ def test_a_program_needs_no_fusing(model: Model) -> None:
 @pytest.mark.parametrize("channels", [1, 4])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_is_not_a_number_comes_through(model: Model, channels: int, number: float) -> None:
+def test_what_is_not_a_number_comes_through(model: Architecture, channels: int, number: float) -> None:
     plan, windows = plan_of(model, 15, channels), draw(15, channels)[:4]
     for index, window in enumerate(windows):
         window[3 * index : 3 * index + 2, 0] = number

@@ -15,7 +15,7 @@ from scare.calibrator.quantize import WINDOW as STEPS
 from scare.calibrator.quantize import quantize
 from scare.export.int8 import ARGUMENTS, LARGEST, lower
 from scare.export.program import Call, Value
-from scare.models import ABLATION, DLinear, Model, Scare, Tesla
+from scare.models import ABLATION, Architecture, DLinear, Scare, Tesla
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import random_network
 from tests.parity.native import Machine, call_on_new_memory
@@ -55,7 +55,7 @@ def _given(plan: Plan) -> Step:
     return Step("newest_rows", ("x",), STEPS, settings={"rows": plan.window})
 
 
-def folded(model: Model, window: int, channels: int) -> Plan:
+def folded(model: Architecture, window: int, channels: int) -> Plan:
     return fold(random_network(model, window, channels).plan())
 
 
@@ -75,13 +75,13 @@ def test_scare_of_any_size(data: st.DataObject) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from([Tesla.default(), DLinear.default(), ABLATION[3]]), st.integers(9, 130), st.integers(1, 3))
-def test_the_other_models_of_any_size(model: Model, window: int, channels: int) -> None:
+def test_the_other_models_of_any_size(model: Architecture, window: int, channels: int) -> None:
     check(folded(model, window, channels), window)
 
 
 @pytest.mark.parametrize("model", [Scare.default(), Scare.paper(), Tesla.default()])
 @pytest.mark.parametrize("window", [360, 1440])
-def test_long_windows(model: Model, window: int) -> None:
+def test_long_windows(model: Architecture, window: int) -> None:
     check(folded(model, window, 1), window)
 
 

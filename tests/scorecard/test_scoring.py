@@ -8,7 +8,7 @@ import pytest
 from scare.board.trials import trial_windows
 from scare.calibrator.kernels import choose
 from scare.calibrator.plan import run
-from scare.experiments.untrained import draw_contender
+from scare.experiments.random_weights import draw_contender
 from scare.scorecard.scoring import KINDS, board_trials
 
 SHORT = 15

@@ -5,15 +5,15 @@ from scare.experiments.reproduction.main_table import HARDWARE, accuracy_columns
 from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, with_paper
-from scare.experiments.study import Told
+from scare.experiments.study import Progress
 
 SHOWN = ("max_latency", "complexity", "activation", "cpu")
 
 
-def make_ablation(reproduction: Reproduction, told: Told) -> Result:
+def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
     """Table 3, and every city and pollutant apart."""
     protocol = reproduction.protocol
-    scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, told)
+    scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, progress)
     rows = []
     for name in protocol.ablation:
         theirs = paper()["ablation"].get(model_of(name), {})

@@ -10,7 +10,7 @@ from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean
 from scare.experiments.shared_rows import SharedRows
-from scare.experiments.study import Told
+from scare.experiments.study import Progress
 from scare.scorecard.adaptability import Changes, error_near, lasting_changes, sudden_changes
 
 Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Changes]
@@ -31,14 +31,14 @@ NOTES = [
 ]
 
 
-def make_adaptability(reproduction: Reproduction, told: Told) -> Result:
+def make_adaptability(reproduction: Reproduction, progress: Progress) -> Result:
     """RMSE around changes, of every city, pollutant, kind of change and threshold; PM10 first."""
     protocol = reproduction.protocol
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: protocol.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
         rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
-        told(done, len(cells), "-".join(cell))
+        progress(done, len(cells), "-".join(cell))
     notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
     columns = COLUMNS | {name: name for name in protocol.adaptability}
     table = Table("adaptability", "RMSE within ±30 rows of a change", columns, rows)

@@ -1,4 +1,4 @@
-"""The paper's figure on the board: latency and size of every model, `untrained`, over window length and arithmetic."""
+"""The paper's figure on the board: latency and size of every model, by window length and arithmetic; random weights."""
 
 from functools import cache, partial
 from itertools import product
@@ -9,11 +9,11 @@ from typing import Any
 from scare.board.boards import board
 from scare.board.measure import measure
 from scare.errors import NotApplicableError, UsageError
+from scare.experiments.random_weights import draw_contender
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table
-from scare.experiments.study import Told
-from scare.experiments.untrained import draw_contender
+from scare.experiments.study import Progress
 from scare.export.arithmetic import Arithmetic
 from scare.export.exchange import FORMATS, make_file
 from scare.export.package import export_c
@@ -36,7 +36,7 @@ COLUMNS = {
 FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 
 
-def make_board(reproduction: Reproduction, told: Told) -> Result:
+def make_board(reproduction: Reproduction, progress: Progress) -> Result:
     """Every model, window and arithmetic on the virtual board; what does not run says why."""
     protocol, rows = reproduction.protocol, []
     grid = list(product(protocol.board, protocol.board_windows, Arithmetic))
@@ -48,7 +48,7 @@ def make_board(reproduction: Reproduction, told: Told) -> Result:
                 f"flatbuffer-{name}-w{window}-{arithmetic}", partial(_size, name, window, arithmetic)
             )
         rows.append(row)
-        told(done, len(grid), f"{name}, N = {window}, {arithmetic}")
+        progress(done, len(grid), f"{name}, N = {window}, {arithmetic}")
     chosen = board(protocol.board_name)
     notes = [
         f"A virtual {chosen.title}, {chosen.chip} at {chosen.clock_hz / 1e6:g} MHz: instructions and bytes are counted,"

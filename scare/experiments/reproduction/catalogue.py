@@ -9,9 +9,9 @@ from scare.experiments.reproduction.checklist import make_checklist
 from scare.experiments.reproduction.main_table import make_main
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result
-from scare.experiments.study import Told
+from scare.experiments.study import Progress
 
-MAKERS: dict[str, Callable[[Reproduction, Told], Result]] = {
+MAKERS: dict[str, Callable[[Reproduction, Progress], Result]] = {
     "checklist": make_checklist,
     "main": make_main,
     "ablation": make_ablation,

@@ -8,7 +8,7 @@ from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
 from scare.experiments.shared_rows import SharedRows
-from scare.experiments.study import Told
+from scare.experiments.study import Progress
 from scare.scorecard.accuracy import fastest, rmse
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, Requirements
@@ -21,12 +21,12 @@ NOTES = [
 ]
 
 
-def make_checklist(reproduction: Reproduction, told: Told) -> Result:
+def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
     """Table 1, and the numbers behind each grade."""
     rules, protocol = Requirements.load(), reproduction.protocol
     contenders = [name for name in protocol.main if name in NETWORKS]
     scored = [SharedRows.of(reproduction.study(cell, contenders)) for cell in reproduction.cells]
-    cards = find_cards(reproduction, contenders, told)
+    cards = find_cards(reproduction, contenders, progress)
     grades, numbers = [], []
     for name in contenders:
         accuracy = [] if protocol.quick else accuracy_findings(scored, name)

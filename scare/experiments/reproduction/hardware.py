@@ -19,10 +19,10 @@ from scare.board.boards import board
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.experiments.contenders import NETWORKS, Job, recipe_of
+from scare.experiments.random_weights import draw_network
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Reproduction
-from scare.experiments.study import Study, Told, read_parts
-from scare.experiments.untrained import draw_network
+from scare.experiments.study import Progress, Study, read_parts
 from scare.export.arithmetic import Arithmetic
 from scare.models import Network
 from scare.scorecard.card import Card
@@ -38,12 +38,12 @@ QUICK_BLOCKS = 2  # of requests while utilisation is measured
 MORE_ROWS = 60  # after two windows: enough to time
 
 
-def find_cards(reproduction: Reproduction, contenders: Sequence[str], told: Told) -> dict[str, Card]:
+def find_cards(reproduction: Reproduction, contenders: Sequence[str], progress: Progress) -> dict[str, Card]:
     """The card of each contender, measured now or before; an empty one if it has no calibrator."""
     cards = {}
     for done, name in enumerate(contenders, start=1):
         cards[name] = _find(reproduction, name)
-        told(done, len(contenders), f"{name} measured")
+        progress(done, len(contenders), f"{name} measured")
     return cards
 
 

@@ -8,7 +8,7 @@ from scare.experiments.reproduction.hardware import board_note, card_columns, fi
 from scare.experiments.reproduction.protocol import model_of, paper
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
-from scare.experiments.study import Told
+from scare.experiments.study import Progress
 from scare.experiments.table import Row
 
 Scores = Mapping[Cell, Mapping[str, Row]]
@@ -40,10 +40,10 @@ HOW = [
 ]
 
 
-def make_main(reproduction: Reproduction, told: Told) -> Result:
+def make_main(reproduction: Reproduction, progress: Progress) -> Result:
     """Table 2, and every city and pollutant apart."""
     protocol = reproduction.protocol
-    scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, told)
+    scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, progress)
     rows = []
     for name in protocol.main:
         ours = {"contender": name, **accuracy_columns(scores, protocol.pollutants, name), "top5": None}

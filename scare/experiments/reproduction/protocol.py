@@ -90,7 +90,7 @@ def read_protocol(path: Path | None, simulated: bool, quick: bool) -> Protocol:
 @cache
 def paper() -> dict[str, dict[str, Any]]:
     """What the paper prints, by experiment and model."""
-    return _load(CONFIGS / "paper.toml")
+    return _load(CONFIGS / "paper_results.toml")
 
 
 def model_of(contender: str) -> str:

@@ -20,7 +20,7 @@ from scare.data.senseurcity import City, Pollutant
 from scare.experiments.contenders import NETWORKS, Job, grid, recipe_of
 from scare.experiments.reproduction.protocol import TRAINED, Protocol, model_of
 from scare.experiments.reproduction.tasks import make_split
-from scare.experiments.study import Study, Told, prepare, run_study
+from scare.experiments.study import Progress, Study, prepare, run_study
 from scare.experiments.table import Row, make_table
 from scare.files import replacing
 
@@ -62,11 +62,11 @@ class Reproduction:
         """How many fits there are still to be made."""
         return sum(len(self.study(cell, contenders).open()) for cell in self.cells)
 
-    def fit(self, contenders: Sequence[str], processes: int, told: Told) -> None:
+    def fit(self, contenders: Sequence[str], processes: int, progress: Progress) -> None:
         """Make every fit that is missing."""
         each = len(self.jobs(contenders))
         for index, cell in enumerate(self.cells):
-            part = partial(_tell, told, index * each, len(self.cells) * each, "-".join(cell))
+            part = partial(_tell, progress, index * each, len(self.cells) * each, "-".join(cell))
             run_study(self.study(cell, contenders), processes, part)
 
     def tables(self, contenders: Sequence[str]) -> dict[Cell, dict[str, Row]]:
@@ -119,9 +119,9 @@ class Reproduction:
         return START_SECONDS + (sum(rounds) * settings.batch + scored / FORWARD) / self._speed(job.contender)
 
 
-def _tell(told: Told, before: int, total: int, task: str, done: int, _: int, key: str) -> None:
+def _tell(progress: Progress, before: int, total: int, task: str, done: int, _: int, key: str) -> None:
     """Progress of one task as progress of all."""
-    told(before + done, total, f"{task} {key}")
+    progress(before + done, total, f"{task} {key}")
 
 
 def wanted(protocol: Protocol, experiments: Iterable[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """A budget on a board: what a candidate may take, and what it takes before it is trained.
 
-A network with random weights (`untrained`) already has the RAM, flash and instructions of the trained one.
+A network with random weights (with `random_weights`) already has the RAM, flash and instructions of the trained one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.data.readings import Readings
 from scare.errors import UsageError
-from scare.experiments.untrained import SAMPLES, draw_plan
+from scare.experiments.random_weights import SAMPLES, draw_plan
 from scare.export.package import export_c
 from scare.training.examples import make_examples
 from scare.training.preparation import prepare_inputs

@@ -39,7 +39,7 @@ from scare.windowing.feeding import Feed
 
 HOPELESS = 1.05  # times the worst on the front, on the first fold and in both objectives: not examined further
 UNFIT = 1e9  # stands for the error of what has no score
-Told = Callable[[Sequence[Trial]], None]
+Progress = Callable[[Sequence[Trial]], None]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def on_shared_rows(split: Split, windows: Sequence[int]) -> Split:
     return replace(split, test=tuple(tests))
 
 
-def run_search(search: Search, effort: Effort, told: Told) -> None:
+def run_search(search: Search, effort: Effort, progress: Progress) -> None:
     """Examine candidates until the time or the trials are used up; Ctrl-C ends those that run, finished ones stay.
 
     The preset is the first and is always finished. Nothing begins that would, by the mean so far, end too late, and
@@ -150,7 +150,7 @@ def run_search(search: Search, effort: Effort, told: Told) -> None:
             wait([process.sentinel for process in running], timeout=max(0.1, left) if done else None)
             for process in [process for process in running if process.exitcode is not None]:
                 _collect(search, process, *running.pop(process))
-                told(search.trials())
+                progress(search.trials())
     finally:
         end(running)
 

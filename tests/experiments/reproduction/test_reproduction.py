@@ -13,6 +13,7 @@ from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
+from scare.experiments.random_weights import draw_contender
 from scare.experiments.reproduction import board_figure
 from scare.experiments.reproduction.adaptability import make_adaptability
 from scare.experiments.reproduction.checklist import accuracy_findings
@@ -22,7 +23,6 @@ from scare.experiments.reproduction.protocol import CONFIGS, Protocol, model_of,
 from scare.experiments.reproduction.reproduction import STAND_IN, Reproduction, wanted
 from scare.experiments.reproduction.tasks import make_split
 from scare.experiments.shared_rows import SharedRows
-from scare.experiments.untrained import draw_contender
 from scare.export.arithmetic import Arithmetic
 from scare.models import ABLATION, MODELS
 from scare.report.reproduction import as_markdown, write_result

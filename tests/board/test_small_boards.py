@@ -1,13 +1,11 @@
-"""Whether a calibrator fits: what a small board counts, and the largest of a family."""
+"""Whether a calibrator fits: what a small board counts."""
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scare.board.boards import board
-from scare.board.fitting import largest, measure_once
+from scare.board.measure import measure_once
 from scare.board.toolchain import BuildError, compile_c
 from scare.export.package import export_c
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
@@ -15,18 +13,6 @@ from tests.export.building import sources
 
 NETWORK = make_calibrator(attention_plan())
 AVR = ("-target", "avr-freestanding", "-mcpu=atmega328p", "-Wno-avr-rtlib-linking-quirks", "-c")
-
-
-@given(st.integers(0, 200), st.integers(1, 20), st.integers(20, 150))
-def test_the_largest_is_found(limit: int, least: int, most: int) -> None:
-    asked: list[int] = []
-
-    def fits(number: int) -> bool:
-        asked.append(number)
-        return number <= limit
-
-    assert largest(fits, least, most) == max((n for n in range(least, most + 1) if n <= limit), default=0)
-    assert len(asked) <= (9 if limit >= least else 1)
 
 
 def test_constants_take_ram_where_c_cannot_read_flash() -> None:

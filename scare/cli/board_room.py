@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from scare.board.boards import Board
-from scare.board.fitting import measure_once
-from scare.board.measure import Report
+from scare.board.measure import Report, measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import progress
 from scare.errors import DoesNotFitError
@@ -30,7 +29,7 @@ def _remedy(calibrator: Calibrator, report: Report, arithmetic: Arithmetic, adva
         return ""
     if not is_installed("jax"):
         return f"; to be told the largest window that would, {remedy('train')}"
-    from scare.experiments.shorter import largest_window
+    from scare.experiments.largest_window import largest_window
 
     window = largest_window(calibrator, arithmetic, report.board, advance)
     if window is None:

@@ -2,11 +2,14 @@
 
 from dataclasses import asdict
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from scare.board.boards import board
-from scare.board.fitting import measure_once
+from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
-from scare.experiments.shorter import largest_window
-from scare.experiments.untrained import draw_contender
+from scare.experiments.largest_window import largest, largest_window
+from scare.experiments.random_weights import draw_contender
 from scare.models import DLinear
 
 UNO = board("uno")
@@ -29,3 +32,15 @@ def test_the_largest_window_fits_and_one_more_does_not() -> None:
 
 def test_what_is_no_model_of_ours_has_no_other_window() -> None:
     assert largest_window(draw_contender("dlinear", 8), "float32", UNO) is None
+
+
+@given(st.integers(0, 200), st.integers(1, 20), st.integers(20, 150))
+def test_the_largest_is_found(limit: int, least: int, most: int) -> None:
+    asked: list[int] = []
+
+    def fits(number: int) -> bool:
+        asked.append(number)
+        return number <= limit
+
+    assert largest(fits, least, most) == max((n for n in range(least, most + 1) if n <= limit), default=0)
+    assert len(asked) <= (9 if limit >= least else 1)

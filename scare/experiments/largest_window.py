@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.fitting import largest, measure_once
+from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
-from scare.experiments.untrained import SAMPLES, draw_plan
-from scare.models import Model
+from scare.experiments.random_weights import SAMPLES, draw_plan
+from scare.models import Architecture
 from scare.scorecard.growth import model_of
 from scare.training.settings import Recipe
 
@@ -33,7 +33,25 @@ def largest_window(
     return largest(fits, SHORTEST, calibrator.window - 1)
 
 
-def _draw(model: Model, calibrator: Calibrator, window: int) -> Calibrator:
+def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    """The largest number from least to most that fits, where all below one that fits do too; 0 if none does.
+
+    >>> largest(lambda window: 3 * window <= 100, 4, 60), largest(lambda window: False, 4, 60)
+    (33, 0)
+    """
+    if most < least or not fits(least):  # asked first: often nothing fits, and asking takes long
+        return 0
+    found, least = least, least + 1
+    while least <= most:
+        middle = (least + most) // 2
+        if fits(middle):
+            found, least = middle, middle + 1
+        else:
+            most = middle - 1
+    return found
+
+
+def _draw(model: Architecture, calibrator: Calibrator, window: int) -> Calibrator:
     """The calibrator with another window and random weights: memory depends on neither's values."""
     recipe, channels = Recipe(model=model, window=window), calibrator.plan.channels
     members = int(calibrator.facts.get("settings", {}).get("members", 1))
