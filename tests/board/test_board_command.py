@@ -110,5 +110,5 @@ def test_trial_windows_are_strange_known_and_random_and_always_the_same(calibrat
 
 
 def test_a_missing_extra_says_how_to_get_it() -> None:
-    with pytest.raises(UsageError, match=r"no_such_module is not installed; run: pip install 'scare\[device\]'"):
+    with pytest.raises(UsageError, match=r"no_such_module is not installed; run .*: pip install '.\[board\]'"):
         require("board", "no_such_module")

@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import scare
 from scare.data.senseurcity import City, Pollutant
 from scare.experiments.contenders import NETWORKS, Job, grid, recipe_of
 from scare.experiments.reproduction.protocol import TRAINED, Protocol, model_of
@@ -25,7 +26,7 @@ from scare.experiments.table import Row, make_table
 from scare.files import replacing
 
 Cell = tuple[City, Pollutant]
-PACKAGES = ("scare", "jax", "numpy", "equinox", "optax")
+PACKAGES = ("jax", "numpy", "equinox", "optax")
 STAND_IN = "simulated stand-in, not SensEURCity"  # of every task and calibrator made without --data
 START_SECONDS = 8.0  # of a process, and compiling
 FORWARD = 3  # windows scored in the time in which one is learned from
@@ -136,4 +137,4 @@ def wanted(protocol: Protocol, experiments: Iterable[str]) -> list[str]:
 
 def versions() -> dict[str, str]:
     """The versions of what was at work."""
-    return {name: version(name) for name in PACKAGES}
+    return {"scare": scare.__version__, **{name: version(name) for name in PACKAGES}}
