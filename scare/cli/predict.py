@@ -1,5 +1,6 @@
 """`scare predict`: a table of raw readings in, the same rows with calibrated values and flags out."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,16 +8,15 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.calibrator.calibrator import Calibrator, Stream
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.streams import Streams
 from scare.cli import options
 from scare.cli.console import emit, progress, say
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
-from scare.data.quality import LOOKBACK, flag_rows, summary
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, TIME
+from scare.data.quality import summary
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS
 from scare.data.tables import iterate_tables, writing_table
-
-ROW = " row"  # no name in a header begins with a space
 
 
 def predict(
@@ -40,7 +40,7 @@ def predict(
     times, guessed_device = find_labels(file, options.names(time) if time else ())
     device_column = device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
-    streams = Streams(model)
+    streams = Streams(model, partial(_announce, model))
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
     with progress("calibrating", "count") as (bar, task), writing_table(out) as write:
@@ -61,45 +61,11 @@ def predict(
         say(f"flagged rows: {options.counts(flags)}")
 
 
-class Streams:
-    """One stream a device, and the rows the quality rules must look back on."""
-
-    def __init__(self, calibrator: Calibrator) -> None:
-        self._calibrator = calibrator
-        self._streams: dict[str, Stream] = {}
-        self._past: dict[str, pl.DataFrame] = {}
-
-    def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a chunk, in order, with `calibrated` and `flags`."""
-        numbered = chunk.with_row_index(ROW)
-        parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
-        return pl.concat(parts).sort(ROW).drop(ROW)
-
-    def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
-        device = rows[DEVICE][0]
-        if device not in self._streams:
-            self._streams[device] = self._calibrator.stream(device)
-            self._announce(device)
-        times, values = self._arrays(rows)
-        calibrated, flags = self._streams[device].push(times, values)
-        past = pl.concat([self._past.get(device, rows.head(0)), rows])
-        self._past[device] = past.tail(LOOKBACK)
-        inputs = self._calibrator.inputs
-        quality = flag_rows(*self._arrays(past), inputs.channels, inputs.step_seconds, inputs.quality)[-len(rows) :]
-        return rows.with_columns(
-            pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, flags | quality, pl.UInt32)
+def _announce(calibrator: Calibrator, device: str) -> None:
+    """Say so if a device was not in training and will be scaled as the fleet is."""
+    scaling = calibrator.inputs.scaling
+    if scaling.known(device) is None:
+        say(
+            f"{device} was not in training (there were {', '.join(scaling.devices)}): scaled as the fleet is, and"
+            f" flagged UNSETTLED, for its first {scaling.settle:,} readings; --device says which one it is"
         )
-
-    def _announce(self, device: str) -> None:
-        """Say so if a device was not in training and will be scaled as the fleet is."""
-        scaling = self._calibrator.inputs.scaling
-        if scaling.known(device) is None:
-            say(
-                f"{device} was not in training (there were {', '.join(scaling.devices)}): scaled as the fleet is, and"
-                f" flagged UNSETTLED, for its first {scaling.settle:,} readings; --device says which one it is"
-            )
-
-    def _arrays(self, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        names = [channel.name for channel in self._calibrator.inputs.channels]
-        values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
-        return rows[TIME].dt.epoch("us").to_numpy() / 1e6, values

@@ -1,13 +1,14 @@
 """Quality rules set bits in a row's flags; they never remove a row or change a value.
 
-Every rule looks only at the row and the `LOOKBACK` rows before it, so rows flagged as they arrive carry the
-same bits as rows flagged at once. Comes from `readings`; goes to `alignment`, `split` and `windowing`.
+Every rule looks only at the row and at what is remembered of the rows before (`Past`), so rows flagged as they arrive
+carry the same bits as rows flagged at once. Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntFlag
-from math import inf, isfinite
+from functools import cached_property
+from math import inf
 
 import numpy as np
 import polars as pl
@@ -15,11 +16,11 @@ import polars as pl
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import UsageError
 
-LOOKBACK = 1800  # rows: half an hour of one-second rows
 LARGEST = 1e30  # a larger number is no reading, and would not survive in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
 SPIKE_FLOOR = 0.001  # of the channel's range: keeps one step of a coarse converter from being a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
+WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
 
 
 class Flag(IntFlag):
@@ -39,6 +40,7 @@ class Flag(IntFlag):
 
 
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
+NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a calibrated value
 
 
 @dataclass(frozen=True)
@@ -53,31 +55,120 @@ class QualitySettings:
     gap_steps: float = 1.5
 
     def __post_init__(self) -> None:
-        if not 2 <= self.stuck_rows <= LOOKBACK:
-            raise UsageError(f"stuck_rows is {self.stuck_rows}; give a number from 2 to {LOOKBACK}")
+        if self.stuck_rows < 2:
+            raise UsageError(f"stuck_rows is {self.stuck_rows}; give a number from 2 on")
 
 
 DEFAULT_SETTINGS = QualitySettings()
 
 
 @dataclass(frozen=True)
+class Past:
+    """What the rules remember of the rows before, of many devices side by side; nothing before the first row."""
+
+    time: np.ndarray  # of the last row, NaN if there is none [devices]
+    started: np.ndarray  # when the box last started [devices]
+    since: np.ndarray  # rows since then [devices]
+    run: np.ndarray  # rows in which the value has been the same [devices, channels]
+    values: np.ndarray  # the last ones, newest last [devices, channels, SPIKE_MEDIAN_ROWS]
+    distances: np.ndarray  # of the last ones to the median before them [devices, channels, SPIKE_USUAL_ROWS]
+
+    @staticmethod
+    def none(devices: int, channels: int) -> "Past":
+        """Before any row."""
+        each, never = (devices, channels), np.full(devices, np.nan)
+        values, distances = (np.full((*each, kept), np.nan) for kept in (SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS))
+        return Past(never, never, np.zeros(devices, np.int64), np.zeros(each, np.int64), values, distances)
+
+
+@dataclass(frozen=True)
 class Rows:
-    """What a rule sees: `values` [rows, channels] and their `times` in seconds [rows]."""
+    """What a rule sees: `values` [rows, devices, channels] at `times` (seconds) [rows, devices], and what is past."""
 
     values: np.ndarray
     channels: tuple[Channel, ...]
     times: np.ndarray
     step_seconds: float
+    past: Past
+
+    @cached_property
+    def waits(self) -> np.ndarray:
+        """Seconds since the row before, zero for a device's first [rows, devices]."""
+        return np.nan_to_num(np.diff(self.times, axis=0, prepend=self.past.time[None]))
+
+    @cached_property
+    def before(self) -> np.ndarray:
+        """The values of the row before [rows, devices, channels]."""
+        return np.concatenate([self.past.values[None, ..., -1], self.values[:-1]])
+
+    @cached_property
+    def runs(self) -> np.ndarray:
+        """For how many rows the value has been the same; 1 where it is new or missing [rows, devices, channels]."""
+        return _since(self.values != self.before, self.past.run) + 1
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """How far each value is from the median of the five before it [rows, devices, channels]."""
+        return np.abs(self.values - _median(_previous(self.past.values, self.values)))
+
+    @cached_property
+    def usual_distances(self) -> np.ndarray:
+        """The median of the thirty distances before [rows, devices, channels]."""
+        return _median(_previous(self.past.distances, self.distances))
+
+    @cached_property
+    def last_start(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows ago the box last started, and when, in seconds: [rows, devices] each."""
+        started = self.waits > RESTART_SECONDS
+        started[0] |= np.isnan(self.past.time)
+        rows = _since(started, self.past.since + 1)
+        first = np.arange(len(rows))[:, None] - rows
+        when = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
+        return rows, np.where(first >= 0, when, self.past.started)
 
     @property
-    def waits(self) -> np.ndarray:
-        """Seconds since the row before, zero for the first, float64 [rows]."""
-        return np.diff(self.times, prepend=self.times[:1])
+    def remembered(self) -> Past:
+        """What the rows to come need of these and of those before."""
+        rows, when = self.last_start
+        values, distances = _last(self.past.values, self.values), _last(self.past.distances, self.distances)
+        return Past(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
+
+
+def _since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """How many rows ago the last mark is, 0 in its own row; `before` is what a first row without a mark counts."""
+    index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
+    last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
+    return np.where(last >= 0, index - last, before + index)
+
+
+def _last(past: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The newest of past [devices, channels, kept] and new [rows, devices, channels] ones."""
+    return np.concatenate([past, np.moveaxis(new, 0, -1)], axis=-1)[..., -past.shape[-1] :]
+
+
+def _previous(past: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """What lies before each new one [rows, devices, channels, kept]."""
+    if len(new) == 1:
+        return past[None]
+    line = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(line, past.shape[-1], axis=-1), 2, 0)
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """The median along the last axis, NaN where fewer than half have a value."""
+    size = values.shape[-1]
+    count = np.count_nonzero(np.isfinite(values), axis=-1)
+    ordered = np.sort(values, axis=-1)  # what is missing comes last
+    low, high = (
+        np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
+        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
+    )
+    return np.where(count >= (size + 1) // 2, low + 0.5 * (high - low), np.nan)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule and its permanent number; `marks` gives bool [rows, channels], or [rows, 1] for whole rows."""
+    """A rule and its permanent number; `marks` gives bool [rows, devices, channels], or [..., 1] for whole rows."""
 
     id: str
     name: str
@@ -96,59 +187,37 @@ def _sentinels(rows: Rows, settings: QualitySettings) -> np.ndarray:
     marks = np.zeros(rows.values.shape, bool)
     for column, channel in enumerate(rows.channels):
         for sentinel in settings.sentinels + ((-1.0,) if channel.low >= 0 else ()):
-            marks[:, column] |= rows.values[:, column] == sentinel
+            marks[..., column] |= rows.values[..., column] == sentinel
     return marks
 
 
 def _stuck(rows: Rows, settings: QualitySettings) -> np.ndarray:
-    index = np.arange(len(rows.values))
-    marks = np.zeros(rows.values.shape, bool)
-    for column, values in enumerate(rows.values.T):
-        changed = np.ones(len(values), bool)
-        changed[1:] = values[1:] != values[:-1]
-        run_start = np.maximum.accumulate(np.where(changed, index, 0))
-        marks[:, column] = index - run_start + 1 >= settings.stuck_rows
-    return marks
+    return rows.runs >= settings.stuck_rows
 
 
 def _spikes(rows: Rows, settings: QualitySettings) -> np.ndarray:
-    marks = np.zeros(rows.values.shape, bool)
-    for column, channel in enumerate(rows.channels):
-        values = pl.Series(rows.values[:, column]).fill_nan(None)
-        distance = (values - _median_of_previous(values, SPIKE_MEDIAN_ROWS)).abs()
-        usual = _median_of_previous(distance, SPIKE_USUAL_ROWS).to_numpy()
-        floor = SPIKE_FLOOR * _range_width(channel) if isfinite(_range_width(channel)) else 0.0
-        limit = settings.spike_factor * np.maximum(usual, floor)
-        marks[:, column] = (distance.to_numpy() > limit) & (limit > 0)  # zero: nothing to compare with
-    return marks
+    widths = _range_widths(rows)
+    floor = np.where(np.isfinite(widths), SPIKE_FLOOR * widths, 0.0)
+    limit = settings.spike_factor * np.maximum(rows.usual_distances, floor)
+    return (rows.distances > limit) & (limit > 0)  # zero: nothing to compare with
 
 
-def _median_of_previous(series: pl.Series, rows: int) -> pl.Series:
-    """The median of the `rows` rows before each row, null when fewer than half of them have a value."""
-    return series.rolling_median(rows, min_samples=(rows + 1) // 2).shift(1)
-
-
-def _range_width(channel: Channel) -> float:
-    return channel.high - channel.low
+def _range_widths(rows: Rows) -> np.ndarray:
+    return np.array([channel.high - channel.low for channel in rows.channels])
 
 
 def _too_fast(rows: Rows, settings: QualitySettings) -> np.ndarray:
     minutes = np.maximum(rows.waits / 60.0, 1.0)
-    widths = np.array([_range_width(channel) for channel in rows.channels])
-    changes = np.abs(np.diff(rows.values, axis=0, prepend=rows.values[:1]))
-    return changes > settings.rate_share * widths * minutes[:, None]
+    return np.abs(rows.values - rows.before) > settings.rate_share * _range_widths(rows) * minutes[..., None]
 
 
 def _warming_up(rows: Rows, settings: QualitySettings) -> np.ndarray:
-    index = np.arange(len(rows.times))
-    last_start = np.maximum.accumulate(np.where(rows.waits > RESTART_SECONDS, index, 0))
-    recent = rows.times - rows.times[last_start] < settings.warm_up_seconds
-    # The first row given may only be the oldest of the rows carried along: beyond LOOKBACK it says nothing.
-    return (recent & (index - last_start < LOOKBACK))[:, None]
+    ago, when = rows.last_start
+    return ((rows.times - when < settings.warm_up_seconds) & (ago < WARM_UP_ROWS))[..., None]
 
 
 def _after_gap(rows: Rows, settings: QualitySettings) -> np.ndarray:
-    return (rows.waits > settings.gap_steps * rows.step_seconds)[:, None]
+    return (rows.waits > settings.gap_steps * rows.step_seconds)[..., None]
 
 
 # Published results name this set: a change of a rule is a new rule in a new set, never an edit of this one.
@@ -186,20 +255,20 @@ RULES_2026_1 = (
 def usable_values(
     values: np.ndarray, channels: tuple[Channel, ...], settings: QualitySettings = DEFAULT_SETTINGS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of `values` [rows, channels] with NaN for the `UNUSABLE` ones, and the flags, uint32 [rows].
+    """A copy of `values` [..., channels] with NaN for the `UNUSABLE` ones, and the flags, uint32 [...].
 
     >>> usable_values(np.array([[21.0], [-999.0], [90.0]]), (Channel("temperature", "C", -40, 85),))
     (array([[21.], [nan], [nan]]), array([0, 3, 1], dtype=uint32))
     """
-    values = np.array(values, float)
-    flags = np.zeros(len(values), np.uint32)
-    rows = Rows(values.copy(), channels, np.empty(0), inf)  # these rules ask for no time
+    usable = np.array(values, float)
+    flags = np.zeros(usable.shape[:-1], np.uint32)
+    rows = Rows(usable.copy(), channels, np.empty(0), inf, Past.none(0, 0))  # these rules ask for no time
     for rule in RULES_2026_1:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
-            values[marks] = np.nan
-            flags[marks.any(axis=1)] |= np.uint32(rule.flag)
-    return values, flags
+            usable[marks] = np.nan
+            flags[marks.any(axis=-1)] |= np.uint32(rule.flag)
+    return usable, flags
 
 
 def without_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
@@ -210,6 +279,32 @@ def without_unusable_references(readings: Readings, settings: QualitySettings = 
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets[:, 0])))
 
 
+class Flagging:
+    """The rules on rows as they come, of many devices side by side: chunks of any size give what the whole would.
+
+    Values are usable ones: whether one is was decided before, by `usable_values`, and is carried as NaN.
+    """
+
+    def __init__(
+        self, channels: tuple[Channel, ...], step_seconds: float, settings: QualitySettings, devices: int = 1
+    ) -> None:
+        self._channels, self._step_seconds, self._settings = channels, step_seconds, settings
+        self.past = Past.none(devices, len(channels))
+
+    def take(self, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """Flags, uint32 [rows, devices], of `usable` values [rows, devices, channels] at `times` [rows, devices]."""
+        flags = np.zeros(times.shape, np.uint32)
+        if not len(times):
+            return flags
+        rows = Rows(usable, self._channels, times, self._step_seconds, self.past)
+        with np.errstate(invalid="ignore"):
+            for rule in RULES_2026_1:
+                if rule.flag not in UNUSABLE:
+                    flags[rule.marks(rows, self._settings).any(axis=-1)] |= np.uint32(rule.flag)
+        self.past = rows.remembered
+        return flags
+
+
 def flag_rows(
     times: np.ndarray,
     values: np.ndarray,
@@ -217,17 +312,9 @@ def flag_rows(
     step_seconds: float,
     settings: QualitySettings = DEFAULT_SETTINGS,
 ) -> np.ndarray:
-    """The flags of rows at `times` [rows] with `values` [rows, channels], uint32 [rows].
-
-    Unusable values are missing to the other rules. With `LOOKBACK` earlier rows put in front, new rows get
-    the flags they would get with all earlier rows in front.
-    """
+    """The flags of one device's rows at `times` [rows] with `values` [rows, channels], uint32 [rows]."""
     usable, flags = usable_values(values, channels, settings)
-    rows = Rows(usable, channels, times, step_seconds)
-    for rule in RULES_2026_1:
-        if rule.flag not in UNUSABLE:
-            flags[rule.marks(rows, settings).any(axis=1)] |= np.uint32(rule.flag)
-    return flags
+    return flags | Flagging(channels, step_seconds, settings).take(times[:, None], usable[:, None])[:, 0]
 
 
 def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:

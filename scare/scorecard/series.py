@@ -130,8 +130,7 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
     """The scaled windows [n, window, channels] of successive rows of one device: `count`, or as many as there are."""
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
     for one in readings:
-        segments, _ = Feed(calibrator.inputs, one.device).take(one.times, calibrator.inputs.select(one))
-        for segment in segments:
+        for segment in Feed(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
             if min(count, len(segment.ends)) > len(best):
                 best = segment.grid.windows(segment.ends[:count])
         if len(best) == count:

@@ -53,8 +53,7 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """The usable windows of these readings whose newest row has a reference."""
     series, ends, targets, start = [], [], [], 0
     for one in readings:
-        segments, _ = Feed(inputs, one.device).take(one.times, inputs.select(one))
-        for segment in segments:
+        for segment in Feed(inputs, one.device).segments(one.times, inputs.select(one)):
             wanted = np.isfinite(one.targets[segment.rows])
             series.append(segment.grid.values)
             ends.append(segment.ends[wanted] + start)

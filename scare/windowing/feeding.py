@@ -1,13 +1,14 @@
-"""Feeding turns one device's readings into scaled windows, the same way for training, predicting and live use.
+"""Feeding turns one device's readings into scaled windows and flags, the same way in training, prediction and live use.
 
-Readings → unusable values taken as missing → grid (`slicing`) or ring (`ring`) → the device's scaling.
+Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling.
+All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scare.data.quality import Flag, QualitySettings, usable_values
+from scare.data.quality import Flag, Flagging, QualitySettings, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.ring import Ring
@@ -25,6 +26,10 @@ class Inputs:
     window: int
     policy: GapPolicy
     quality: QualitySettings
+
+    def flagging(self) -> Flagging:
+        """The quality rules at the beginning of one device's rows."""
+        return Flagging(self.channels, self.step_seconds, self.quality)
 
     def select(self, readings: Readings) -> np.ndarray:
         """The values of these channels, in this order, [rows, channels]."""
@@ -49,16 +54,28 @@ class Feed:
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._flagging = inputs.flagging()
         self._history: Grid | None = None
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
         """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
+        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
+        flags |= self._flagging.take(times[:, None], usable[:, None])[:, 0]
+        segments, reasons = self._cut(times, usable)
+        return segments, flags | reasons
+
+    def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
+        """The same segments, for those who do not ask for flags."""
+        usable, _ = usable_values(values, self._inputs.channels, self._inputs.quality)
+        return self._cut(times, usable)[0]
+
+    def _cut(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+        """Segments of usable values, and why rows have no window or how they are scaled [rows]."""
         inputs = self._inputs
-        values, flags = usable_values(values, inputs.channels, inputs.quality)
         grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._history)
         self._history = grid.tail()
         usable = grid.usable(inputs.policy)
-        flags = flags | row_flags(grid, usable)
+        flags = row_flags(grid, usable)
         real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
         border = self._settling.see(values[real], real, len(times))
         rows = real[usable[grid.slots[real]]]
@@ -73,13 +90,15 @@ class LiveFeed:
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._flagging = inputs.flagging()
         self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
 
     def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
         """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
         usable, flags = usable_values(np.asarray(row, float)[None], self._inputs.channels, self._inputs.quality)
+        quality = self._flagging.take(np.full((1, 1), time), usable[None])
         reason = self._ring.push(time, usable[0])
-        flag = Flag(int(flags[0])) | reason
+        flag = Flag(int(flags[0] | quality[0, 0])) | reason
         if not reason & (Flag.EARLY | Flag.MISSING):
             self._settling.see(usable, np.zeros(1, int), 1)
         if reason:

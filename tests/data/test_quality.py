@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.data.quality import (
-    LOOKBACK,
     RULES_2026_1,
     UNUSABLE,
     Flag,
+    Flagging,
     QualitySettings,
     flag,
     flag_rows,
@@ -130,16 +130,17 @@ def test_gap_marks_the_first_row_after_missing_time() -> None:
     st.sampled_from([0.5, 1.0, 60.0]),
     st.lists(st.integers(1, 3999), min_size=1, max_size=4, unique=True),
 )
-def test_chunks_that_carry_the_lookback_get_the_flags_of_the_whole(seed: int, step: float, cuts: list[int]) -> None:
+def test_chunks_get_the_flags_of_the_whole(seed: int, step: float, cuts: list[int]) -> None:
     times, values = random_rows(seed, 4000, step)
     channels = (TEMPERATURE, CURRENT)
     whole = flag_rows(times, values, channels, step)
-    parts = []
-    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 4000], strict=True):
-        carried = slice(max(0, start - LOOKBACK), end)
-        flags = flag_rows(times[carried], values[carried], channels, step)
-        parts.append(flags[len(flags) - (end - start) :])
-    assert_array_equal(np.concatenate(parts), whole)
+    usable, unusable = usable_values(values, channels)
+    flagging = Flagging(channels, step, QualitySettings())
+    parts = [
+        flagging.take(*part)
+        for part in zip(np.split(times[:, None], sorted(cuts)), np.split(usable[:, None], sorted(cuts)), strict=True)
+    ]
+    assert_array_equal(np.concatenate(parts)[:, 0] | unusable, whole)
     assert rows_with(whole, Flag.WARM_UP)[0] == 0
 
 
@@ -194,6 +195,18 @@ def test_the_published_rule_set_keeps_its_numbers_names_and_bits() -> None:
     assert all(rule.description.endswith(".") for rule in RULES_2026_1)
 
 
-def test_a_stuck_run_longer_than_the_lookback_is_refused() -> None:
-    with pytest.raises(UsageError, match="from 2 to 1800"):
-        QualitySettings(stuck_rows=LOOKBACK + 1)
+def test_a_stuck_run_of_one_row_is_refused() -> None:
+    with pytest.raises(UsageError, match="from 2 on"):
+        QualitySettings(stuck_rows=1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+def test_devices_side_by_side_and_row_by_row_get_the_flags_they_get_alone(seed: int, devices: int) -> None:
+    channels, fleet = (TEMPERATURE, CURRENT), [random_rows(seed + index, 200) for index in range(devices)]
+    times, values = (np.stack([rows[part] for rows in fleet], axis=1) for part in (0, 1))
+    usable, unusable = usable_values(values, channels)
+    flagging = Flagging(channels, 1.0, QualitySettings(), devices)
+    together = np.stack([flagging.take(times[row : row + 1], usable[row : row + 1])[0] for row in range(200)])
+    alone = np.stack([flag_rows(*rows, channels, 1.0) for rows in fleet], axis=1)
+    assert_array_equal(together | unusable, alone)

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from scare.data.quality import Flag
 from scare.windowing.slicing import GapPolicy
 
 NAN = float("nan")
+REMARKS = Flag.STUCK | Flag.SPIKE | Flag.RATE | Flag.WARM_UP | Flag.GAP  # on rows that may have a value all the same
 WAITS = (1.0, 1.0, 1.0, 0.0, -0.3, 0.2, 0.49, 0.5, 0.51, 0.9, 1.1, 1.49, 1.5, 2.0, 3.0, 5.0, 12.0, 60.0, 1e7)
+
+
+def without_remarks(flags: np.ndarray) -> np.ndarray:
+    """The bits that say why a row has no value, or how it is scaled."""
+    return flags & ~np.uint32(REMARKS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""The same rows carry the same flags whichever way they go: as a table, in chunks, one by one, by the command."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator
+from scare.cli.application import run
+from scare.data.quality import NO_VALUE, Flag
+from scare.data.readings import Readings
+from tests.calibrator.building import attention_plan, make_calibrator, make_readings
+
+ROWS = 400
+EVERY = Flag(sum(Flag))
+
+
+def messy_readings(device: str) -> Readings:
+    """Rows that earn every flag there is."""
+    rng = np.random.default_rng(3)
+    values = rng.normal([20, 300], [2, 10], (ROWS, 2))
+    values[90:160, 0] = 21.0  # stuck
+    values[200] = 900.0, 300.0  # a spike, faster than dust can rise
+    values[220, 1], values[221, 0], values[222, 0] = np.nan, -999.0, 5000.0
+    waits = np.full(ROWS, 60.0)
+    waits[250], waits[260], waits[300] = 20.0, 180.0, 7200.0  # too early, a gap, a new start
+    return make_readings(1.7e9 + np.cumsum(waits), values, device=device)
+
+
+def by_table(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
+    frame = calibrator.predict(readings)
+    return frame["calibrated"].fill_null(np.nan).to_numpy(), frame["flags"].to_numpy()
+
+
+def in_chunks(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
+    stream, cuts = calibrator.stream(readings.device), [1, 2, 95, 201, 222, 259, 260]
+    rows = zip(np.split(readings.times, cuts), np.split(readings.values, cuts), strict=True)
+    parts = [stream.push(*chunk) for chunk in rows]
+    return np.concatenate([values for values, _ in parts]), np.concatenate([flags for _, flags in parts])
+
+
+def live(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
+    source = calibrator.live(readings.device)
+    pairs = [source.push(time, row) for time, row in zip(readings.times, readings.values, strict=True)]
+    return np.array([value for value, _ in pairs]), np.array([int(flag) for _, flag in pairs], np.uint32)
+
+
+def by_command(calibrator: Calibrator, readings: Readings, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    model, raw, out = (str(folder / name) for name in ("model.scare", "raw.parquet", "calibrated.parquet"))
+    calibrator.save(model)
+    readings.frame.drop("flags").write_parquet(raw)
+    assert run(["predict", model, raw, "--device", readings.device, "--out", out]) == 0
+    frame = pl.read_parquet(out)
+    return frame["calibrated"].fill_null(np.nan).to_numpy(), frame["flags"].to_numpy()
+
+
+@pytest.mark.parametrize("device", ["box-1", "never seen"])
+def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -> None:
+    calibrator, readings = make_calibrator(attention_plan(), settle=100), messy_readings(device)
+    values, flags = by_table(calibrator, readings)
+    every = Flag(int(np.bitwise_or.reduce(flags)))
+    assert every == (EVERY if device == "never seen" else EVERY & ~Flag.UNSETTLED)
+    assert_array_equal(np.isnan(values), (flags & NO_VALUE) > 0)
+    ways = {"chunks": in_chunks, "live": live, "command": lambda *given: by_command(*given, tmp_path)}
+    for way, calibrate in ways.items():
+        other_values, other_flags = calibrate(calibrator, readings)
+        assert_array_equal(other_flags, flags, err_msg=way)
+        np.testing.assert_allclose(other_values, values, rtol=1e-5, err_msg=way)
