@@ -3,7 +3,7 @@
 κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ) against m support samples, μ their mean, A [m, bits].
 
 Paper gap: unit vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule
-(σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions.md says why.
+(σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why.
 """
 
 from typing import Any

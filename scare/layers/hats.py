@@ -2,7 +2,7 @@
 
 Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
 the two knots around it. W = ΦΘ makes the projector smooth in time with nothing of size N to train, and the
-window is touched only by u = Φᵀx. (Not in the paper: preset `default`, docs/decisions.md.)
+window is touched only by u = Φᵀx. (Not in the paper: preset `default`, docs/decisions/default.md.)
 """
 
 from dataclasses import dataclass

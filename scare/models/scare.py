@@ -3,7 +3,7 @@
     x [N, C] ─(hats)─ u [K, C] ─ embed + lens ─ Z [L, D] ─ attention ─ + ─ feed-forward ─ + ─ head ─ y
                       └───────────────── skip: a line, and products of the newest ─────────── +
 
-Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions.md says; `default()` what users get.
+Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions/paper.md says; `default()` what users get.
 The six rows of the paper's ablation are six settings of this one model: `ABLATION`.
 """
 

@@ -1,6 +1,6 @@
 """Settings of a fit: the optimiser's, and the recipe that names model, window, gap policy and scaling.
 
-Two presets: `default` is what users get (docs/decisions.md says why each number), `paper` follows the paper.
+Two presets: `default` is what users get (docs/decisions/default.md says why each number), `paper` follows the paper.
 """
 
 from dataclasses import dataclass, field, replace
