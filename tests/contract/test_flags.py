@@ -1,5 +1,11 @@
-"""The same rows carry the same flags whichever way they go: as a table, in chunks, one by one, by the command."""
+"""The same rows carry the same flags whichever way they go: as a table, in chunks, one by one, by the command.
 
+C and MicroPython tell the flags that docs/flags.md says they tell, as a status.
+"""
+
+import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +15,19 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.application import run
-from scare.data.quality import NO_VALUE, Flag
+from scare.data.quality import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
+from scare.export.micropython import scare_live
+from scare.export.micropython.package import export_micropython
+from scare.export.package import export_c
 from tests.calibrator.building import attention_plan, make_calibrator, make_readings
+from tests.export.building import compile_models
+from tests.export.test_micropython import load
 
 ROWS = 400
 EVERY = Flag(sum(Flag))
+PAGE = Path(__file__).parents[2] / "docs" / "flags.md"
+STATUSES = ("OK", "HISTORY", "MISSING", "RANGE", "EARLY")  # in the order of scare.h
 
 
 def messy_readings(device: str) -> Readings:
@@ -68,3 +81,39 @@ def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -
         other_values, other_flags = calibrate(calibrator, readings)
         assert_array_equal(other_flags, flags, err_msg=way)
         np.testing.assert_allclose(other_values, values, rtol=1e-5, err_msg=way)
+
+
+def in_c(calibrator: Calibrator, folder: Path) -> Callable[[int, list[float]], tuple[int, float]]:
+    export_c(calibrator, "float32", folder / "model", "box-1")
+    return compile_models({"model": folder / "model"}, folder)["model"].push
+
+
+def in_micropython(calibrator: Calibrator, folder: Path) -> Callable[[int, list[float]], tuple[int, float]]:
+    board = load(export_micropython(calibrator, "float32", folder / "python", "box-1"))
+    return lambda now, row: board.push(now, row)[::-1]
+
+
+def statuses_by_flag() -> dict[Flag, set[str]]:
+    """What a board says where a row has a flag, as the page of flags has it."""
+    rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {Flag(int(bit)): set(re.findall("SCARE_([A-Z_]+)", told)) for bit, told in rows}
+
+
+@pytest.mark.parametrize("board", [in_c, in_micropython])
+def test_a_board_tells_the_flags_that_the_page_says(
+    board: Callable[[Calibrator, Path], Callable[[int, list[float]], tuple[int, float]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "scare_live", scare_live)
+    calibrator, readings = make_calibrator(attention_plan()), messy_readings("box-1")
+    values, flags = by_table(calibrator, readings)
+    push, page = board(calibrator, tmp_path), statuses_by_flag()
+    milliseconds = np.rint(1000 * (readings.times - readings.times[0])).astype(int)
+    pushed = [push(int(now), row.tolist()) for now, row in zip(milliseconds, readings.values, strict=True)]
+    np.testing.assert_allclose([value for _, value in pushed], values, rtol=1e-4)
+    assert {STATUSES[status] for status, _ in pushed} == set(STATUSES)
+    for (status, _), row_flags in zip(pushed, flags, strict=True):
+        reasons = Flag(int(row_flags)) & (NO_VALUE | UNUSABLE)
+        told = set().union(*(page[flag] for flag in reasons))
+        assert STATUSES[status] in (told or {"OK"})
