@@ -25,7 +25,7 @@ from scare.experiments.bootstrap import compare_errors
 from scare.files import replacing
 from scare.scorecard.accuracy import measure, row_changes
 from scare.training.fit import fit
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from scare.windowing.slicing import RECENT, STRICT, GapPolicy
 
 LONG = 360

@@ -38,7 +38,7 @@ def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> d
     """Fit one network in this process."""
     from scare.experiments.comparison import compare
     from scare.training.fit import fit
-    from scare.training.settings import Recipe
+    from scare.training.presets import Recipe
 
     simulation = Simulation(boxes=BOXES, days=windows / BOXES / 1440 / 0.6, kind=Kind.LINEAR, seed=1)
     split = split_by_time(simulate(simulation), 60.0 * window)

@@ -32,7 +32,7 @@ from scare.models.scare import ScareNetwork
 from scare.training.examples import Examples, make_gather
 from scare.training.fit import fit
 from scare.training.loop import State, make_optimiser, run_round, take_step
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 PRESETS = {"paper": Scare.paper(), "default": Scare.default()}

@@ -18,7 +18,7 @@ _HOMES = {
     "ColumnMapping": "scare.data.mapping",
     "Flag": "scare.data.quality",
     "Readings": "scare.data.readings",
-    "Recipe": "scare.training.settings",
+    "Recipe": "scare.training.presets",
     "SensorCalibrator": "scare.training.estimator",
     "Simulation": "scare.data.simulate",
     "fit": "scare.training.fit",

@@ -13,7 +13,8 @@ from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.models import DLinear
 from scare.training import settings
-from scare.training.settings import Recipe, Settings
+from scare.training.presets import Recipe
+from scare.training.settings import Settings
 from scare.windowing.slicing import RECENT, STRICT
 
 HOUR = 60

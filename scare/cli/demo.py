@@ -31,7 +31,7 @@ def demo(
     training_room()
     from scare.report.figure import draw_calibration
     from scare.report.page import write_page
-    from scare.training.settings import Recipe
+    from scare.training.presets import Recipe
 
     say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
     saved = out / "demo.scare"

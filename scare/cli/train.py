@@ -116,8 +116,8 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
 def _recipe(model: str, preset: str, file: Path | None, settings: dict[str, Any]) -> Any:
     """The recipe of a preset, changed by a file and then by options."""
     training_room()
+    from scare.training.presets import Recipe
     from scare.training.recipes import adjust, read_table
-    from scare.training.settings import Recipe
 
     given = {name: value for name, value in settings.items() if value is not None}
     if file is None:
@@ -132,7 +132,7 @@ def _recipe(model: str, preset: str, file: Path | None, settings: dict[str, Any]
 
 def _with_choices(recipe: Any, policy: str, scaling: ScalingKind) -> Any:
     """The recipe with a gap policy and a scaling."""
-    from scare.training.settings import POLICIES
+    from scare.windowing.slicing import POLICIES
 
     if policy not in POLICIES:
         raise UsageError(f"no gap policy called '{policy}'{suggestion(policy, POLICIES)}")

@@ -13,7 +13,7 @@ from scare.experiments.yardsticks import YARDSTICKS, Predictor
 from scare.models import ABLATION, MODELS
 from scare.training.fit import fit
 from scare.training.preparation import prepare_inputs
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from scare.words import suggestion
 
 PAPER, THREE = "scare-paper", "scare-3"  # ours by the paper's preset; the mean of three of ours

@@ -13,7 +13,7 @@ from scare.calibrator.members import average
 from scare.experiments.random_weights import SAMPLES, draw_plan
 from scare.models import Architecture
 from scare.scorecard.growth import model_of
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 SHORTEST = 4  # readings, of any recipe
 

@@ -17,7 +17,7 @@ from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
 from scare.experiments.contenders import recipe_of
 from scare.models import Network
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import RECENT

@@ -20,7 +20,7 @@ from scare.models import Network
 from scare.training.examples import Examples, make_examples
 from scare.training.loop import SCORED, Progress, Report, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
 TIE = 1e-4  # a hash activation closer to zero than this may change sign between arithmetics

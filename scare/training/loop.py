@@ -24,7 +24,8 @@ from scare.errors import DataError
 from scare.models import Network
 from scare.training.examples import Examples, Gather, known, make_gather
 from scare.training.phases import phase_rounds, split_moving
-from scare.training.settings import Recipe, Settings
+from scare.training.presets import Recipe
+from scare.training.settings import Settings
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once

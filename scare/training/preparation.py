@@ -11,7 +11,7 @@ from scare.errors import DataError
 from scare.layers.hats import HatBasis
 from scare.models.ridge import fit_ridge
 from scare.training.examples import Examples, features, make_examples
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.slicing import lay, longest_run, rows_in

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scare.errors import UsageError
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from scare.words import suggestion
 
 TABLES = ("window", "model", "settings")

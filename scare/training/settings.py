@@ -1,16 +1,9 @@
-"""Settings of a fit: the optimiser's, and the recipe that names model, window, gap policy and scaling.
+"""Settings of training: how long, how hard, how often it is scored. Which numbers a preset takes is in `presets`."""
 
-Two presets: `default` is what users get (docs/decisions/default.md says why each number), `paper` follows the paper.
-"""
-
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from scare.errors import UsageError
-from scare.models import MODELS, Architecture, Scare
-from scare.windowing.slicing import POLICIES, RECENT, GapPolicy
-from scare.words import suggestion
 
 
 @dataclass(frozen=True)
@@ -56,64 +49,3 @@ class Settings:
         count = min(self.checkpoints, self.steps)
         borders = [self.steps * index // count for index in range(count + 1)]
         return [after - before for before, after in pairwise(borders)]
-
-
-PAPER = Settings(
-    epochs=10,
-    batch=32,
-    rate=1e-3,
-    warm_up=0.0,
-    weight_decay=0.0,
-    clip=0.0,
-    average=0.0,
-    freeze_at=0.9,
-    candidates=16,
-)
-
-
-# A rival sees as many windows as ours, by the common recipe: Adam without decay, the best checkpoint kept.
-RIVAL = Settings(rate=1e-3, weight_decay=0.0, average=0.0)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides a fit besides the data."""
-
-    name: str = "default"
-    model: Architecture = field(default_factory=Scare.default)
-    window: int = 60
-    policy: GapPolicy = RECENT
-    scaling: str = "standard"
-    per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices
-    settle_hours: float = 96.0  # of readings, before a device not trained on gets a scaling of its own
-    settings: Settings = Settings()
-
-    def __post_init__(self) -> None:
-        if self.window < 4:
-            raise UsageError(f"a window needs at least 4 readings, not {self.window}")
-
-    @staticmethod
-    def preset(name: str, window: int = 0, model: str = "scare", **settings: Any) -> "Recipe":
-        """A preset for a model with this window (0: its own) and these training settings.
-
-        >>> Recipe.preset("paper", window=360, seed=5).settings.batch
-        32
-        """
-        for kind, given, known in (("preset", name, PRESETS), ("model", model, MODELS)):
-            if given not in known:
-                raise UsageError(f"no {kind} called '{given}'{suggestion(given, known)}")
-        chosen = PRESETS[name]
-        if model != "scare":
-            rival = chosen.settings if name == "paper" else RIVAL
-            chosen = replace(chosen, model=MODELS[model].default(), settings=rival)
-        if settings.get("steps"):
-            settings.setdefault("epochs", 0)
-        return replace(chosen, window=window or chosen.window, settings=replace(chosen.settings, **settings))
-
-
-PRESETS = {
-    "default": Recipe(),
-    "paper": Recipe("paper", Scare.paper(), 360, RECENT, "constant", False, 0.0, PAPER),
-}
-
-__all__ = ["MODELS", "POLICIES", "PRESETS", "Recipe", "Settings"]

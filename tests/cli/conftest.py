@@ -10,7 +10,8 @@ import pytest
 
 from scare.cli.application import run
 from scare.data.simulate import Simulation, write_simulation
-from scare.training.settings import PRESETS, Settings
+from scare.training.presets import PRESETS
+from scare.training.settings import Settings
 from tests.cli.said import Said, Type
 from tests.training.small_fits import Line
 

@@ -11,7 +11,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.models import MODELS
 from scare.training.fit import fit
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 WINDOW, ROWS = 16, 2600
 START = datetime(2026, 1, 1, tzinfo=UTC)

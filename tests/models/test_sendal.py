@@ -20,7 +20,8 @@ from scare.models.labels import soft_labels
 from scare.models.scare import ABLATION
 from scare.models.sendal import Deep, Sendal, SendalNetwork, transform
 from scare.training.phases import split_moving
-from scare.training.settings import Recipe, Settings
+from scare.training.presets import Recipe
+from scare.training.settings import Settings
 from tests.training.small_fits import Trained, make_readings, train
 
 TRANSFORMER, LSTM = Sendal(), Sendal(Deep.LSTM)

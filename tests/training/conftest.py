@@ -4,7 +4,7 @@ import pytest
 
 from scare.data.readings import Readings
 from scare.data.simulate import Kind, Simulation, simulate
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 from tests.training.small_fits import Trained, train
 
 

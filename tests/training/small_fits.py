@@ -18,7 +18,8 @@ from scare.models import Network
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.loop import Progress, State, run_round
-from scare.training.settings import Recipe, Settings
+from scare.training.presets import Recipe
+from scare.training.settings import Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")

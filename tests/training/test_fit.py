@@ -24,7 +24,8 @@ from scare.training.examples import Examples, features, make_examples
 from scare.training.fit import fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.preparation import hold_out
-from scare.training.settings import Recipe, Settings
+from scare.training.presets import Recipe
+from scare.training.settings import Settings
 from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
 

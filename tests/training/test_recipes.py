@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scare.errors import UsageError
 from scare.experiments.tuning.knobs import KNOBS
 from scare.models.scare import Sampling
+from scare.training.presets import Recipe
 from scare.training.recipes import adjust, flattened, look_up, nested, print_recipe, read_table
-from scare.training.settings import Recipe
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
 

@@ -31,7 +31,7 @@ from scare.scorecard.realtime import Timer, measure_latency, timing
 from scare.scorecard.requirements import Entry, Requirements
 from scare.scorecard.scoring import Subject, score
 from scare.scorecard.series import successive_windows
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 KILOBYTE = 1024
 QUICK_BLOCKS = 2  # of requests while utilisation is measured

@@ -21,7 +21,7 @@ from scare.experiments.random_weights import SAMPLES, draw_plan
 from scare.export.package import export_c
 from scare.training.examples import make_examples
 from scare.training.preparation import prepare_inputs
-from scare.training.settings import Recipe
+from scare.training.presets import Recipe
 
 UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
 Cost = Mapping[str, int]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scare.errors import UsageError
+from scare.training.presets import Recipe
 from scare.training.recipes import adjust, flattened, look_up, nested, read_table
-from scare.training.settings import Recipe
 
 Number = int | float
 Knobs = Mapping[str, tuple[Number, ...]]

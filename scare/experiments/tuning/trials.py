@@ -23,8 +23,8 @@ from scare.experiments.study import read_parts
 from scare.experiments.tuning.budget import Budget, Cost, measure_cost
 from scare.files import replacing
 from scare.training.fit import fit
+from scare.training.presets import Recipe
 from scare.training.recipes import adjust, nested
-from scare.training.settings import Recipe
 
 Score = tuple[float, float]  # RMSE, and RMSE of the twentieth of the rows with the largest change
 

@@ -7,8 +7,8 @@ import pytest
 
 from scare.errors import UsageError
 from scare.experiments.tuning.knobs import KNOBS, architecture, preset_values, read_knobs, usual_knobs
+from scare.training.presets import Recipe
 from scare.training.recipes import adjust, nested
-from scare.training.settings import Recipe
 
 
 def test_the_preset_is_among_the_values_of_every_knob_and_each_value_is_allowed() -> None:

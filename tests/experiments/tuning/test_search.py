@@ -25,8 +25,8 @@ from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prep
 from scare.experiments.tuning.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
 from scare.export.package import export_c
 from scare.training.fit import fit
+from scare.training.presets import PRESETS, Recipe
 from scare.training.recipes import adjust, read_table
-from scare.training.settings import PRESETS, Recipe
 from tests.experiments.tuning.trials_at_once import Done, run_at_once
 from tests.training.small_fits import line_recipe, make_readings
 
