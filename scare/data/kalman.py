@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.random import Generator
 
-from scare.data.air import Air, Clock, lagged, wandering
 from scare.data.readings import Channel
+from scare.data.simulated_air import Air, Clock, lagged, wandering
 
 MEAN_UGM3, SPREAD_UGM3, MEMORY_SECONDS = 40.0, 8.0, 1800.0
 GAIN, OFFSET_UGM3, LAG_SECONDS, NOISE_UGM3 = 1.4, 3.0, 120.0, 4.0

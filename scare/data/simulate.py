@@ -1,7 +1,7 @@
 """A simulator of co-locations: any number of boxes beside one reference, with the truth known.
 
 All boxes of a simulation share the same air, drawn from the seed; box `index` draws its own flaws from
-(seed, index), so it comes out the same alone or in a fleet. The physics is in `air`, the linear world
+(seed, index), so it comes out the same alone or in a fleet. The physics is in `simulated_air`, the linear world
 with its known optimum in `kalman`. Goes to `alignment`, `quality` and the experiments.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.air import DAY, Air, Clock, GasAir, ParticleAir
 from scare.data.kalman import LinearAir, best_linear_rmse
 from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Readings
+from scare.data.simulated_air import DAY, Air, Clock, GasAir, ParticleAir
 from scare.data.tables import writing_table
 from scare.errors import UsageError
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from scare.data import air, kalman
-from scare.data.air import DROPOUT_SHARE, Clock, ParticleAir, decaying_sum, growth_factor
+from scare.data import kalman, simulated_air
 from scare.data.simulate import (
     Box,
     Kind,
@@ -24,6 +23,7 @@ from scare.data.simulate import (
     simulate_box,
     write_simulation,
 )
+from scare.data.simulated_air import DROPOUT_SHARE, Clock, ParticleAir, decaying_sum, growth_factor
 from scare.errors import UsageError
 
 MONTH = Simulation(boxes=4, days=30, seed=7)
@@ -135,7 +135,7 @@ def test_raw_pm_overestimates_in_humid_air(box: Box) -> None:
 
 def test_relative_noise_grows_as_particles_become_few() -> None:
     clock = Clock(5000, 60.0, 0.0)
-    weather = air.Weather(np.full(5000, 20.0), np.full(5000, 50.0))
+    weather = simulated_air.Weather(np.full(5000, 20.0), np.full(5000, 50.0))
 
     def relative_noise(pm_ugm3: float) -> float:
         truth = np.full(5000, pm_ugm3)
@@ -169,7 +169,7 @@ def test_spikes_are_rare_huge_and_labelled(box: Box) -> None:
 
 
 def test_ozone_is_low_where_nitrogen_dioxide_is_high() -> None:
-    gas = air.GasAir.drawn(np.random.default_rng(0), MONTH.clock)
+    gas = simulated_air.GasAir.drawn(np.random.default_rng(0), MONTH.clock)
     assert np.corrcoef(gas.truth, gas.o3_ppb)[0, 1] < -0.5
     assert gas.o3_ppb.min() >= 0
 
