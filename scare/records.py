@@ -1,0 +1,193 @@
+"""Records read from TOML and JSON: plain values become a dataclass, or one sentence names the file and the key.
+
+pydantic holds the values against the dataclass's types, strictly: no text for a number, no key that is not a field.
+Bounds stand in the types, as `Annotated[int, Gt(0)]` (annotated-types); the sentences are ours.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Board:
+...     ram: Annotated[int, Gt(0)]
+>>> convert({"nano": {"ram": 4}}, dict[str, Board], "boards.toml")
+{'nano': Board(ram=4)}
+>>> convert({"nano": {"ram": "x"}}, dict[str, Board], "boards.toml")
+Traceback (most recent call last):
+scare.errors.UsageError: boards.toml: nano.ram is 'x'; it takes a whole number above 0
+>>> convert({"nano": {"rom": 4}}, dict[str, Board], "boards.toml")
+Traceback (most recent call last):
+scare.errors.UsageError: boards.toml: unknown key 'rom' in [nano]; did you mean 'ram'?
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from reprlib import repr as shortened
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+
+from scare.errors import DataError, ScareError, UsageError
+from scare.words import suggestion
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Kind = TypeVar("Kind")
+WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"}
+BOUNDS = {
+    **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
+    MinLen: "of {0.min_length} or more",
+}
+
+
+def read_toml(path: Path | str, kind: type[Kind]) -> Kind:
+    """The record that a TOML file holds; what is wrong with it is the fault of a request."""
+    return convert(load_toml(path), kind, path)
+
+
+def read_json(path: Path | str, kind: type[Kind]) -> Kind:
+    """The record that a JSON file holds; what is wrong with it is the fault of the data."""
+    return convert(load_json(path), kind, path, DataError)
+
+
+def load_toml(path: Path | str) -> dict[str, Any]:
+    """The tables of a TOML file as plain values."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read as TOML: {error}") from error
+
+
+def load_json(path: Path | str) -> Any:
+    """The values of a JSON file."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: cannot be read as JSON: {error}") from error
+
+
+def convert(
+    data: Any,
+    kind: type[Kind],
+    where: Path | str,
+    error: type[ScareError] = UsageError,
+    unknown: Literal["forbid", "ignore"] = "forbid",
+) -> Kind:
+    """Plain values as a record; `where` they came from begins the message of the error.
+
+    What a newer version may have written is read with `unknown` keys ignored.
+    """
+    from pydantic import ValidationError  # a tenth of a second that only those who read a file wait for
+
+    wanted: Any = kind
+    try:
+        found: Kind = _adapter(wanted).validate_json(json.dumps(data, default=str), strict=True, extra=unknown)
+        return found
+    except ValidationError as invalid:
+        raise error(f"{where}: {_sentence(invalid.errors(include_url=False), kind)}") from None
+    except ScareError as refused:  # by the record itself
+        raise error(f"{where}: {refused}") from refused
+
+
+def named(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that know the names they go by.
+
+    >>> named({"nano": {"ram": 4}})
+    {'nano': {'name': 'nano', 'ram': 4}}
+    """
+    return {name: {"name": name, **one} if isinstance(one, Mapping) else one for name, one in tables.items()}
+
+
+def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables with the values of others, table by table.
+
+    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
+    {'a': {'b': 1, 'c': 3}}
+    """
+    both = [name for name in changes if isinstance(tables.get(name), Mapping) and isinstance(changes[name], Mapping)]
+    return {**tables, **changes, **{name: merged(tables[name], changes[name]) for name in both}}
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _sentence(errors: Sequence[Any], kind: Any) -> str:
+    """What is wrong first; a key that is not known before one that is missing: it may be that one, misspelt."""
+    found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    *tables, key = path = found["loc"] or ("",)
+    table = f" in [{_spelled(tables)}]" if tables else ""
+    if found["type"] == "unexpected_keyword_argument":
+        known = [field.name for field in fields(_bare(_kind_at(kind, tables)[0]))]
+        return f"unknown key '{key}'{table}{suggestion(key, known)}"
+    if found["type"] == "missing":
+        return f"the key '{key}' is missing{table}"
+    wanted, path = _kind_at(kind, found["loc"])
+    value = f"{_spelled(path) or 'it'} is {shortened(found['input'])}"
+    if found["type"] == "value_error":
+        return f"{value}; it takes {found['ctx']['error']}"
+    options = _options(wanted)
+    return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_taken(wanted)}")
+
+
+def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    """The type at a place, and the place; of several types that may stand there the place itself."""
+    for depth, key in enumerate(path):
+        kind = _bare(kind)
+        if get_origin(kind) in (Union, UnionType):
+            return kind, path[:depth]
+        kind = get_type_hints(kind, include_extras=True)[key] if is_dataclass(kind) else _of(kind)
+    return kind, path
+
+
+def _of(kind: Any) -> Any:
+    """What a mapping or a list is of."""
+    return next(one for one in reversed(get_args(kind)) if one is not Ellipsis)
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its bounds, and without None."""
+    if get_origin(kind) is Annotated:
+        return _bare(get_args(kind)[0])
+    others = [one for one in get_args(kind) if one is not NoneType]
+    return _bare(others[0]) if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind
+
+
+def _options(kind: Any) -> list[str]:
+    """The values of an enumeration."""
+    kind = _bare(kind)
+    if get_origin(kind) is Literal:
+        return [str(one) for one in get_args(kind)]
+    return [str(one.value) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+
+
+def _taken(kind: Any) -> str:
+    """What may stand where a type is wanted.
+
+    >>> _taken(Annotated[int, Gt(0)]), _taken(tuple[str, ...] | None)
+    ('a whole number above 0', 'a list')
+    """
+    if get_origin(kind) is Annotated:
+        bare, *bounds = get_args(kind)
+        spelled = [BOUNDS[type(one)].format(one) for one in bounds if type(one) in BOUNDS]
+        return " ".join([_taken(bare), " and ".join(spelled)]).strip()
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_taken(one) for one in get_args(kind) if one is not NoneType)
+    table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
+    return WORDS.get(kind) or ("a table of settings" if table else "a list")
+
+
+def _spelled(path: Sequence[Any]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
