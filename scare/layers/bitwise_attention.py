@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.hashing import KernelHash
+from scare.layers.rbf_hash import RbfHash
 from scare.layers.steps import dense, hash_codes
 
 
@@ -22,14 +22,14 @@ class EfficientBitwiseAttention(eqx.Module):
     query: Array  # [width, width]
     key: Array  # [width, width]
     value: Array  # [width, width]
-    hashing: KernelHash
+    hashing: RbfHash
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array) -> "EfficientBitwiseAttention":
         """Glorot projections and a random hash."""
         keys = jax.random.split(key, 4)
         projections = [jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3]]
-        return EfficientBitwiseAttention(*projections, KernelHash.create(width, supports, bits, keys[3]))
+        return EfficientBitwiseAttention(*projections, RbfHash.create(width, supports, bits, keys[3]))
 
     @property
     def bias(self) -> int:

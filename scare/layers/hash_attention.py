@@ -18,8 +18,10 @@ from jax import Array
 
 from scare.calibrator.plan import Step
 from scare.layers.buffers import Buffer
-from scare.layers.hashing import EPSILON, draw_uniform, sign, unit
+from scare.layers.rbf_hash import EPSILON, unit
 from scare.layers.steps import dense, hash_codes
+from scare.layers.straight_through import sign
+from scare.layers.support_sampling import draw_uniform
 
 NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
 ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit

@@ -25,13 +25,13 @@ from scare.layers.bitwise_attention import EfficientBitwiseAttention
 from scare.layers.embedding import DualEmbedding
 from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.hash_attention import HashAttention
-from scare.layers.hashing import draw_stratified, draw_uniform
 from scare.layers.hats import HatBasis
 from scare.layers.heads import FlatHead, TwoStepHead
 from scare.layers.lens import SequenceLensProjector, bin_averages
 from scare.layers.products import count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, numbers
+from scare.layers.support_sampling import draw_stratified, draw_uniform
 from scare.models.model import Known, Network
 from scare.models.ridge import fit_ridge
 

@@ -1,4 +1,4 @@
-"""Kernel hash: h(x) = sign[(κ(x) − μ1)ᵀ A], trained through the sign (paper, sections EBA and optimisation).
+"""RBF hash: h(x) = sign[(κ(x) − μ1)ᵀ A], trained through the sign (paper, sections EBA and optimisation).
 
 κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ) against m support samples, μ their mean, A [m, bits].
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from scare.layers.buffers import Buffer
+from scare.layers.straight_through import sign
 
 EPSILON = 1e-12  # under the square root of a length
 MEMORY = 0.99  # share of the old bandwidth kept at each step
@@ -24,14 +25,7 @@ def unit(x: Array) -> Array:
     return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
 
 
-def sign(a: Array) -> Array:
-    """±1 with sign(0) = +1; the gradient passes unchanged where |a| ≤ 1 (clipped straight-through)."""
-    passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
-    hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
-    return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
-
-
-class KernelHash(eqx.Module):
+class RbfHash(eqx.Module):
     """Vectors [..., width] to codes of ±1 [..., bits]."""
 
     projection: Array  # A [supports, bits]
@@ -40,12 +34,12 @@ class KernelHash(eqx.Module):
     frozen: Buffer  # [] 1 once the support set no longer changes
 
     @staticmethod
-    def create(width: int, supports: int, bits: int, key: Array) -> "KernelHash":
+    def create(width: int, supports: int, bits: int, key: Array) -> "RbfHash":
         """A ~ N(0, 1), supports random until the first batch."""
         first, second = jax.random.split(key)
         drawn = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))
-        return KernelHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())))
+        return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())))
 
     def activations(self, x: Array) -> Array:
         """What the sign is taken of, [..., bits]."""
@@ -65,7 +59,7 @@ class KernelHash(eqx.Module):
             "epsilon": EPSILON,
         }
 
-    def resampled(self, drawn: Array, vectors: Array) -> "KernelHash":
+    def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
         """With a support set drawn from this batch and the bandwidth moved towards it; unchanged when frozen."""
         supports = jnp.where(self.frozen() > 0, self.supports(), unit(drawn))
         spread = (2.0 - 2.0 * unit(vectors) @ supports.T).mean()
@@ -74,20 +68,8 @@ class KernelHash(eqx.Module):
         bandwidth = jnp.where((self.frozen() > 0) & (old > 0), old, moved)
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
-    def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "KernelHash":
+    def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
         """The same projection with another support set."""
-        return KernelHash(
+        return RbfHash(
             self.projection, Buffer(supports), Buffer(bandwidth), self.frozen if frozen is None else Buffer(frozen)
         )
-
-
-def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
-    """`count` of all tokens [batch, lenses, width], each as likely: the paper's sampling."""
-    flat = tokens.reshape(-1, tokens.shape[-1])
-    return flat[jax.random.randint(key, (count,), 0, len(flat))]
-
-
-def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """`count` tokens, the j-th from lens j mod L of a random window, so that A can attach to its lens."""
-    windows = jax.random.randint(key, (count,), 0, len(tokens))
-    return tokens[windows, jnp.arange(count) % tokens.shape[1]]
