@@ -24,7 +24,7 @@ same one), another to the second and to `scare-3`.
 
 Added after the first run: no star where two differ by less than a ten-thousandth (both ended at the same ridge start);
 simulated fleets, which are not in the ranks; forward folds.
-The splits and most of the preset's recipe come from an earlier study on these same readings. Curve, way from the start,
+The splits and most of the preset's recipe come from an earlier study on these same readings. Curve, blending,
 scaling and settling were chosen later, on folds before the test periods, by people who had seen test scores of three
 recipes before. So this page does not show what SCARE does on data that nobody has looked at.
 

@@ -58,7 +58,7 @@ class Network(eqx.Module):
         """The network before the first step; it may ask for (features, targets) of training and validation."""
         return self
 
-    def between(self, start: "Network", share: float) -> "Network":
+    def blend(self, start: "Network", share: float) -> "Network":
         """The network that gives (1 − share) of its start's output plus share of its own."""
         raise NotImplementedError
 

@@ -311,8 +311,8 @@ class ScareNetwork(Network):
         started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (line, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
-    def between(self, start: Network, share: float) -> "ScareNetwork":
-        """What is linear in the output, between the start, whose head is zero, and here."""
+    def blend(self, start: Network, share: float) -> "ScareNetwork":
+        """A blend of all that is linear in the output; the head of the start is zero."""
 
         def linear(network: ScareNetwork) -> list[Array]:
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]

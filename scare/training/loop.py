@@ -1,7 +1,7 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
-A network that starts at a solution of its own (ridge) is kept only as far from it as validation says: at a checkpoint
-each of `SHARES` of the way is scored. A few days beside a reference are few examples, however many minutes they have.
+A network that starts at a solution of its own (ridge) is blended with it as validation says: at a checkpoint each of
+`BLENDS` is scored. A few days beside a reference are few examples, however many minutes they have.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
@@ -29,7 +29,7 @@ from scare.training.settings import Settings
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
-SHARES = (0.25, 0.5, 0.75, 1.0)  # of the way from a network's start to what it has learned
+BLENDS = (0.25, 0.5, 0.75, 1.0)  # shares of what a network has learned; the rest is its start
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Trainer:
         scores = [self._validate(candidate) for candidate in candidates]
         (rmse, share), chosen = min(zip(scores, candidates, strict=True), key=lambda one: one[0])
         if last and rmse < self.best_rmse:
-            self.best = chosen if self.start is None else chosen.between(self.start, share)
+            self.best = chosen if self.start is None else chosen.blend(self.start, share)
             self.best_rmse = rmse
         if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
@@ -160,7 +160,7 @@ class Trainer:
         return state, rmse
 
     def _validate(self, network: Network) -> tuple[float, float]:
-        """RMSE on all validation windows, in the target's unit, and the share of the way at which it is least.
+        """RMSE on all validation windows, in the target's unit, and the blend with the start at which it is least.
 
         Infinite if any output is not a number.
         """
@@ -168,7 +168,7 @@ class Trainer:
         if not np.isfinite(outputs).all():
             return float("inf"), 1.0
         start = outputs if self.start_outputs is None else self.start_outputs
-        shares = (1.0,) if self.start_outputs is None else SHARES
+        shares = (1.0,) if self.start_outputs is None else BLENDS
         errors = [np.square(start + share * (outputs - start) - self.held_targets).mean() for share in shares]
         least = int(np.argmin(errors))
         return float(np.sqrt(errors[least])) * self.unit, shares[least]

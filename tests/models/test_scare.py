@@ -130,13 +130,13 @@ def test_the_start_knows_what_two_readings_do_together() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_part_of_the_way_from_the_start_is_that_part_of_the_output(share: float) -> None:
+def test_a_blend_with_the_start_blends_the_outputs(share: float) -> None:
     rng = np.random.default_rng(2)
     read = rng.normal(size=(200, HatBasis(WINDOW).size, 2))
     targets = read[:, 0, 0] + read[:, 3, 1]
     start = Scare.default().build(WINDOW, 2, jax.random.key(0)).start(lambda: (read, targets), lambda: (read, targets))
     learned = jax.tree.map(lambda leaf: leaf + 0.1, start)
-    part = learned.between(start, share)(read)
+    part = learned.blend(start, share)(read)
     np.testing.assert_allclose(part, (1 - share) * start(read) + share * learned(read), rtol=1e-4, atol=1e-4)
 
 
