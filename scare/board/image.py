@@ -65,12 +65,15 @@ class Image:
 def read_image(path: Path) -> Image:
     """What is in an ELF file."""
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
 
     with path.open("rb") as file:
         elf = ELFFile(file)
         found = [section for section in elf.iter_sections() if section["sh_flags"] & TAKES_MEMORY]
         sections = {section.name: _section(section) for section in found}
-        symbols = [symbol for symbol in elf.get_section_by_name(".symtab").iter_symbols() if symbol.name]
+        table = elf.get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)  # firmware is never stripped
+        symbols = [symbol for symbol in table.iter_symbols() if symbol.name]
     named = [symbol for symbol in symbols if symbol.name[0] != "$"]
     marks = ((symbol["st_value"], symbol.name[:2]) for symbol in symbols if symbol.name[0] == "$")
     code_end = max(section.end for section in sections.values() if section.is_code)

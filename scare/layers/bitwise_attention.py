@@ -28,8 +28,8 @@ class EfficientBitwiseAttention(eqx.Module):
     def create(width: int, supports: int, bits: int, key: Array) -> "EfficientBitwiseAttention":
         """Glorot projections and a random hash."""
         keys = jax.random.split(key, 4)
-        projections = [jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3]]
-        return EfficientBitwiseAttention(*projections, RbfHash.create(width, supports, bits, keys[3]))
+        query, key, value = (jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3])
+        return EfficientBitwiseAttention(query, key, value, RbfHash.create(width, supports, bits, keys[3]))
 
     @property
     def bias(self) -> int:

@@ -54,9 +54,8 @@ class HashAttention(eqx.Module):
         """Glorot projections, zero biases, a random hash until `fitted`."""
         keys = jax.random.split(key, 5)
         glorot = jax.nn.initializers.glorot_uniform()
-        linear: list[Array] = []
-        for k in keys[:3]:
-            linear += [glorot(k, (width, width)), jnp.zeros(width)]
+        query_key, value, out = (glorot(k, (width, width)) for k in keys[:3])
+        linear = (query_key, jnp.zeros(width), value, jnp.zeros(width), out, jnp.zeros(width))
         drawn = unit(jax.random.normal(keys[3], (supports, width)))
         projection = jax.random.normal(keys[4], (supports, bits))
         return HashAttention(

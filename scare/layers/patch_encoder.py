@@ -28,7 +28,8 @@ class ResidualAttention(eqx.Module):
     @staticmethod
     def create(width: int, heads: int, key: Array) -> "ResidualAttention":
         """Four projections with biases."""
-        return ResidualAttention(*(Linear.create(width, width, k) for k in jax.random.split(key, 4)), heads)
+        query, keys, value, out = (Linear.create(width, width, k) for k in jax.random.split(key, 4))
+        return ResidualAttention(query, keys, value, out, heads)
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
         """Scaled dot products plus the scores `before` them, softmax, mixed values."""

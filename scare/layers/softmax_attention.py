@@ -28,9 +28,9 @@ class SoftmaxAttention(eqx.Module):
         """Glorot projections, zero biases."""
         keys, inner = jax.random.split(key, 4), heads * key_width
         glorot = jax.nn.initializers.glorot_uniform()
-        projections = [glorot(k, (width, inner)) for k in keys[:3]]
-        zeros = [jnp.zeros(inner)] * 3
-        return SoftmaxAttention(*projections, glorot(keys[3], (inner, width)), *zeros, jnp.zeros(width), heads)
+        query, key, value = (glorot(k, (width, inner)) for k in keys[:3])
+        out, zeros = glorot(keys[3], (inner, width)), jnp.zeros(inner)
+        return SoftmaxAttention(query, key, value, out, zeros, zeros, zeros, jnp.zeros(width), heads)
 
     def __call__(self, tokens: Array) -> Array:
         """Scaled dot-product attention over the tokens."""

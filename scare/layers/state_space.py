@@ -107,19 +107,19 @@ class StateSpaceMixer(eqx.Module):
     def create(width: int, inner: int, heads: int, state: int, taps: int, key: Array) -> "StateSpaceMixer":
         """Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], D = 1, the rest as the framework's layers start."""
         keys = jax.random.split(key, 11)
-        projections = [
+        gate, value, write, read, step = (
             draw_within(k, (width, outputs), width)
             for k, outputs in zip(keys[:5], (inner, inner, state, state, heads), strict=True)
-        ]
-        convolutions = [
+        )
+        over_value, over_write, over_read = (
             CausalConvolution.create(taps, features, k)
             for k, features in zip(keys[5:8], (inner, state, state), strict=True)
-        ]
+        )
         log_decay = jnp.log(jax.random.uniform(keys[8], (heads,), minval=1.0, maxval=16.0))
         return StateSpaceMixer(
-            *projections,
+            *(gate, value, write, read, step),
             draw_step_bias(heads, keys[9]),
-            *convolutions,
+            *(over_value, over_write, over_read),
             log_decay,
             jnp.ones(heads),
             RootMeanSquareNorm.create(inner),

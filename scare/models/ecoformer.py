@@ -11,7 +11,7 @@ fine-tuned, its weights started at 0.02), the hash is refitted each round (there
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -111,7 +111,7 @@ class EcoFormerNetwork(Network):
         mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
         return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]
 
-    def refresh(self, features: Array, key: Array) -> "EcoFormerNetwork":
+    def refresh(self, features: Array, key: Array) -> Self:
         """With its hash fitted to some of these windows."""
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)

@@ -10,7 +10,7 @@ moves, and an optimiser that starts anew; it goes on from the weights that the p
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,24 +45,24 @@ class Network(eqx.Module):
         """Scaled targets [batch] of features [batch, rows, channels]."""
         raise NotImplementedError
 
-    def learn(self, features: Array, key: Array) -> "tuple[Array, Network]":
+    def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
         """The same in training: outputs, and the network with its buffers updated."""
         return self(features), self
 
-    def loss(self, features: Array, targets: Array, key: Array) -> "tuple[Array, Network]":
+    def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
         """What a step makes smaller, and the network with its buffers updated: the mean squared error."""
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def start(self, train: Known, validation: Known) -> "Network":
+    def start(self, train: Known, validation: Known) -> Self:
         """The network before the first step; it may ask for (features, targets) of training and validation."""
         return self
 
-    def blend(self, start: "Network", share: float) -> "Network":
+    def blend(self, start: Self, share: float) -> Self:
         """The network that gives (1 − share) of its start's output plus share of its own."""
         raise NotImplementedError
 
-    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> "tuple[Network, np.ndarray | None]":
+    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
         """The network in a phase, and the phase's targets [n] if they are not the reference's scaled `targets` [n].
 
         `everywhere(function)` is what a function of features gives for every training example; examples of one
@@ -74,15 +74,15 @@ class Network(eqx.Module):
         """Which parameters this phase moves: a tree of True and False that begins as the network does; None: all."""
         return None
 
-    def refresh(self, features: Array, key: Array) -> "Network":
+    def refresh(self, features: Array, key: Array) -> Self:
         """The network at the beginning of a round, given features of some training windows."""
         return self
 
-    def candidates(self, features: Array, key: Array, count: int) -> "list[Network]":
+    def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
         """Networks to score at a checkpoint, given features of some training windows."""
         return [self]
 
-    def freeze(self, chosen: "Network") -> "Network":
+    def freeze(self, chosen: Self) -> Self:
         """This network with the buffers of a chosen candidate, from now on unchanged."""
         return self
 

@@ -8,7 +8,7 @@ normalisation off unless asked for: it gives the input's level back to the outpu
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -139,7 +139,7 @@ class PatchTSTNetwork(Network):
             tokens, scores = layer(tokens, scores)
         return self._finish(tokens, moments)
 
-    def learn(self, features: Array, key: Array) -> tuple[Array, "PatchTSTNetwork"]:
+    def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
         """Outputs with dropout and the batch's statistics, and the network whose statistics have moved."""
         rate, keys = self.architecture.dropout, jax.random.split(key, len(self.layers) + 1)
         windows, moments = self._standardized(features)

@@ -10,7 +10,7 @@ The six rows of the paper's ablation are six settings of this one model: `ABLATI
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log2
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -29,6 +29,7 @@ from scare.layers.hats import HatBasis
 from scare.layers.heads import FlatHead, TwoStepHead
 from scare.layers.lens import SequenceLensProjector, bin_averages
 from scare.layers.products import count_products, product_steps, products
+from scare.layers.rbf_hash import RbfHash
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, numbers
 from scare.layers.support_sampling import draw_stratified, draw_uniform
@@ -294,13 +295,13 @@ class ScareNetwork(Network):
         """Scaled targets [batch]."""
         return self.finish(features, self.tokens(features))
 
-    def learn(self, features: Array, key: Array) -> tuple[Array, "ScareNetwork"]:
+    def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
         """Outputs with a support set drawn from this batch, and the network that holds it."""
         tokens = self.tokens(features)
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def start(self, train: Known, validation: Known) -> "ScareNetwork":
+    def start(self, train: Known, validation: Known) -> Self:
         """With skip and curve at the ridge solution that does best on validation."""
         if self.skip is None:
             return self
@@ -311,8 +312,9 @@ class ScareNetwork(Network):
         started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (line, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
-    def blend(self, start: Network, share: float) -> "ScareNetwork":
+    def blend(self, start: Self, share: float) -> Self:
         """A blend of all that is linear in the output; the head of the start is zero."""
+        assert isinstance(self.head, FlatHead)  # no other starts at zero
 
         def linear(network: ScareNetwork) -> list[Array]:
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
@@ -320,7 +322,7 @@ class ScareNetwork(Network):
         mixed = [before + share * (now - before) for before, now in zip(linear(start), linear(self), strict=True)]
         return eqx.tree_at(lambda n: [n.head.weight, *linear(n)], self, [share * self.head.weight, *mixed])
 
-    def refresh(self, features: Array, key: Array) -> "ScareNetwork":
+    def refresh(self, features: Array, key: Array) -> Self:
         """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""
         tokens = self.tokens(features)
         if isinstance(self.attention, HashAttention):
@@ -329,19 +331,19 @@ class ScareNetwork(Network):
             return self.freeze(self._resampled(tokens, key))
         return self
 
-    def candidates(self, features: Array, key: Array, count: int) -> list[Network]:
+    def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
         """This network with support sets drawn from its own tokens, unless the set is frozen."""
-        if not isinstance(self.attention, EfficientBitwiseAttention) or self._frozen:
+        if self._hashing is None or self._frozen:
             return [self]
         tokens = self.tokens(features)
         return [self._resampled(tokens, k) for k in jax.random.split(key, count)]
 
-    def freeze(self, chosen: Network) -> "ScareNetwork":
+    def freeze(self, chosen: Self) -> Self:
         """With the chosen support set, for good."""
-        if not isinstance(self.attention, EfficientBitwiseAttention):
+        held, source = self._hashing, chosen._hashing
+        if held is None or source is None:
             return self
-        source = chosen.attention.hashing
-        hashing = self.attention.hashing.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
+        hashing = held.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
     def plan(self) -> Plan:
@@ -395,10 +397,15 @@ class ScareNetwork(Network):
         return 0 if self.architecture.front.hats else -1
 
     @property
-    def _frozen(self) -> bool:
-        return bool(self.attention.hashing.frozen.array > 0)
+    def _hashing(self) -> RbfHash | None:
+        """The hash whose support set training draws."""
+        return self.attention.hashing if isinstance(self.attention, EfficientBitwiseAttention) else None
 
-    def _resampled(self, tokens: Array, key: Array) -> "ScareNetwork":
+    @property
+    def _frozen(self) -> bool:
+        return self._hashing is not None and bool(self._hashing.frozen.array > 0)
+
+    def _resampled(self, tokens: Array, key: Array) -> Self:
         if not isinstance(self.attention, EfficientBitwiseAttention):
             return self
         draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform

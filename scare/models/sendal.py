@@ -14,7 +14,7 @@ Differs from the published code: each window decides for itself in training, whe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.layers.linear import Linear
 from scare.layers.lstm import Lstm
+from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.labels import soft_labels
 from scare.models.model import Everywhere, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
@@ -165,6 +166,7 @@ class LstmBranch(eqx.Module):
 def transform(deep: ScareNetwork, features: Array) -> Array:
     """`deep(features)`, its attention fused with its embedding: a fifth of the time."""
     assert deep.norms is not None
+    assert isinstance(deep.attention, SoftmaxAttention)
     first, second = deep.norms
     mixed = first(deep.embedding(features) + deep.attention.fused(features, deep.embedding))
     return deep.head(second(mixed + deep.feed_forward(mixed)))
@@ -197,13 +199,13 @@ class SendalNetwork(Network):
 
     def _deep(self, features: Array) -> Array:
         """The deep branch; attention of few windows at a time, computed again for the gradient instead of kept."""
-        if isinstance(self.deep, LstmBranch):
-            return self.deep(features)
-        size = max(1, SCORES // (self.architecture.heads * self.window**2))
-        one = jax.checkpoint(lambda window: transform(self.deep, window[None])[0])
+        deep, size = self.deep, max(1, SCORES // (self.architecture.heads * self.window**2))
+        if isinstance(deep, LstmBranch):
+            return deep(features)
+        one = jax.checkpoint(lambda window: transform(deep, window[None])[0])
         return jax.lax.map(one, features, batch_size=size)
 
-    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> "tuple[Network, np.ndarray | None]":
+    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
         """Phase 1 has its own targets: the labels that the two trained branches give."""
         network = replace(self, phase=phase)
         if phase != 1:
@@ -221,7 +223,7 @@ class SendalNetwork(Network):
         nothing = jax.tree.map(lambda _: False, self)
         return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
 
-    def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Network]:
+    def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
         """Mean error of both branches, then cross-entropy of the decision, then the error of the chosen branch."""
         if self.phase == 0:
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
