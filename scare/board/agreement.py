@@ -1,10 +1,8 @@
-"""When runtimes agree: the rules of the parity certificate, on what each of them gave for the same windows.
+"""When runtimes agree: the certificate's rules, on what each of them gave for the same windows.
 
 Whole numbers must be equal in every bit everywhere. In float32 host and board must be; NumPy adds in another order, so
-its hash codes must be equal for at least 99.99 % of all tokens, and its result within 10⁻⁵ of the larger of itself and
-the target's standard deviation wherever the codes are equal, or within twice the largest error that float32 makes in
-NumPy itself: where a target is small beside the numbers within a model, 10⁻⁵ of it is less than they can tell. Comes
-from `certificate`.
+its hash codes must be equal for at least 99.99 % of all tokens, and its results within the tolerance wherever the codes
+are. The tolerances are in `parity`. Comes from `certificate`.
 """
 
 from collections import Counter
@@ -14,9 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scare.board.trials import UNDEFINED, USUAL
-from scare.export.expected import NUMBERS, ROUNDINGS
-
-CODES = 10_000  # of every so many tokens, begun, one may have another hash code
+from scare.calibrator.parity import FLOAT32_TOLERANCE, TOKENS, Tolerance, most_unlike
 
 
 @dataclass(frozen=True)
@@ -31,19 +27,6 @@ class Computed:
         outputs = self.outputs.view(np.uint32) == other.outputs.view(np.uint32)
         unknown = np.isnan(self.outputs) & np.isnan(other.outputs)
         return (outputs | unknown) & (self.codes == other.codes).all(axis=1)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The target's standard deviation, its unit and its center, all in the unit of the outputs compared.
-
-    `rounding` is the largest error that float32 makes in NumPy, against double precision, on the model's own windows.
-    """
-
-    deviation: float
-    unit: float
-    center: float = 0.0
-    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,21 +83,21 @@ class Runtimes:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.abs(self.host.outputs.astype(float) - self.python.outputs)
 
-    def agree(self, exact: bool, spread: Spread, from_tie: Mapping[int, float]) -> Agreement:
+    def agree(self, exact: bool, tolerance: Tolerance, from_tie: Mapping[int, float]) -> Agreement:
         """Judge; `exact`: NumPy too must be equal in every bit. `from_tie` is known of windows with unlike codes."""
         pairs = {"host_board": self.board, "host_python": self.python}
         equal = {name: self.host.equal_bits(other) for name, other in pairs.items()}
         broken = list(self._unequal("the board", equal["host_board"]))
-        broken += self._unequal("Python", equal["host_python"]) if exact else self._apart(spread)
+        broken += self._unequal("Python", equal["host_python"]) if exact else self._apart(tolerance)
         unlike, tokens = self.unlike, int(self.judged.sum()) * self.host.codes.shape[1]
         return Agreement(
             dict(Counter(self.kinds.tolist())),
             {name: int(same.sum()) for name, same in equal.items()},
             tokens,
             1 - int(unlike.sum()) / tokens if tokens else 1.0,
-            self._largest(spread),
-            0 if exact else int((self._near(spread) & ~self._literally_near(spread)).sum()),
-            spread.rounding,
+            self._largest(tolerance),
+            0 if exact else int((self._near(tolerance) & ~self._strictly_near(tolerance)).sum()),
+            tolerance.rounding,
             tuple(self._list(from_tie)),
             tuple(broken),
         )
@@ -124,17 +107,17 @@ class Runtimes:
             places = np.flatnonzero(~equal)
             yield f"host and {other} differ in {len(places):,} of {len(equal):,} windows, {self._first(places)}"
 
-    def _apart(self, spread: Spread) -> Iterator[str]:
+    def _apart(self, tolerance: Tolerance) -> Iterator[str]:
         unlike, judged = self.unlike, self.judged
         count, tokens = int(unlike.sum()), int(judged.sum()) * unlike.shape[1]
-        if count > -(-tokens // CODES):
+        if count > most_unlike(tokens):
             yield (
-                f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {CODES:,},"
+                f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,},"
                 f" {self._first(np.flatnonzero(unlike.any(axis=1)))}"
             )
-        far = np.flatnonzero(self._comparable & ~self._near(spread))
+        far = np.flatnonzero(self._comparable & ~self._near(tolerance))
         if len(far):
-            yield f"{len(far):,} windows are farther from Python than {NUMBERS:g} allows, {self._first(far)}"
+            yield f"{len(far):,} windows are farther from Python than {FLOAT32_TOLERANCE:g} allows, {self._first(far)}"
         other = np.flatnonzero(np.isfinite(self.host.outputs) != np.isfinite(self.python.outputs))
         if len(other):
             yield f"{len(other):,} windows give a number in Python or in C, but not in both, {self._first(other)}"
@@ -144,30 +127,24 @@ class Runtimes:
         """Windows whose results are judged by their distance: a number is due, and all codes agree. [n]."""
         return np.asarray(self.judged & ~self.unlike.any(axis=1))
 
-    def _literally_near(self, spread: Spread) -> np.ndarray:
+    def _strictly_near(self, tolerance: Tolerance) -> np.ndarray:
         """Comparable windows within 10⁻⁵ of what they are judged by, [n]."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self._comparable & (self._shares(spread) <= NUMBERS))
+        return np.asarray(self._comparable & tolerance.strict(self._results, self.differences))
 
-    def _near(self, spread: Spread) -> np.ndarray:
+    def _near(self, tolerance: Tolerance) -> np.ndarray:
         """Those, and the ones that are within what float32 rounds in NumPy, [n]."""
-        with np.errstate(invalid="ignore"):
-            rounded = self.differences <= ROUNDINGS * spread.rounding
-        return self._literally_near(spread) | (self._comparable & rounded)
+        return np.asarray(self._comparable & tolerance.met(self._results, self.differences))
 
-    def _shares(self, spread: Spread) -> np.ndarray:
-        """Differences, each as a share of the largest of the result, its distance from the center, the deviation."""
-        results = self.python.outputs.astype(float)
-        sizes = np.maximum(np.abs(results), np.abs(results - spread.center)).clip(min=spread.deviation)
-        with np.errstate(invalid="ignore"):
-            return self.differences / sizes
+    @property
+    def _results(self) -> np.ndarray:
+        return self.python.outputs.astype(float)
 
-    def _largest(self, spread: Spread) -> dict[str, float]:
+    def _largest(self, tolerance: Tolerance) -> dict[str, float]:
         """Of the windows whose codes agree, as a share of what it is judged by; of the usual ones, in three units."""
         agreeing = self.judged & ~self.unlike.any(axis=1)
         absolute = _most(self.differences[agreeing & np.isin(self.kinds, USUAL)])
-        units = {"absolute": absolute, "deviations": absolute / spread.deviation, "unit": absolute / spread.unit}
-        return {"share": _most(self._shares(spread)[agreeing]), **units}
+        units = {"absolute": absolute, "deviations": absolute / tolerance.deviation, "unit": absolute / tolerance.unit}
+        return {"share": _most(tolerance.shares(self._results, self.differences)[agreeing]), **units}
 
     def _list(self, from_tie: Mapping[int, float]) -> Iterator[Listed]:
         unlike, differences = self.unlike.sum(axis=1), self.differences

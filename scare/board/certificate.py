@@ -6,8 +6,8 @@
 Windows are given to `run` of each runtime, and a stream of bad readings to `scare_push` and to NumPy's `LiveFeed`.
 A board scales a reading in float32, NumPy in double precision: the windows made of readings may differ by a rounding,
 so they are compared as such, and results on the windows that C made.
-The rules are in `agreement`, the windows and readings in `trials`. It holds no date: the same calibrator has the
-same certificate. docs/certificate.md says how to read one.
+The rules are in `agreement`, their tolerances in `calibrator.parity`, the windows and readings in `trials`. It holds no
+date: the same calibrator has the same certificate. docs/certificate.md says how to read one.
 """
 
 from collections import Counter
@@ -21,28 +21,34 @@ from typing import Any
 import numpy as np
 
 import scare
-from scare.board.agreement import Agreement, Computed, Runtimes, Spread
+from scare.board.agreement import Agreement, Computed, Runtimes
 from scare.board.boards import Board
 from scare.board.exported import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all, read_export
 from scare.board.host import HostModel
 from scare.board.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Choice, hash_activations
+from scare.calibrator.kernels import Choice
 from scare.calibrator.kernels.integer import window_s8
+from scare.calibrator.parity import (
+    READING_TOLERANCE,
+    Tolerance,
+    deviation,
+    distances_to_ties,
+    rounding,
+    share_of_ties,
+)
 from scare.calibrator.plan import Plan, run, values
 from scare.data.quality import LARGEST, Flag
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.c_source import Model
-from scare.export.expected import TIE, deviation, rounding
 from scare.export.package import Package, export_c
 from scare.windowing.feeding import Inputs, LiveFeed
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and board
-SCALED = 1e-6  # how far a scaled reading of a board may be from NumPy's, as a share of it or of 1
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
 
@@ -66,7 +72,7 @@ class Result:
 
     windows: Agreement | None = None
     streaming: Streaming | None = None
-    ties: float | None = None  # share of the hash activations of known windows that are within TIE of zero
+    ties: float | None = None  # share of the hash activations of known windows that are as good as zero
     absent: str = ""
 
     @property
@@ -173,14 +179,14 @@ class _Trial:
             self._in_c(*self.host.run(trials.windows)),
             self._in_c(runs.outputs, runs.kept),
         )
-        agreement = self._agree(runtimes, trials.windows, Spread(self.deviation, 1 / self.scale, 0.0, self.rounding))
+        agreement = self._agree(runtimes, trials.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
         known = trials.windows[np.isin(trials.kinds, (GOLDEN, VALIDATION))]
         return Result(agreement, self._stream(), self._ties(known))
 
-    def _agree(self, runtimes: Runtimes, windows: np.ndarray, spread: Spread) -> Agreement:
+    def _agree(self, runtimes: Runtimes, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
         unlike = [] if self.exact else np.flatnonzero(runtimes.unlike.any(axis=1)).tolist()
         bits = runtimes.python.codes ^ runtimes.host.codes
-        return runtimes.agree(self.exact, spread, {at: self._from_tie(windows[at], bits[at]) for at in unlike})
+        return runtimes.agree(self.exact, tolerance, {at: self._from_tie(windows[at], bits[at]) for at in unlike})
 
     def _in_numpy(self, windows: np.ndarray) -> Computed:
         """Outputs and hash codes of windows, each for itself; float32 is judged against double precision.
@@ -210,21 +216,13 @@ class _Trial:
     def _in_c(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> Computed:
         return Computed(outputs, _side_by_side([kept[name] for name in self.hashing], len(outputs)))
 
-    def _activations(self, windows: np.ndarray) -> Iterator[np.ndarray]:
-        """How far what each hash step takes the signs of is from zero, [n, tokens, bits]."""
-        sources = values(self.plan, windows, {step.inputs[0] for step in self.hashing.values()})
-        for step in self.hashing.values():
-            yield np.abs(hash_activations(sources[step.inputs[0]], step.weights, step.settings))
-
     def _ties(self, windows: np.ndarray) -> float | None:
-        if self.exact or not self.hashing or not len(windows):
-            return None
-        return float(np.mean(np.concatenate([sizes.ravel() < TIE for sizes in self._activations(windows)])))
+        return None if self.exact else share_of_ties(self.plan, windows, self.hashing.values())
 
     def _from_tie(self, window: np.ndarray, bits: np.ndarray) -> float:
         """How far from zero an activation is at most whose bit of the codes [tokens] is set."""
         farthest, start = 0.0, 0
-        for sizes in self._activations(window[None]):
+        for sizes in distances_to_ties(self.plan, window[None], self.hashing.values()):
             (tokens, width) = sizes.shape[1:]
             chosen = bits[start : start + tokens, None] >> np.arange(width, dtype=np.uint32) & 1 == 1
             farthest, start = max(farthest, float(sizes[0][chosen].max(initial=0.0))), start + tokens
@@ -247,7 +245,7 @@ class _Trial:
         in_c = (self._in_c(one.values[one.ran], one.kept) for one in (host, board))
         deviation = self.deviation * self.scale
         runtimes = Runtimes(np.full(len(windows), READING), in_numpy, *in_c)
-        agreement = self._agree(runtimes, windows, Spread(deviation, 1.0, self.center, self.rounding * self.scale))
+        agreement = self._agree(runtimes, windows, Tolerance(deviation, 1.0, self.center, self.rounding * self.scale))
         live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / deviation
         return Streaming(counts, apart, live_difference, agreement, (*broken, *agreement.reasons))
 
@@ -310,7 +308,8 @@ class _Trial:
         if self.exact:
             steps = window_s8(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
             return float(np.abs(steps.astype(int) - theirs).max(initial=0)), 1.0
-        return float((np.abs(theirs.astype(float) - ours) / np.maximum(np.abs(ours), 1)).max(initial=0.0)), SCALED
+        shares = np.abs(theirs.astype(float) - ours) / np.maximum(np.abs(ours), 1)
+        return float(shares.max(initial=0.0)), READING_TOLERANCE
 
 
 def _unlike_statuses(live: Answers, host: Answers, board: Answers) -> Iterator[str]:

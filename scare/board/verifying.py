@@ -1,6 +1,6 @@
 """An export is tried again: its golden windows go through what lies in the folder, in every runtime that is here.
 
-What they must give is in `golden.safetensors`, by the rule of `export.expected`. Comes from `export`; goes to `cli`.
+What they must give is in `golden.safetensors`, by the rule of `calibrator.parity`. Comes from `export`; goes to `cli`.
 """
 
 import zlib
@@ -14,13 +14,13 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from scare.board.agreement import CODES
 from scare.board.exported import Exported, find_export
 from scare.board.host import HostModel
 from scare.board.plain_python import is_python_export, run_module
+from scare.calibrator.parity import TOKENS, most_unlike
 from scare.errors import DataError, ScareError
 from scare.export.exchange import FORMATS
-from scare.export.expected import GOLDEN, Expected
+from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from scare.export.tensors.flatbuffer import run_micro
 from scare.extras import is_installed
 
@@ -57,7 +57,7 @@ def verify_export(path: Path) -> list[Tried]:
 
 
 def _verify_model(folder: Path, golden: Path) -> Iterator[Tried]:
-    expected = Expected.read(golden)
+    expected = GoldenVectors.read(golden)
     if not len(expected.windows):
         raise DataError(f"{golden.name} of {expected.model} holds no windows: there is nothing to compare")
     for runtime, run in _runtimes(folder, golden.parent, expected.model):
@@ -74,10 +74,10 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def judge(model: str, runtime: str, results: np.ndarray, expected: Expected) -> Tried:
+def judge(model: str, runtime: str, results: np.ndarray, expected: GoldenVectors) -> Tried:
     """Compare the results [n] of a runtime with what is expected."""
     differences = np.abs(results - expected.results)
-    off = ~(differences <= expected.allowed)
+    off = ~(differences <= expected.tolerances)
     excused = off & expected.ties & np.isfinite(results)
     ties, wrong = np.flatnonzero(excused), np.flatnonzero(off & ~excused)
     reasons = []
@@ -85,12 +85,12 @@ def judge(model: str, runtime: str, results: np.ndarray, expected: Expected) -> 
         first = int(wrong[0])
         reasons.append(
             f"{len(wrong):,} of {len(results):,} windows are farther off than allowed; the first is window {first}:"
-            f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.allowed[first]:.2g}"
+            f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.tolerances[first]:.2g}"
         )
-    if len(ties) > max(1, -(-expected.tokens // CODES)):
-        reasons.append(f"{len(ties):,} windows have other hash codes or choices, more than one in {CODES:,}")
+    if len(ties) > max(1, most_unlike(expected.tokens)):
+        reasons.append(f"{len(ties):,} windows have other hash codes or choices, more than one in {TOKENS:,}")
     near = np.where(excused, 0.0, differences)
-    shares = near / np.maximum(expected.allowed, np.finfo(float).tiny)
+    shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)
     largest, share = (float(numbers.max(initial=0.0)) for numbers in (near, shares))
     return Tried(model, runtime, len(results), largest, share, tuple(map(int, ties)), tuple(reasons))
 

@@ -18,10 +18,11 @@ import numpy as np
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fuse import fuse
+from scare.calibrator.parity import INTEGER_WEIGHTS_TOLERANCE, deviation
 from scare.errors import NotApplicableError, UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.descriptor import choose_device
-from scare.export.expected import GOLDEN, INTEGERS, deviation, expect_results, reference_rmse
+from scare.export.golden_vectors import GOLDEN, golden_vectors, reference_rmse
 from scare.export.packaging import check_free, write_files
 from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer
 from scare.export.tensors.integer_matrices import FEWEST, Made, with_integer_matrices
@@ -114,7 +115,7 @@ def export_exchange(
         f"{name}.{form}": made.content,
         f"{name}.json": json.dumps(facts, indent=2) + "\n",
         README: page.substitute(_fields(facts, exchange)),
-        GOLDEN: expect_results(calibrator, integer).as_bytes(name),
+        GOLDEN: golden_vectors(calibrator, integer).as_bytes(name),
     }
     write_files(folder, files)
     return exchange
@@ -169,11 +170,12 @@ def make_file(calibrator: Calibrator, form: str, integer: bool, facts: Mapping[s
     examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
     if not len(examples):
         raise NotApplicableError("it holds no windows that int8 could be fitted to: export it in float32")
-    found = with_integer_matrices(content, examples, MARGIN * INTEGERS * deviation(calibrator) * abs(scale))
+    share = MARGIN * INTEGER_WEIGHTS_TOLERANCE
+    found = with_integer_matrices(content, examples, share * deviation(calibrator) * abs(scale))
     if not found.integer:
         raise NotApplicableError(
             f"none of its matrices (FULLY_CONNECTED) has {FEWEST} weights or more that can be int8 without moving a"
-            f" result by {MARGIN * INTEGERS:.1%} of the target's standard deviation: export it in float32"
+            f" result by {share:.1%} of the target's standard deviation: export it in float32"
         )
     return found
 

@@ -16,7 +16,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
 from scare.export.c_source import Model, print_header, print_source
 from scare.export.esphome import PREFIX, describe_component, input_keys, yaml_fields
-from scare.export.expected import GOLDEN
+from scare.export.golden_vectors import GOLDEN
 from scare.export.meaning import PARTICLES, meanings
 from scare.export.package import Package, golden_header, golden_results, prepare
 from scare.export.packaging import write_files

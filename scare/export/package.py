@@ -17,7 +17,7 @@ from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic, compute, make_program, plan_for
 from scare.export.c_source import RESERVED, Model, print_golden, print_header, print_source
 from scare.export.descriptor import as_read, choose_device, describe
-from scare.export.expected import GOLDEN, expect_results, reference_rmse
+from scare.export.golden_vectors import GOLDEN, golden_vectors, reference_rmse
 from scare.export.memory import plan_memory
 from scare.export.packaging import check_free, write_files
 from scare.export.readme import print_readme
@@ -93,7 +93,7 @@ def golden_header(calibrator: Calibrator, arithmetic: str, model: Model) -> str:
 def golden_results(calibrator: Calibrator, arithmetic: str, name: str) -> bytes:
     """The golden windows and what the model of this name in C must give for them, for `scare verify`."""
     integer = plan_for(calibrator, arithmetic) if Arithmetic(arithmetic) is Arithmetic.INT8 else None
-    return expect_results(calibrator, integer_plan=integer).as_bytes(name)
+    return golden_vectors(calibrator, integer_plan=integer).as_bytes(name)
 
 
 def validation_rmse(calibrator: Calibrator, arithmetic: str) -> float:

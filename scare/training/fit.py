@@ -10,9 +10,9 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
-from scare.calibrator.kernels import hash_activations
 from scare.calibrator.members import average
-from scare.calibrator.plan import Plan, run, values
+from scare.calibrator.parity import hash_steps, share_of_ties
+from scare.calibrator.plan import Plan, run
 from scare.data.quality import without_unusable_references
 from scare.data.readings import Readings
 from scare.layers.buffers import split_trainable
@@ -23,7 +23,6 @@ from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
-TIE = 1e-4  # a hash activation closer to zero than this may change sign between arithmetics
 
 
 def fit(
@@ -139,18 +138,8 @@ def _facts(
         "training_data_sha256": examples.fingerprint(),
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(trainable)),
     }
-    ties = share_of_ties(plan, held.windows(held.spread(SCORED)))
+    ties = share_of_ties(plan, held.windows(held.spread(SCORED)), hash_steps(plan))
     return facts if ties is None else facts | {"hash_ties": ties}
-
-
-def share_of_ties(plan: Plan, windows: np.ndarray) -> float | None:
-    """The share of hash activations so close to zero that another arithmetic might flip the bit."""
-    hashes = [step for step in plan.steps if step.kernel == "hash_codes"]
-    if not hashes:
-        return None
-    inputs = values(plan, windows, {step.inputs[0] for step in hashes})
-    close = [np.abs(hash_activations(inputs[s.inputs[0]], s.weights, s.settings)) < TIE for s in hashes]
-    return float(np.mean([part.mean() for part in close]))
 
 
 def _period(readings: Sequence[Readings]) -> list[str]:

@@ -11,13 +11,14 @@ import pytest
 
 import scare
 from scare.board import certificate
-from scare.board.agreement import Computed, Runtimes, Spread
+from scare.board.agreement import Computed, Runtimes
 from scare.board.boards import board
 from scare.board.certificate import Certificate, verify
 from scare.board.trials import all_trials, strange_trials, trial_readings
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.fold import fold
+from scare.calibrator.parity import Tolerance
 from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
@@ -30,7 +31,7 @@ from tests.contract.test_models import CASES, random_network
 NANO = board("nano33ble")
 FEW = 110  # strange windows and some random ones
 FAST = ("scare-default", "dlinear-default", "ecoformer-default")
-ONE = Spread(1.0, 1.0)
+ONE = Tolerance(1.0, 1.0)
 
 
 def certify(calibrator: Calibrator, *arithmetics: Arithmetic, **options: Any) -> Certificate:
@@ -193,8 +194,8 @@ def runtimes(python: Computed, host: Computed, kinds: str = "noise") -> Runtimes
 )
 def test_a_result_is_near_or_not(python: float, host: float, deviation: float, agrees: bool) -> None:
     one = runtimes(computed(python), computed(host))
-    assert (not one.agree(False, Spread(deviation, 1.0), {}).reasons) == agrees
-    assert one.agree(True, Spread(deviation, 1.0), {}).reasons or python != python
+    assert (not one.agree(False, Tolerance(deviation, 1.0), {}).reasons) == agrees
+    assert one.agree(True, Tolerance(deviation, 1.0), {}).reasons or python != python
 
 
 def test_where_no_number_is_due_all_runtimes_must_know() -> None:
@@ -218,11 +219,11 @@ def test_one_hash_code_in_each_ten_thousand_begun_may_differ_and_is_listed(token
 
 def test_c_may_be_as_far_off_as_float32_is_in_numpy() -> None:
     apart = runtimes(computed(0.1), computed(0.1 + 4e-6))
-    assert apart.agree(False, Spread(0.1, 1.0), {}).reasons
-    assert apart.agree(False, Spread(0.1, 1.0, 0.0, 1e-6), {}).reasons
-    explained = apart.agree(False, Spread(0.1, 1.0, 0.0, 3e-6), {})
+    assert apart.agree(False, Tolerance(0.1, 1.0), {}).reasons
+    assert apart.agree(False, Tolerance(0.1, 1.0, 0.0, 1e-6), {}).reasons
+    explained = apart.agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {})
     assert (explained.reasons, explained.beyond, explained.rounding) == ((), 1, 3e-6)  # it passes, and says how
-    assert runtimes(computed(0.1), computed(0.1)).agree(False, Spread(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
+    assert runtimes(computed(0.1), computed(0.1)).agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
 
 
 def test_trials_hold_what_is_asked_for() -> None:

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from scare.board.verifying import judge
-from scare.calibrator.plan import Plan, Step
-from scare.export.expected import Expected, from_tie
+from scare.export.golden_vectors import GoldenVectors
 
 
-def expected(ties: list[bool]) -> Expected:
+def expected(ties: list[bool]) -> GoldenVectors:
     count = len(ties)
-    return Expected(np.zeros((count, 1, 1)), np.zeros(count), np.full(count, 0.1), np.array(ties), 4 * count)
+    return GoldenVectors(np.zeros((count, 1, 1)), np.zeros(count), np.full(count, 0.1), np.array(ties), 4 * count)
 
 
 @pytest.mark.parametrize(
@@ -34,13 +33,3 @@ def test_one_undecided_window_is_excused(
 def test_the_largest_difference_is_of_windows_that_are_decided() -> None:
     tried = judge("m", "here", np.array([0.05, 7.0]), expected([False, True]))
     assert (tried.largest, tried.share) == pytest.approx((0.05, 0.5))
-
-
-def test_a_choice_near_its_threshold_is_undecided() -> None:
-    weight = np.ones((1, 1), np.float32)
-    steps = [Step("newest", ("x",), "now")]
-    steps += [Step("dense", ("now",), name, {"weight": size * weight}) for name, size in (("d", 1), ("s", 2), ("e", 3))]
-    periods = {"simple_period": 1, "deep_period": 1}
-    plan = Plan(1, 1, (*steps, Step("select", ("d", "s", "e"), "y", settings=periods)))
-    windows = np.array([0.5, 0.75, 0.0], np.float32).reshape(3, 1, 1)
-    assert from_tie(plan, windows) == pytest.approx([0.0, 0.25, 0.5])

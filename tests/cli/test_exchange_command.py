@@ -8,7 +8,7 @@ import pytest
 
 from scare.errors import ExitCode
 from scare.export.exchange import FORMATS
-from scare.export.expected import GOLDEN, Expected
+from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.cli.said import Type
 from tests.export.test_exchange import EVERY_FORMAT, wide_calibrator
@@ -55,9 +55,9 @@ def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, 
     assert scare(f"scare export {target} line.scare --out out").code == 0
     assert scare("scare verify out").code == 0
     (path,) = (tmp_path / "out").rglob(GOLDEN)
-    expected = Expected.read(path)
+    expected = GoldenVectors.read(path)
     moved = expected.results + np.array([0.0, 1.0, 0.0])
-    other = Expected(expected.windows, moved, expected.allowed, expected.ties, expected.tokens)
+    other = GoldenVectors(expected.windows, moved, expected.tolerances, expected.ties, expected.tokens)
     path.write_bytes(other.as_bytes(expected.model))
     said = scare("scare verify out")
     assert said.code == ExitCode.PARITY_FAILED

@@ -169,7 +169,7 @@ def test_without_the_training_extra_it_says_what_to_install(
     def find(name: str) -> ModuleSpec | None:
         return None if name == "jax" else importlib.util.find_spec(name)
 
-    monkeypatch.setattr("scare.cli.board_room.find_spec", find)
+    monkeypatch.setattr("scare.extras.find_spec", find)
     said = scare(f"scare export c {long} --board uno --out out")
     assert said.code == 6
     assert "pip install '.[train]'" in said.err

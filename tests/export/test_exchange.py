@@ -14,7 +14,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step, run
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.exchange import FORMATS, export_exchange
-from scare.export.expected import GOLDEN, Expected, expect_results
+from scare.export.golden_vectors import GOLDEN, GoldenVectors, golden_vectors
 from scare.export.tensors.flatbuffer import run_flatbuffer, run_micro
 from tests.calibrator.building import attention_plan, make_calibrator
 
@@ -102,8 +102,8 @@ def test_int8_keeps_what_the_result_can_bear(tmp_path: Path) -> None:
     windows, spread = calibrator.golden.windows, 6.0  # the target's standard deviation in its unit
     differences = run_flatbuffer(exchange.made.content, windows) - calibrator.compute(windows)
     assert 0 < np.abs(differences).max() < 0.02 * spread
-    golden = Expected.read(tmp_path / "out" / GOLDEN)
-    assert_allclose(golden.allowed, 0.02 * spread)
+    golden = GoldenVectors.read(tmp_path / "out" / GOLDEN)
+    assert_allclose(golden.tolerances, 0.02 * spread)
 
 
 def test_int8_leaves_a_loop_alone(tmp_path: Path) -> None:
@@ -133,24 +133,24 @@ def test_a_missing_package_names_the_command(
     network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, FORMATS[form].running, None)
-    with pytest.raises(UsageError, match=rf"pip install 'scare\[{form}\]'"):
+    with pytest.raises(UsageError, match=rf"pip install '\.\[{form}\]'"):
         export_exchange(network, form, "float32", tmp_path / "out")
 
 
 def test_what_is_expected_is_the_plan_in_double_precision(network: Calibrator, tmp_path: Path) -> None:
-    expected = expect_results(network)
+    expected = golden_vectors(network)
     target = network.inputs.scaling.target
     exact = run(network.plan.astype(np.float64), network.golden.windows.astype(np.float64))
     assert_allclose(expected.results, exact * target.scale[0] + target.center[0], rtol=1e-12)
     path = tmp_path / GOLDEN
     path.write_bytes(expected.as_bytes("dust"))
-    again = Expected.read(path)
+    again = GoldenVectors.read(path)
     assert_allclose(again.results, expected.results)
     assert again.tokens == expected.tokens > 0
     assert again.model == "dust"
     path.write_bytes(expected.as_bytes("../dust"))
     with pytest.raises(DataError, match="a model called"):
-        Expected.read(path)
+        GoldenVectors.read(path)
     path.write_bytes(b"no such file")
     with pytest.raises(DataError, match="golden windows cannot be read"):
-        Expected.read(path)
+        GoldenVectors.read(path)

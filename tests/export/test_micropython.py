@@ -21,7 +21,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.expected import GOLDEN, Expected
+from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from scare.export.micropython import scare_live
 from scare.export.micropython.package import PythonPackage, export_micropython
 from scare.export.micropython.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
@@ -198,10 +198,10 @@ def test_the_files_are_these(package: PythonPackage) -> None:
 
 
 def test_golden_windows_have_their_results(package: PythonPackage) -> None:
-    expected = Expected.read(package.folder / GOLDEN)
+    expected = GoldenVectors.read(package.folder / GOLDEN)
     results = run_module(package.folder, expected.model, expected.windows)
     assert len(results) == 3
-    assert (np.abs(results - expected.results) <= expected.allowed).all()
+    assert (np.abs(results - expected.results) <= expected.tolerances).all()
 
 
 def test_a_zip_unpacked_runs_too(tmp_path: Path) -> None:
@@ -288,12 +288,12 @@ def micropython() -> MicroPython:
 def test_micropython_computes_the_same(name: str, micropython: MicroPython, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name] if name in CALIBRATORS else random_calibrator(name)
     folder = export_micropython(calibrator, "float32", tmp_path / "out").folder
-    expected = Expected.read(folder / GOLDEN)
+    expected = GoldenVectors.read(folder / GOLDEN)
     (folder / "windows.json").write_text(json.dumps(expected.windows.reshape(len(expected.windows), -1).tolist()))
     (folder / "check.py").write_text(CHECK)
     done = micropython("check.py", folder)
     assert done.returncode == 0, done.stderr
-    assert (np.abs(np.array(done.stdout.split(), float) - expected.results) <= expected.allowed).all()
+    assert (np.abs(np.array(done.stdout.split(), float) - expected.results) <= expected.tolerances).all()
 
 
 @pytest.mark.parametrize("name", ["attention", "branches", "long_window"])

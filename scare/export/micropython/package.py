@@ -16,7 +16,7 @@ from scare.errors import NotApplicableError, UsageError
 from scare.export.arithmetic import Arithmetic, plan_for
 from scare.export.c_source import Model
 from scare.export.descriptor import choose_device
-from scare.export.expected import GOLDEN, expect_results
+from scare.export.golden_vectors import GOLDEN, golden_vectors
 from scare.export.library import plain
 from scare.export.micropython.module import Module, print_module
 from scare.export.micropython.scare_live import MEANINGS
@@ -59,7 +59,7 @@ def export_micropython(
         f"{name}.py": module.text,
         RUNTIME: (HERE / RUNTIME).read_text(encoding="utf-8"),
         "main.py": Template((HERE / "main.py.in").read_text(encoding="utf-8")).substitute(fields),
-        GOLDEN: expect_results(calibrator).as_bytes(name),
+        GOLDEN: golden_vectors(calibrator).as_bytes(name),
         "README.md": Template((HERE / "README.md").read_text(encoding="utf-8")).substitute(fields),
     }
     write_files(folder, files)
