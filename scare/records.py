@@ -24,6 +24,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from functools import cache
+from math import inf
 from pathlib import Path
 from reprlib import repr as shortened
 from types import NoneType, UnionType
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Kind = TypeVar("Kind")
+# bounds that many fields have
+Count = Annotated[int, Ge(1)]
+Amount = Annotated[float, Ge(0), Lt(inf)]
+Positive = Annotated[float, Gt(0), Lt(inf)]
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"}
 BOUNDS = {
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
@@ -136,8 +141,6 @@ def _sentence(errors: Sequence[Any], kind: Any) -> str:
         return f"the key '{key}' is missing{table}"
     wanted, path = _kind_at(kind, found["loc"])
     value = f"{_spelled(path) or 'it'} is {shortened(found['input'])}"
-    if found["type"] == "value_error":
-        return f"{value}; it takes {found['ctx']['error']}"
     options = _options(wanted)
     return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_taken(wanted)}")
 

@@ -7,12 +7,12 @@ Traceback (most recent call last):
 scare.errors.UsageError: no board is called 'nano33'; did you mean 'nano33ble'?
 """
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from scare.errors import UsageError
+from scare.records import Amount, Count, convert, load_toml, named
 from scare.words import suggestion
 
 
@@ -26,15 +26,15 @@ class Board:
     name: str
     title: str
     chip: str
-    clock_hz: int
-    ram: int
-    flash: int
+    clock_hz: Count
+    ram: Count
+    flash: Count
     target: str
     cpu: str
     core: str
     measures: tuple[str, ...]
-    current_ma: float = 0.0
-    voltage: float = 0.0
+    current_ma: Amount = 0.0
+    voltage: Amount = 0.0
     constants_in_ram: bool = False
     int_bits: int = 32
 
@@ -52,8 +52,8 @@ class Board:
 @cache
 def boards() -> dict[str, Board]:
     """All boards by name."""
-    text = Path(__file__).with_name("boards.toml").read_text(encoding="utf-8")
-    return {name: Board(name, **facts) for name, facts in tomllib.loads(text).items()}
+    path = Path(__file__).with_name("boards.toml")
+    return convert(named(load_toml(path)), dict[str, Board], path)
 
 
 def board(name: str) -> Board:

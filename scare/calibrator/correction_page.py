@@ -30,21 +30,19 @@ def page() -> str:
 
 def _overview(entry: Correction) -> tuple[str, ...]:
     reads = ", ".join(role.quantity for role in entry.roles)
-    return f"`{entry.name}`", entry.quantity, reads, _link(entry.publication.doi)
+    return f"`{entry.name}`", entry.quantity, reads, _link(entry.doi)
 
 
 def _section(entry: Correction) -> str:
-    publication = entry.publication
-    facts = {"Formula": entry.formula.words, "Source": publication.source, "DOI": _link(publication.doi)}
-    facts["How sure"] = publication.certainty
-    roles = [(r.channel.name, r.about, r.channel.unit, f"{r.channel.low:g} to {r.channel.high:g}") for r in entry.roles]
-    names = [role.channel.name for role in entry.roles]
+    facts = {"Formula": entry.formula, "Source": entry.source, "DOI": _link(entry.doi), "How sure": entry.certainty}
+    roles = [(role.name, role.about, role.unit, f"{role.low:g} to {role.high:g}") for role in entry.roles]
+    names = [role.name for role in entry.roles]
     vectors = [[f"{vector[name]:.10g}" for name in (*names, "expected")] for vector in entry.vectors]
     return "\n".join(
         [
-            f"## `{entry.name}`: {publication.title}\n",
+            f"## `{entry.name}`: {entry.title}\n",
             *(f"- {name}: {text}" for name, text in facts.items()),
-            *(f"- {note}" for note in publication.notes),
+            *(f"- {note}" for note in entry.notes),
             "\n" + _table(("role", "what", "unit", "valid range"), roles),
             "Worked by hand:\n",
             _table((*names, "result"), vectors),

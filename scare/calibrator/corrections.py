@@ -6,21 +6,22 @@ and `bind` makes the calibrator, which is scored, saved and exported like any ot
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.correction_plans import Formula, make_plan
+from scare.calibrator.correction_plans import Growth, Passage, make_plan
 from scare.calibrator.cost import count
 from scare.calibrator.plan import Plan
 from scare.data.quality import DEFAULT_SETTINGS
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
+from scare.records import convert, load_toml, named
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import STRICT
@@ -31,36 +32,44 @@ SPELLINGS = {"µ": "u", "μ": "u", "³": "3", "^": "", " ": "", "percent": "%", 
 
 @dataclass(frozen=True)
 class Role:
-    """What a correction reads: unit and valid range (a channel called by the role), the quantity, names to look for."""
+    """What a correction reads: a quantity with unit and valid range, and names to look for."""
 
-    channel: Channel
+    name: str
     quantity: str
+    unit: str
+    low: float
+    high: float
     about: str
     prefers: str = ""  # a name that says it is the right one, as a regular expression
     refuses: str = ""  # a name that says it is another one
 
-
-@dataclass(frozen=True)
-class Publication:
-    """Where a correction comes from, and how sure we are of its numbers."""
-
-    title: str
-    doi: str
-    source: str
-    certainty: str
-    notes: tuple[str, ...]
+    @property
+    def channel(self) -> Channel:
+        """A channel called by the role."""
+        return Channel(self.name, self.unit, self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Correction:
-    """One entry of the registry; `vectors` are worked examples: a number for each role, and `expected`."""
+    """One entry of the registry (its header says what `formulas`, `passages` and `growth` are).
+
+    `certainty` says how sure we are of its numbers; `vectors` are worked examples: a number for each role, and
+    `expected`.
+    """
 
     id: str
     version: int
-    publication: Publication
-    roles: tuple[Role, ...]
-    formula: Formula
+    title: str
+    doi: str
+    source: str
+    certainty: str
+    formula: str  # in words
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Role]
     vectors: tuple[Mapping[str, float], ...]
+    formulas: tuple[Mapping[str, float], ...] = ()
+    passages: tuple[Passage, ...] = ()
+    growth: Growth | None = None
 
     @property
     def name(self) -> str:
@@ -68,34 +77,38 @@ class Correction:
         return f"{self.id}@{self.version}"
 
     @property
+    def roles(self) -> tuple[Role, ...]:
+        """What it reads, in order."""
+        return tuple(self.inputs.values())
+
+    @property
     def quantity(self) -> str:
         """What it corrects: its first role's quantity."""
         return self.roles[0].quantity
 
-
-def _read_registry(path: Path) -> tuple[dict[str, Correction], dict[str, tuple[str, ...]]]:
-    """Every correction by its name, and the names each quantity goes by."""
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    entries = [_correction(entry) for entry in table["corrections"]]
-    names = {quantity: tuple(facts["names"]) for quantity, facts in table["quantities"].items()}
-    return {entry.name: entry for entry in entries}, names
+    @cached_property
+    def plan(self) -> Plan:
+        """What it computes."""
+        return make_plan([*self.inputs], self.formulas, self.passages, self.growth)
 
 
-def _correction(entry: dict[str, Any]) -> Correction:
-    roles = tuple(_role(name, facts) for name, facts in entry["inputs"].items())
-    terms, passages = tuple(entry.get("formulas", ())), tuple(entry.get("passages", ()))
-    formula = Formula(entry["formula"], terms, passages, entry.get("growth"))
-    facts = {name: entry[name] for name in ("title", "doi", "source", "certainty")}
-    publication = Publication(**facts, notes=tuple(entry["notes"]))
-    return Correction(entry["id"], entry["version"], publication, roles, formula, tuple(entry["vectors"]))
+@dataclass(frozen=True)
+class Registry:
+    """What `corrections.toml` holds."""
+
+    quantities: Mapping[str, Mapping[str, tuple[str, ...]]]
+    corrections: tuple[Correction, ...]
 
 
-def _role(name: str, facts: dict[str, Any]) -> Role:
-    channel = Channel(name, facts["unit"], facts["low"], facts["high"])
-    return Role(channel, facts["quantity"], facts["about"], facts.get("prefers", ""), facts.get("refuses", ""))
+def _read_registry(path: Path) -> Registry:
+    table = load_toml(path)
+    entries = [{**entry, "inputs": named(entry.get("inputs", {}))} for entry in table["corrections"]]
+    return convert({**table, "corrections": entries}, Registry, path)
 
 
-EVERY, QUANTITY_NAMES = _read_registry(Path(__file__).with_name("corrections.toml"))
+_REGISTRY = _read_registry(Path(__file__).with_name("corrections.toml"))
+QUANTITY_NAMES = {quantity: facts["names"] for quantity, facts in _REGISTRY.quantities.items()}
+EVERY = {entry.name: entry for entry in _REGISTRY.corrections}
 # the newest version of each
 CORRECTIONS = {entry.id: entry for entry in sorted(EVERY.values(), key=lambda entry: entry.version)}
 
@@ -103,7 +116,7 @@ CORRECTIONS = {entry.id: entry for entry in sorted(EVERY.values(), key=lambda en
 def find_correction(name: str) -> Correction:
     """The newest version of a correction, or the one asked for.
 
-    >>> find_correction("barkjohn-2021@1").formula.words
+    >>> find_correction("barkjohn-2021@1").formula
     'PM2.5 = 0.524 · PA_cf1 − 0.0862 · RH + 5.75'
     """
     found = CORRECTIONS.get(name) or EVERY.get(name)
@@ -120,7 +133,7 @@ def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[s
     >>> {role: channel.name for role, channel in find_channels(barkjohn, [Channel(name) for name in names]).items()}
     {'pm': 'pm2.5_cf_1', 'humidity': 'RH'}
     """
-    return {role.channel.name: _find_channel(role, channels) for role in correction.roles}
+    return {role.name: _find_channel(role, channels) for role in correction.roles}
 
 
 def _find_channel(role: Role, channels: Sequence[Channel]) -> Channel:
@@ -153,16 +166,15 @@ def bind(
     correction's is refused; a channel without a unit is taken to be in it.
     """
     roles = correction.roles
-    bound = tuple(_within(correction, role, channels.get(role.channel.name)) for role in roles)
-    target = target or Channel(correction.quantity, roles[0].channel.unit)
-    check_unit(correction, target, roles[0].channel.unit)
-    plan = make_plan([role.channel.name for role in roles], correction.formula)
+    bound = tuple(_within(correction, role, channels.get(role.name)) for role in roles)
+    target = target or Channel(correction.quantity, roles[0].unit)
+    check_unit(correction, target, roles[0].unit)
     as_is = Affine(np.zeros(len(roles)), np.ones(len(roles)))
     scaling = Scaling("constant", as_is, Affine(np.zeros(1), np.ones(1)))
     inputs = Inputs(bound, scaling, step_seconds, 1, STRICT, DEFAULT_SETTINGS)
     none = Sample(np.empty((0, 1, len(roles)), np.float32), np.empty(0))
-    calibrator = Calibrator(plan, inputs, target, none, none, _facts(correction, plan))
-    rows = [[vector[role.channel.name] for role in roles] for vector in correction.vectors]
+    calibrator = Calibrator(correction.plan, inputs, target, none, none, _facts(correction))
+    rows = [[vector[role.name] for role in roles] for vector in correction.vectors]
     golden = np.array(rows, np.float32)[:, None]
     return replace(calibrator, golden=Sample(golden, calibrator.compute(golden)))
 
@@ -176,15 +188,15 @@ def check_unit(correction: Correction, channel: Channel, unit: str) -> None:
 def _within(correction: Correction, role: Role, channel: Channel | None) -> Channel:
     """The user's channel, narrowed to the valid range."""
     if channel is None:
-        raise NotApplicableError(f"needs {role.quantity}: no channel is given for the role '{role.channel.name}'")
-    check_unit(correction, channel, role.channel.unit)
-    low, high = max(channel.low, role.channel.low), min(channel.high, role.channel.high)
-    return Channel(channel.name, role.channel.unit, low, high)
+        raise NotApplicableError(f"needs {role.quantity}: no channel is given for the role '{role.name}'")
+    check_unit(correction, channel, role.unit)
+    low, high = max(channel.low, role.low), min(channel.high, role.high)
+    return Channel(channel.name, role.unit, low, high)
 
 
-def _facts(correction: Correction, plan: Plan) -> dict[str, Any]:
-    cost, publication = count(plan), correction.publication
-    origin = {"doi": publication.doi, "source": publication.source, "formula": correction.formula.words}
+def _facts(correction: Correction) -> dict[str, Any]:
+    cost = count(correction.plan)
+    origin = {"doi": correction.doi, "source": correction.source, "formula": correction.formula}
     return {"model": correction.name, **origin, "parameters": cost.weights, "bytes": cost.weight_bytes}
 
 

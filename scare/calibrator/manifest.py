@@ -3,16 +3,19 @@
 `describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange.
 """
 
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 
 import scare
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
+from scare.records import Positive, convert
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.slicing import GapPolicy
@@ -22,7 +25,65 @@ if TYPE_CHECKING:
 
 VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
 Arrays = dict[str, np.ndarray]
-Made = TypeVar("Made", Channel, GapPolicy, QualitySettings)
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """A kernel call; `weights` are names of arrays."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    output: str
+    weights: Mapping[str, str]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """The plan without its numbers."""
+
+    window: int
+    channels: int
+    steps: tuple[StepPart, ...]
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """The target's scaling; the channels' is in arrays."""
+
+    center: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class ScalingPart:
+    """The scaling without its arrays."""
+
+    method: str
+    devices: tuple[str, ...]
+    settle: Annotated[int, Ge(0)]
+    target: TargetScale
+
+
+@dataclass(frozen=True)
+class InputsPart:
+    """What feeds the plan."""
+
+    channels: tuple[Channel, ...]
+    scaling: ScalingPart
+    step_seconds: Positive
+    policy: GapPolicy
+    quality: QualitySettings
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What manifest.json says of a calibrator."""
+
+    plan: PlanPart
+    inputs: InputsPart
+    target: Channel
+    facts: Mapping[str, Any]
 
 
 def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
@@ -44,14 +105,15 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
 
 def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The parts of a calibrator by name; samples as pairs of arrays."""
-    plan = _restore_plan(facts["plan"], arrays)
+    found = convert(facts, Manifest, "its manifest", unknown="ignore")  # a newer minor version may write more
+    plan = _restore_plan(found.plan, arrays)
     golden = _restore_sample("golden", arrays, plan)
     _check_runs(plan, golden[0])
     return {
         "plan": plan,
-        "inputs": _restore_inputs(facts["inputs"], arrays, plan),
-        "target": _build(Channel, facts["target"]),
-        "facts": dict(facts["facts"]),
+        "inputs": _restore_inputs(found.inputs, arrays, plan),
+        "target": found.target,
+        "facts": dict(found.facts),
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
     }
@@ -89,20 +151,6 @@ def _describe_channel(channel: Channel) -> dict[str, Any]:
     return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf, "")}
 
 
-def _build(kind: type[Made], facts: dict[str, Any]) -> Made:
-    """A dataclass from the fields it knows: a newer minor version may write more."""
-    return kind(**{field.name: _typed(facts[field.name], field.type) for field in fields(kind) if field.name in facts})
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    """The value, if it is of a field's type; a whole number is a real number too, and a list a tuple."""
-    if kind not in (str, int, float):
-        return tuple(_typed(part, float) for part in value)
-    if not isinstance(value, (int, float) if kind is float else kind):
-        raise TypeError(f"{value!r} is not a {kind.__name__}")
-    return value
-
-
 def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
     return {
         "channels": [_describe_channel(channel) for channel in inputs.channels],
@@ -113,16 +161,11 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _restore_inputs(facts: dict[str, Any], arrays: Arrays, plan: Plan) -> Inputs:
-    channels = tuple(_build(Channel, channel) for channel in facts["channels"])
-    if len(channels) != plan.channels:
-        raise ValueError(f"{len(channels)} channels are named but the plan reads {plan.channels}")
-    step = float(facts["step_seconds"])
-    if not 0 < step < inf:
-        raise ValueError(f"the time step is {step} s")
-    scaling = _restore_scaling(facts["scaling"], arrays, plan.channels)
-    policy, quality = _build(GapPolicy, facts["policy"]), _build(QualitySettings, facts["quality"])
-    return Inputs(channels, scaling, step, plan.window, policy, quality)
+def _restore_inputs(found: InputsPart, arrays: Arrays, plan: Plan) -> Inputs:
+    if len(found.channels) != plan.channels:
+        raise ValueError(f"{len(found.channels)} channels are named but the plan reads {plan.channels}")
+    scaling = _restore_scaling(found.scaling, arrays, plan.channels)
+    return Inputs(found.channels, scaling, found.step_seconds, plan.window, found.policy, found.quality)
 
 
 def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:
@@ -142,22 +185,16 @@ def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:
     return {"window": plan.window, "channels": plan.channels, "steps": steps}
 
 
-def _restore_plan(facts: dict[str, Any], arrays: Arrays) -> Plan:
+def _restore_plan(found: PlanPart, arrays: Arrays) -> Plan:
     steps = tuple(
-        Step(
-            step["kernel"],
-            tuple(step["inputs"]),
-            step["output"],
-            {name: arrays[key] for name, key in step["weights"].items()},
-            dict(step["settings"]),
-        )
-        for step in facts["steps"]
+        Step(one.kernel, one.inputs, one.output, {name: arrays[key] for name, key in one.weights.items()}, one.settings)
+        for one in found.steps
     )
     for step in steps:
         for name, weight in step.weights.items():
             if not np.isfinite(weight).all():
                 raise ValueError(f"weight '{name}' of {step.kernel} is not finite")
-    return Plan(int(facts["window"]), int(facts["channels"]), steps)
+    return Plan(found.window, found.channels, steps)
 
 
 def _describe_scaling(scaling: Scaling, arrays: Arrays) -> dict[str, Any]:
@@ -169,21 +206,19 @@ def _describe_scaling(scaling: Scaling, arrays: Arrays) -> dict[str, Any]:
     return {"method": scaling.method, "devices": devices, "settle": scaling.settle, "target": target}
 
 
-def _restore_scaling(facts: dict[str, Any], arrays: Arrays, channels: int) -> Scaling:
-    if facts["method"] not in METHODS:
-        raise ValueError(f"no scaling called '{facts['method']}'")
+def _restore_scaling(found: ScalingPart, arrays: Arrays, channels: int) -> Scaling:
+    if found.method not in METHODS:
+        raise ValueError(f"no scaling called '{found.method}'")
     center, scale = arrays["scaling.center"], arrays["scaling.scale"]
-    target = Affine(*(np.array([float(facts["target"][name])]) for name in ("center", "scale")))
-    if center.shape != scale.shape or center.shape != (len(facts["devices"]) + 1, channels):
+    if center.shape != scale.shape or center.shape != (len(found.devices) + 1, channels):
         raise ValueError("the scaling does not fit the channels and devices")
+    target = Affine(np.array([found.target.center]), np.array([found.target.scale]))
     for affine in (Affine(center, scale), target):
         if not (np.isfinite(affine.center).all() and np.isfinite(affine.scale).all() and (affine.scale > 0).all()):
             raise ValueError("the scaling is not finite and positive")
-    if facts["settle"] < 0:
-        raise ValueError(f"a device settles after {facts['settle']} readings")
     affines = [Affine(*pair) for pair in zip(center, scale, strict=True)]
-    devices = dict(zip(facts["devices"], affines[1:], strict=True))
-    return Scaling(facts["method"], affines[0], target, devices, int(facts["settle"]))
+    devices = dict(zip(found.devices, affines[1:], strict=True))
+    return Scaling(found.method, affines[0], target, devices, found.settle)
 
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:

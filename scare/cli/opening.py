@@ -24,7 +24,7 @@ def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator
         raise UsageError("--step is for a published correction; the time step of a calibrator is in its file")
     if published and not Path(model).exists():
         correction = find_correction(model)
-        channels = {role.channel.name: role.channel for role in correction.roles}
+        channels = {role.name: role.channel for role in correction.roles}
         return bind(correction, channels, step_seconds or STEP_SECONDS)
     if not (Path(model).exists() or model.endswith(".scare")):
         raise DataError(f"{model}: no such file, and no published correction{suggestion(model, CORRECTIONS)}")

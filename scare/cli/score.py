@@ -1,6 +1,5 @@
 """`scare score`: the eight requirements of one calibrator, each number with its source and grade."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,10 +17,12 @@ from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
+from scare.experiments.task import read_task
 from scare.export.arithmetic import Arithmetic
 from scare.extras import is_installed
 from scare.extras import require as require_extra
 from scare.files import replacing
+from scare.records import read_json
 from scare.report.markup import readable
 from scare.report.run import make_run
 from scare.report.summary import summarize
@@ -137,13 +138,13 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
     if study is None:
         return []
     try:
-        task, rows = (json.loads((study / name).read_text(encoding="utf-8")) for name in ("task.json", "table.json"))
-        reference = task["readings"]["test"][0]["reference"]["name"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        reference = read_task(study).readings["test"][0].reference.name
+        rows = read_json(study / "table.json", list[dict[str, Any]])
+    except (DataError, LookupError) as error:
         raise DataError(f"{study} is no comparison: {error}; make it with: scare compare … --out {study}") from error
     if reference not in names:
         raise DataError(f"{study} compares methods for {reference}, not for {' or '.join(sorted(names))}")
-    return list(rows)
+    return rows
 
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:

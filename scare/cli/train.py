@@ -14,6 +14,7 @@ from scare.cli.console import emit, say
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
 from scare.errors import ExitCode, UsageError
 from scare.files import replacing
+from scare.records import load_toml
 from scare.scorecard.accuracy import Accuracy
 from scare.words import suggestion
 
@@ -117,14 +118,14 @@ def _recipe(model: str, preset: str, file: Path | None, settings: dict[str, Any]
     """The recipe of a preset, changed by a file and then by options."""
     training_room()
     from scare.training.presets import Recipe
-    from scare.training.recipes import adjust, read_table
+    from scare.training.recipes import adjust
 
     given = {name: value for name, value in settings.items() if value is not None}
     if file is None:
         return Recipe.preset(preset, model=model, **given)
     if not given["seed"]:
         del given["seed"]  # the file's
-    recipe = adjust(Recipe.preset(preset, model=model), read_table(file), str(file))
+    recipe = adjust(Recipe.preset(preset, model=model), load_toml(file), str(file))
     window = {"window": given.pop("window")} if "window" in given else {}
     named = replace(recipe, name=f"{preset}+{file.stem}")
     return adjust(named, {**window, "settings": given}, "options")

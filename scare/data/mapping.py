@@ -1,20 +1,14 @@
 """A column mapping says which column of a table is what, in flags or as TOML that a person can correct."""
 
 import json
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
 from scare.errors import UsageError
-from scare.words import suggestion
+from scare.records import convert, load_toml
 
-MAPPING_KINDS = {
-    **{"time": str | list, "channels": list, "reference": dict},
-    **{"device_column": str, "site_column": str, "sort": bool},
-}
-CHANNEL_KINDS = {"name": str, "unit": str, "low": int | float, "high": int | float}
+CHANNEL = tuple(field.name for field in fields(Channel))
 
 
 @dataclass(frozen=True)
@@ -58,26 +52,19 @@ class ColumnMapping:
     @classmethod
     def from_toml(cls, path: Path | str) -> "ColumnMapping":
         """The mapping a TOML file describes, in the form `to_toml` writes."""
-        try:
-            table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path}: cannot be read as TOML ({error})") from error
-        _check_table(table, MAPPING_KINDS, ("time", "channels"), str(path))
-        time = table["time"]
-        table["time"] = (time,) if isinstance(time, str) else tuple(map(str, time))
-        table["channels"] = tuple(_channel(channel, str(path)) for channel in table["channels"])
-        if "reference" in table:
-            table["reference"] = _channel(table["reference"], str(path))
-        return cls(**table)
+        table = load_toml(path)
+        if not isinstance(time := table.get("time", []), list):
+            table["time"] = [time]
+        return convert(table, cls, path)
 
     def to_toml(self) -> str:
         """The mapping as TOML, without the settings that are at their default."""
         lines = [f"time = {_toml(self.time[0] if len(self.time) == 1 else self.time)}"]
         if self.reference:
-            lines.append(f"reference = {{{', '.join(_settings(self.reference, *CHANNEL_KINDS))}}}")
+            lines.append(f"reference = {{{', '.join(_settings(self.reference, *CHANNEL))}}}")
         lines += _settings(self, "device_column", "site_column", "sort")
         for channel in self.channels:
-            lines += ["", "[[channels]]", *_settings(channel, *CHANNEL_KINDS)]
+            lines += ["", "[[channels]]", *_settings(channel, *CHANNEL)]
         return "\n".join(lines) + "\n"
 
 
@@ -89,22 +76,3 @@ def _settings(described: ColumnMapping | Channel, *names: str) -> list[str]:
 
 def _toml(value: object) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-
-
-def _channel(table: dict[str, Any], where: str) -> Channel:
-    _check_table(table, CHANNEL_KINDS, ("name",), f"{where}: channel")
-    limits = {key: float(table[key]) for key in ("low", "high") if key in table}
-    return Channel(table["name"], table.get("unit", ""), **limits)
-
-
-def _check_table(table: object, kinds: dict[str, Any], needed: tuple[str, ...], where: str) -> None:
-    if not isinstance(table, dict):
-        raise UsageError(f"{where}: {table!r} should be a table of settings")
-    for key, value in table.items():
-        if key not in kinds:
-            raise UsageError(f"{where}: unknown setting '{key}'{suggestion(key, kinds)}")
-        if not isinstance(value, kinds[key]):
-            raise UsageError(f"{where}: '{key}' cannot be {_toml(value)}")
-    for key in needed:
-        if key not in table:
-            raise UsageError(f"{where}: the setting '{key}' is missing")

@@ -10,7 +10,6 @@ Jobs run in this process, or at the same time in processes of their own: each is
 deaf to Ctrl-C. Every comparison, tuning and reproduction is a grid handed to `run_study` and a table made by `table`.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +23,14 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.readings import CALIBRATED, Channel, Readings
+from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
 from scare.experiments.processes import death, end, start
+from scare.experiments.task import TASK, Described, describe, read_task
 from scare.files import replacing
+from scare.records import load_json, read_json
 
 PARTS = ("train", "validation", "test")
 Progress = Callable[[int, int, str], None]  # done, total, what was done
@@ -46,7 +47,7 @@ class Study:
     def result(self, job: Job) -> dict[str, Any] | None:
         """What a finished job found, or None."""
         path = self.folder / "rows" / f"{job.key}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return read_json(path, dict[str, Any]) if path.exists() else None
 
     def estimates(self, job: Job) -> np.ndarray:
         """A finished job's values for all test rows, NaN where it has none."""
@@ -69,10 +70,10 @@ def prepare(
     `facts` are told by the task and by every calibrator that is fitted to it.
     """
     data = folder / "data"
-    task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": _describe(split)}
+    task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": describe(split)}
     task |= {"facts": facts} if facts else {}
-    known = folder / "task.json"
-    if known.exists() and json.loads(known.read_text(encoding="utf-8")) != json.loads(json.dumps(task)):
+    known = folder / TASK
+    if known.exists() and load_json(known) != json.loads(json.dumps(task)):
         raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")
     for part, readings in split.parts.items():
         for index, one in enumerate(readings):
@@ -128,7 +129,7 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
         with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
-            predictor.with_facts(**_facts(Path(folder))).save(Path(folder) / "rows" / f"{job.key}.scare")
+            predictor.with_facts(**read_task(Path(folder)).facts).save(Path(folder) / "rows" / f"{job.key}.scare")
         result = {**facts, "fit_seconds": fitted, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}
@@ -142,48 +143,12 @@ def _write_row(folder: Path, job: Job, result: dict[str, Any]) -> None:
         temporary.write_text(json.dumps({**asdict(job), **result}, indent=1, default=str), encoding="utf-8")
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    """What the task says of every calibrator."""
-    return dict(json.loads((folder / "task.json").read_text(encoding="utf-8")).get("facts", {}))
-
-
 def read_parts(folder: Path) -> dict[str, list[Readings]]:
     """The split readings of a study."""
-    task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
-    parts: dict[str, list[Readings]] = {part: [] for part in PARTS}
-    for part in PARTS:
-        for index, facts in enumerate(task["readings"][part]):
-            frame = pl.read_parquet(folder / "data" / f"{part}-{index}.parquet")
-            channels = tuple(_channel(channel) for channel in facts["channels"])
-            reference = _channel(facts["reference"])
-            parts[part].append(Readings(facts["device"], frame, channels, reference, facts["site"]))
-    return parts
+    readings = read_task(folder).readings
+    return {part: [_read(folder, part, number, one) for number, one in enumerate(readings[part])] for part in PARTS}
 
 
-def _describe(split: Split) -> dict[str, list[dict[str, Any]]]:
-    """What identifies the readings of each part."""
-    return {part: [_describe_readings(one) for one in readings] for part, readings in split.parts.items()}
-
-
-def _describe_readings(readings: Readings) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for array in (readings.times, readings.values, readings.targets):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    assert readings.reference is not None
-    return {
-        "device": readings.device,
-        "site": readings.site,
-        "channels": [_finite(channel) for channel in readings.channels],
-        "reference": _finite(readings.reference),
-        "rows": len(readings),
-        "sha256": digest.hexdigest(),
-    }
-
-
-def _finite(channel: Channel) -> dict[str, Any]:
-    """A channel as JSON can hold it: no infinite limits."""
-    return {name: value for name, value in asdict(channel).items() if value not in (float("inf"), -float("inf"))}
-
-
-def _channel(facts: dict[str, Any]) -> Channel:
-    return Channel(**facts)
+def _read(folder: Path, part: str, number: int, found: Described) -> Readings:
+    frame = pl.read_parquet(folder / "data" / f"{part}-{number}.parquet")
+    return Readings(found.device, frame, found.channels, found.reference, found.site)

@@ -23,6 +23,7 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.layers.steps import numbers
 from scare.models.model import Network
+from scare.records import Count
 
 Weights = TypeVar("Weights", Array, np.ndarray)  # [window, channels], in training and in the plan
 
@@ -31,7 +32,7 @@ Weights = TypeVar("Weights", Array, np.ndarray)  # [window, channels], in traini
 class DLinear:
     """The architecture of DLinear."""
 
-    kernel: int = 25  # readings in the moving average, odd
+    kernel: Count = 25  # readings in the moving average, odd
 
     citation: ClassVar[str] = "Zeng, Chen, Zhang, Xu: Are Transformers Effective for Time Series Forecasting? AAAI 2023"
     complexity: ClassVar[str] = "O(N)"

@@ -25,6 +25,7 @@ from scare.layers.hash_attention import Bias, HashAttention
 from scare.layers.linear import Linear
 from scare.layers.steps import add
 from scare.models.model import Network
+from scare.records import Count
 
 FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
 FITTED_WINDOWS = 64
@@ -35,10 +36,10 @@ TOGETHER = 128  # windows computed at once, so that scoring thousands of long wi
 class EcoFormer:
     """The architecture of EcoFormer."""
 
-    width: int = 8  # D
-    expansion: int = 4  # hidden width of the feed-forward network, in widths
-    bits: int = 16  # c
-    supports: int = 25  # m
+    width: Count = 8  # D
+    expansion: Count = 4  # hidden width of the feed-forward network, in widths
+    bits: Count = 16  # c
+    supports: Count = 25  # m
     bias: Bias = Bias.SUM
 
     citation: ClassVar[str] = (

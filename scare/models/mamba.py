@@ -23,6 +23,7 @@ from scare.layers.linear import Linear
 from scare.layers.state_space import RootMeanSquareNorm, StateSpaceMixer, root_mean_square
 from scare.layers.steps import add, dense
 from scare.models.model import Network
+from scare.records import Count
 
 TOGETHER = 256  # windows computed at once in use
 
@@ -35,11 +36,11 @@ class Mamba:
     8013
     """
 
-    width: int = 32  # D
-    expand: int = 2  # inner width a width
-    head_width: int = 16  # P
-    state: int = 16  # S
-    taps: int = 4  # k, of the causal convolution
+    width: Count = 32  # D
+    expand: Count = 2  # inner width a width
+    head_width: Count = 16  # P
+    state: Count = 16  # S
+    taps: Count = 4  # k, of the causal convolution
 
     citation: ClassVar[str] = (
         "Dao, Gu: Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State Space"

@@ -23,6 +23,7 @@ from scare.layers.patch_encoder import EncoderLayer
 from scare.layers.patches import PatchEmbedding, restore, standardize, standardize_steps
 from scare.layers.steps import dense, numbers
 from scare.models.model import Network
+from scare.records import Amount, Count
 
 TOGETHER = 256  # windows computed at once in use: their scores are patches² numbers a head
 
@@ -35,13 +36,13 @@ class PatchTST:
     17889
     """
 
-    patch: int = 16  # P
-    stride: int = 8
-    width: int = 16  # d
-    heads: int = 4
-    hidden: int = 128  # F
-    layers: int = 3
-    dropout: float = 0.1  # in training
+    patch: Count = 16  # P
+    stride: Count = 8
+    width: Count = 16  # d
+    heads: Count = 4
+    hidden: Count = 128  # F
+    layers: Count = 3
+    dropout: Amount = 0.1  # in training
     instance_norm: bool = False
 
     citation: ClassVar[str] = (

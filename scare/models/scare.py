@@ -35,6 +35,7 @@ from scare.layers.steps import add, numbers
 from scare.layers.support_sampling import draw_stratified, draw_uniform
 from scare.models.model import Known, Network
 from scare.models.ridge import fit_ridge
+from scare.records import Count
 
 
 class Mix(StrEnum):
@@ -57,7 +58,7 @@ class Sampling(StrEnum):
 class Front:
     """From readings to tokens."""
 
-    width: int = 8  # D
+    width: Count = 8  # D
     overall: bool = True  # the global embedding
     patching: bool = True  # lenses; otherwise one token a reading
     hats: bool = True  # W = ΦΘ
@@ -72,10 +73,10 @@ class Attention:
     """How tokens are mixed."""
 
     mix: Mix = Mix.BITWISE
-    bits: int = 16  # c
-    supports: int = 16  # m
+    bits: Count = 16  # c
+    supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
-    heads: int = 4  # of multi-head attention, each of width 8
+    heads: Count = 4  # of multi-head attention, each of width 8
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
@@ -86,7 +87,7 @@ class Attention:
 class Block:
     """The rest of the transformer block."""
 
-    hidden: int = 32  # F
+    hidden: Count = 32  # F
     norm: bool = False  # layer normalisation hides the concentration's level
 
 

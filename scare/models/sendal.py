@@ -30,6 +30,7 @@ from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.labels import soft_labels
 from scare.models.model import Everywhere, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
+from scare.records import Amount, Count
 
 SLOPE = 0.1  # of the leaky cut-off below zero
 SCORES = 1 << 20  # attention weights held at once in training
@@ -52,13 +53,13 @@ class Sendal:
     """
 
     deep: Deep = Deep.TRANSFORMER
-    hidden: int = 16  # of the simple branch and of the LSTM
-    width: int = 8  # of the transformer's tokens
-    heads: int = 4  # of key width 8
-    feed_forward: int = 64
-    margin: float = 0.05  # what the deep branch must gain, in standard deviations of the target
-    deep_period: int = 12  # windows for which a decision holds
-    simple_period: int = 60
+    hidden: Count = 16  # of the simple branch and of the LSTM
+    width: Count = 8  # of the transformer's tokens
+    heads: Count = 4  # of key width 8
+    feed_forward: Count = 64
+    margin: Amount = 0.05  # what the deep branch must gain, in standard deviations of the target
+    deep_period: Count = 12  # windows for which a decision holds
+    simple_period: Count = 60
 
     citation: ClassVar[str] = (
         "Ahn, Kim, Lee, Seo: SenDaL: An Effective and Efficient Calibration Framework of Low-Cost Sensors for Daily"

@@ -27,15 +27,16 @@ from scare.layers.lens import logarithmic_bins
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add
 from scare.models.model import Network
+from scare.records import Count
 
 
 @dataclass(frozen=True)
 class Tesla:
     """The architecture of TESLA."""
 
-    width: int = 8  # D
-    heads: int = 4  # H
-    key_width: int = 8  # K, of each head
+    width: Count = 8  # D
+    heads: Count = 4  # H
+    key_width: Count = 8  # K, of each head
 
     citation: ClassVar[str] = (
         "Ahn, Kim, Shin, Seo: Real-time Calibration Model for Low-cost Sensor in Fine-grained Time series. AAAI 2025"

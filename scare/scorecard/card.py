@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from scare.errors import DataError, UsageError
+from scare.records import convert
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requirements
 from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
+NO_CARD = "it is no card that scare score wrote"
 DECLARED = "declared"  # the source of what is told in words: there is no number to ask for
 
 
@@ -27,8 +29,8 @@ class Card:
     dataset: Mapping[str, Any]
     board: Mapping[str, Any] | None
     provenance: Mapping[str, Any]
-    comparison: Sequence[Mapping[str, Any]] = ()
-    devices: Sequence[Mapping[str, Any]] = ()
+    comparison: tuple[Mapping[str, Any], ...] = ()
+    devices: tuple[Mapping[str, Any], ...] = ()
     targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
@@ -57,18 +59,17 @@ class Card:
         """The card in a text; another text is refused."""
         try:
             facts = json.loads(text)
-            if facts.pop("schema") != SCHEMA:
-                raise DataError(f"it is no card of the form {SCHEMA}; make it again with scare score")
-            return Card.from_dict(facts)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"it is no card that scare score wrote: {error}") from error
+        except ValueError as error:
+            raise DataError(f"{NO_CARD}: {error}") from error
+        if not isinstance(facts, dict) or facts.pop("schema", None) != SCHEMA:
+            raise DataError(f"it is no card of the form {SCHEMA}; make it again with scare score")
+        return Card.from_dict(facts)
 
     @staticmethod
     def from_dict(facts: Mapping[str, Any]) -> "Card":
         """The card of what `as_dict` gave, without its schema."""
         known = {name: value for name, value in facts.items() if name != "grades"}
-        lists = {name: tuple(known.get(name, ())) for name in ("comparison", "devices")}
-        return Card(**{**known, **lists, "entries": tuple(map(_entry, known["entries"]))})
+        return convert(known, Card, NO_CARD, DataError)
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,6 @@ def _worst(grades: Sequence[Grade | None]) -> Grade | None:
 
 def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
     return grade is not None and isinstance(wanted, Grade) and GRADES.index(grade) <= GRADES.index(wanted)
-
-
-def _entry(facts: dict[str, Any]) -> Entry:
-    value, grade = facts["value"], facts["grade"]
-    number = float(value) if isinstance(value, int) else value
-    return Entry(**{**facts, "value": number, "grade": grade and Grade(grade)})
 
 
 def _plain(value: Any) -> Any:

@@ -1,12 +1,11 @@
 """How a trained model grows with its window, from the architecture that its file tells. Needs the models' room."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
 from scare.models import MODELS, Architecture
+from scare.records import convert
 from scare.scorecard.efficiency import Growth
 
 
@@ -25,19 +24,6 @@ def model_of(calibrator: Calibrator) -> Architecture | None:
     if kind is None or not isinstance(architecture, Mapping):
         return None
     try:
-        return _rebuild(kind, architecture)
+        return convert(architecture, kind, "architecture", unknown="ignore")
     except UsageError:  # of a version with other rules
         return None
-
-
-def _rebuild(kind: Any, facts: Mapping[str, Any]) -> Any:
-    """A record of records from plain values; what the file does not tell is as usual."""
-    hints = get_type_hints(kind)
-    known = {field.name: facts[field.name] for field in fields(kind) if field.name in facts}
-    return kind(**{name: _convert(hints[name], value) for name, value in known.items()})
-
-
-def _convert(kind: Any, value: Any) -> Any:
-    if is_dataclass(kind):
-        return _rebuild(kind, value)
-    return kind(value) if isinstance(kind, type) else value

@@ -5,21 +5,23 @@ unit, source and grade. A user's own file changes thresholds and the protocol, n
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Gt
 
 from scare.errors import UsageError
+from scare.records import Count, Positive, convert, load_toml, merged, named
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
 THRESHOLDS = ("good", "fair")
 YES_NO = "yes/no"  # the unit of a 1 or a 0
-AT_LEAST_TWO = ("windows", "board_windows")  # one latency has no jitter
+Several = Annotated[int, Gt(1)]  # one latency has no jitter
 
 
 class Grade(StrEnum):
@@ -50,12 +52,12 @@ class Measure:
     requirement: str
     label: str
     unit: str
-    source: str  # measured, emulated, counted or declared
+    source: Literal["measured", "emulated", "counted", "declared"]
     how: str
-    better: str = "lower"
+    better: Literal["lower", "higher"] = "lower"
     yardstick: str = ""  # what the number is divided by before it is compared
-    good: float | None = None
-    fair: float | None = None
+    good: Positive | None = None
+    fair: Positive | None = None
 
     def __post_init__(self) -> None:
         if self.good is None or self.fair is None:
@@ -81,14 +83,34 @@ class Measure:
 class Protocol:
     """How often, how long and at what lengths things are measured (requirements.toml says what each is)."""
 
-    warm_ups: int
-    windows: int
-    rounds: int
-    request_hz: float
-    blocks: int
-    block_seconds: float
-    board_windows: int
-    lengths: tuple[int, ...]
+    warm_ups: Count
+    windows: Several
+    rounds: Count
+    request_hz: Positive
+    blocks: Count
+    block_seconds: Positive
+    board_windows: Several
+    lengths: tuple[Several, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.lengths) < 2 or any(one >= other for one, other in pairwise(self.lengths)):
+            raise UsageError(f"lengths takes two or more rising whole numbers, not {list(self.lengths)}")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where a number begins to be good, and fair."""
+
+    good: Positive | None = None
+    fair: Positive | None = None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a file of the user's own may change."""
+
+    measures: Mapping[str, Thresholds] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,12 +158,11 @@ class Requirements:
         >>> Requirements.load().measures["rmse"].good
         0.55
         """
-        table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-        requirements = {name: Requirement(name, **facts) for name, facts in table["requirements"].items()}
-        measures = {name: Measure(name, **facts) for name, facts in table["measures"].items()}
-        protocol = Protocol(**{**table["protocol"], "lengths": tuple(table["protocol"]["lengths"])})
-        known = Requirements(requirements, measures, protocol)
-        return known if changes is None else known._changed(changes)
+        table = load_toml(TABLE)
+        if changes is not None:
+            table = merged(table, _read_changes(changes, table["measures"]))
+        both = {name: named(table[name]) for name in ("requirements", "measures")}
+        return convert({**table, **both}, Requirements, changes or TABLE)
 
     def judge(self, finding: Finding, target_unit: str) -> Entry:
         """A finding as a line of the card."""
@@ -178,69 +199,13 @@ class Requirements:
             lines.append(f"| {' | '.join([title, f'`{one.name}`', one.unit, one.source, how, *bounds])} |")
         return "\n".join(lines) + "\n"
 
-    def _changed(self, path: Path) -> "Requirements":
-        table = _read_changes(path)
-        _check_names(path, table, ("measures", "protocol"), "section")
-        given = table.get("measures", {})
-        _check_names(path, given, self.measures, "measure")
-        changed = {name: _changed_measure(path, self.measures[name], facts) for name, facts in given.items()}
-        protocol = _changed_protocol(path, self.protocol, table)
-        return replace(self, measures={**self.measures, **changed}, protocol=protocol)
 
-
-def _changed_measure(path: Path, measure: Measure, facts: Any) -> Measure:
-    _check_names(path, facts, THRESHOLDS, f"threshold of {measure.name}")
-    bounds = {key: _above(path, f"{measure.name}.{key}", value, float) for key, value in facts.items()}
-    try:
-        return replace(measure, **bounds)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
-
-
-def _changed_protocol(path: Path, protocol: Protocol, table: Mapping[str, Any]) -> Protocol:
-    kinds = {one.name: one.type for one in fields(Protocol)}
-    given = table.get("protocol", {})
-    _check_names(path, given, kinds, "setting of the protocol")
-    changes: dict[str, Any] = {}
-    for name, value in given.items():
-        if name == "lengths":
-            changes[name] = _rising(path, name, value)
-        else:
-            changes[name] = _above(path, name, value, kinds[name], limit=int(name in AT_LEAST_TWO))
-    return replace(protocol, **changes)
-
-
-def _read_changes(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
-
-
-def _check_names(path: Path, given: Any, known: Any, what: str) -> None:
-    if not isinstance(given, dict):
-        raise UsageError(f"{path}: a {what} is expected where there is {given!r}")
-    for name in given:
-        if name not in known:
-            raise UsageError(f"{path}: no {what} is called '{name}'{suggestion(name, known)}")
-
-
-def _above(path: Path, name: str, value: Any, kind: Any, limit: int = 0) -> Any:
-    """A number above a limit, whole where it must be."""
-    right, whole = (int, "whole ") if kind is int else ((int, float), "")
-    if isinstance(value, bool) or not isinstance(value, right) or not limit < value < math.inf:
-        raise UsageError(f"{path}: {name} takes a {whole}number above {limit or 'zero'}, not {value!r}")
-    return kind(value)
-
-
-def _rising(path: Path, name: str, value: Any) -> tuple[int, ...]:
-    """Two whole numbers or more above 1, each greater than the one before."""
-    numbers = tuple(_above(path, name, one, int, limit=1) for one in value) if isinstance(value, list) else ()
-    if len(numbers) < 2 or any(one >= other for one, other in pairwise(numbers)):
-        raise UsageError(f"{path}: {name} takes two or more rising whole numbers, not {value!r}")
-    return numbers
+def _read_changes(path: Path, measures: Mapping[str, Any]) -> dict[str, Any]:
+    table = load_toml(path)
+    for name in convert(table, Changes, path).measures:
+        if name not in measures:
+            raise UsageError(f"{path}: no measure is called '{name}'{suggestion(name, measures)}")
+    return table
 
 
 def _number(value: float | str | None) -> float | str | None:

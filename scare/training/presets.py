@@ -4,7 +4,9 @@ A recipe names model, window, gap policy, scaling and the settings of training: 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from scare.errors import UsageError
 from scare.models import MODELS, Architecture, Scare
@@ -12,6 +14,7 @@ from scare.training.settings import Settings
 from scare.windowing.slicing import RECENT, GapPolicy
 from scare.words import suggestion
 
+Window = Annotated[int, Ge(4)]  # readings
 PAPER = Settings(
     epochs=10,
     batch=32,
@@ -35,7 +38,7 @@ class Recipe:
 
     name: str = "default"
     model: Architecture = field(default_factory=Scare.default)
-    window: int = 60
+    window: Window = 60
     policy: GapPolicy = RECENT
     scaling: str = "standard"
     per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices

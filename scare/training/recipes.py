@@ -9,29 +9,16 @@
 `scare tune` writes them, `scare train --recipe` reads them.
 """
 
-import math
-import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from enum import Enum
-from pathlib import Path
+from dataclasses import asdict, make_dataclass, replace
+from functools import cache
 from typing import Any
 
-from scare.errors import UsageError
-from scare.training.presets import Recipe
-from scare.words import suggestion
+from scare.records import convert, merged
+from scare.training.presets import Recipe, Window
+from scare.training.settings import Settings
 
-TABLES = ("window", "model", "settings")
-KINDS = {int: "a whole number", bool: "true or false", str: "text", float: "a number"}
 Table = Mapping[str, Any]
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; one that cannot be read is refused with the reason."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as TOML ({error})") from error
 
 
 def adjust(recipe: Recipe, table: Table, where: str) -> Recipe:
@@ -41,15 +28,15 @@ def adjust(recipe: Recipe, table: Table, where: str) -> Recipe:
     4
     >>> adjust(Recipe(), {"settings": {"rat": 0.1}}, "r.toml")
     Traceback (most recent call last):
-    scare.errors.UsageError: r.toml: unknown setting 'settings.rat'; did you mean 'rate'?
+    scare.errors.UsageError: r.toml: unknown key 'rat' in [settings]; did you mean 'rate'?
     """
-    for name in table:
-        if name not in TABLES:
-            raise UsageError(f"{where}: unknown setting '{name}'{suggestion(name, TABLES)}")
     settings = table.get("settings")
     if isinstance(settings, Mapping) and "steps" in settings:
         table = {**table, "settings": {"epochs": 0, **settings}}
-    return _changed(recipe, table, where, "")
+    model: Any = recipe.model
+    now = {"window": recipe.window, "model": asdict(model), "settings": asdict(recipe.settings)}
+    changed = convert(merged(now, table), _adjustable(model.__class__), where)
+    return replace(recipe, **{name: getattr(changed, name) for name in now})
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,37 +88,7 @@ def print_recipe(flat: Mapping[str, int | float]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _changed(record: Any, table: Table, where: str, prefix: str) -> Any:
-    known = {field.name: getattr(record, field.name) for field in fields(record)}
-    changes: dict[str, Any] = {}
-    for name, value in table.items():
-        if name not in known:
-            raise UsageError(f"{where}: unknown setting '{prefix}{name}'{suggestion(name, known)}")
-        if is_dataclass(known[name]):
-            if not isinstance(value, Mapping):
-                raise UsageError(f"{where}: '{prefix}{name}' should be a table of settings, not {value!r}")
-            changes[name] = _changed(known[name], value, where, f"{prefix}{name}.")
-        else:
-            changes[name] = _as_kind(known[name], value, f"{where}: '{prefix}{name}'", prefix.startswith("model"))
-    try:
-        return replace(record, **changes)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _as_kind(now: Any, value: Any, where: str, positive: bool) -> Any:
-    """The value as the kind of thing that is there now; whole numbers of an architecture are at least 1."""
-    if isinstance(now, Enum):
-        known = [str(one) for one in type(now)]
-        if value not in known:
-            raise UsageError(f"{where} cannot be {value!r}{suggestion(str(value), known)}")
-        return type(now)(value)
-    if isinstance(now, float) and isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value < math.inf:
-            raise UsageError(f"{where} must be a number from 0 on, not {value!r}")
-        return float(value)
-    if type(value) is not type(now):
-        raise UsageError(f"{where} should be {KINDS.get(type(now), 'left out')}, not {value!r}")
-    if positive and isinstance(value, int) and not isinstance(value, bool) and value < 1:
-        raise UsageError(f"{where} must be at least 1, not {value}")
-    return value
+@cache
+def _adjustable(model: Any) -> Any:
+    """What a table may change in a recipe of a model."""
+    return make_dataclass("Adjustable", [("window", Window), ("model", model), ("settings", Settings)])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from scare.errors import UsageError
+from scare.records import Amount
 
 
 @dataclass(frozen=True)
@@ -13,14 +14,14 @@ class Settings:
     steps: int = 3000
     epochs: int = 0
     batch: int = 64
-    rate: float = 5e-3  # peak learning rate
-    warm_up: float = 0.05  # share of the steps in which the rate rises from 0
+    rate: Amount = 5e-3  # peak learning rate
+    warm_up: Amount = 0.05  # share of the steps in which the rate rises from 0
     cosine: bool = True  # the rate falls to 0 in a half cosine; otherwise it stays
-    weight_decay: float = 1e-2
-    clip: float = 1.0  # largest norm of a gradient; 0 = any
-    average: float = 0.995  # share kept of the running mean of weights that is scored and shipped; 0 = no mean
+    weight_decay: Amount = 1e-2
+    clip: Amount = 1.0  # largest norm of a gradient; 0 = any
+    average: Amount = 0.995  # share kept of the running mean of weights that is scored and shipped; 0 = no mean
     checkpoints: int = 10  # scored on validation; with `epochs`, one after each
-    freeze_at: float = 0.6  # share of the steps after which the support set no longer changes
+    freeze_at: Amount = 0.6  # share of the steps after which the support set no longer changes
     candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
     members: int = 1  # networks trained, with seed, seed + 1, …; what is shipped is the mean of their outputs
     seed: int = 0

@@ -59,7 +59,7 @@ def test_every_model_passes(name: str, window: int) -> None:
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_every_published_correction_passes(name: str) -> None:
     roles = CORRECTIONS[name].roles
-    found = certify(bind(CORRECTIONS[name], {role.channel.name: role.channel for role in roles}, 60.0))
+    found = certify(bind(CORRECTIONS[name], {role.name: role.channel for role in roles}, 60.0))
     assert found.passed, found.reasons
 
 

@@ -57,14 +57,13 @@ def test_the_worked_vectors_come_out(correction: Correction) -> None:
 
 @every_correction
 def test_an_entry_says_where_it_comes_from_and_keeps_its_vectors_in_range(correction: Correction) -> None:
-    publication = correction.publication
-    assert publication.source
-    assert publication.certainty
-    assert publication.doi.startswith("10.") or "cfpub.epa.gov" in publication.source
-    assert [role.channel.name for role in correction.roles] == ["pm", "humidity"]
+    assert correction.source
+    assert correction.certainty
+    assert correction.doi.startswith("10.") or "cfpub.epa.gov" in correction.source
+    assert [role.name for role in correction.roles] == ["pm", "humidity"]
     for vector in correction.vectors:
         for role in correction.roles:
-            assert role.channel.low <= vector[role.channel.name] <= role.channel.high
+            assert role.low <= vector[role.name] <= role.high
 
 
 def test_the_bands_are_those_of_the_slide() -> None:

@@ -223,9 +223,9 @@ def test_borders_that_leave_a_part_empty_are_refused(refused, borders: str) -> N
     [
         ('time = "date', "TOML"),
         ('time = "date"\n', "'channels' is missing"),
-        ('tiem = "date"\n[[channels]]\nname = "NO2"\n', "unknown setting 'tiem'; did you mean 'time'?"),
-        ('time = "date"\n[[channels]]\nnam = "NO2"\n', "unknown setting 'nam'; did you mean 'name'?"),
-        ('time = 5\n[[channels]]\nname = "NO2"\n', "'time' cannot be 5"),
+        ('tiem = "date"\n[[channels]]\nname = "NO2"\n', "unknown key 'tiem'; did you mean 'time'?"),
+        ('time = "date"\n[[channels]]\nnam = "NO2"\n', "unknown key 'nam' in [channels[0]]; did you mean 'name'?"),
+        ('time = 5\n[[channels]]\nname = "NO2"\n', "time[0] is 5; it takes text"),
     ],
 )
 def test_a_bad_mapping_is_refused(refused, text: str, words: str) -> None:

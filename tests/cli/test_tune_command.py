@@ -103,7 +103,7 @@ def test_an_interruption_prints_what_there_is(
         ("--until yesterday", "--until: 'yesterday' is not an ISO 8601 time"),
         ("--until 1999-01-01", "--until 1999-01-01: no row is earlier"),
         ("--board nano33", "no board is called 'nano33'; did you mean 'nano33ble'?"),
-        ("--knobs none.toml", "none.toml: cannot be read as TOML"),
+        ("--knobs none.toml", "cannot read none.toml"),
         ("--window 200", "a shorter --window, fewer --folds or more data may help"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_recipe_with_an_unknown_setting_is_refused(scare: Type, sim: Path) -> 
     Path("r.toml").write_text("[settings]\nstep = 20\n")
     said = scare(f"scare train {sim} --recipe r.toml --out m.scare")
     assert said.code == 2
-    assert "r.toml: unknown setting 'settings.step'; did you mean 'steps'?" in said.err
+    assert "r.toml: unknown key 'step' in [settings]; did you mean 'steps'?" in said.err
     assert not Path("m.scare").exists()
 
 

@@ -12,7 +12,7 @@ from scare.calibrator.corrections import bind, find_correction
 def correction(name: str, step_seconds: float = 60.0) -> Calibrator:
     """A published correction that reads channels called by their roles."""
     found = find_correction(name)
-    return bind(found, {role.channel.name: role.channel for role in found.roles}, step_seconds)
+    return bind(found, {role.name: role.channel for role in found.roles}, step_seconds)
 
 
 def cells(printed: str) -> list[list[str]]:

@@ -112,7 +112,7 @@ def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
     assert validation_rmse(LINE, "float32") == pytest.approx(expected, rel=1e-6)
     assert validation_rmse(LINE, "int8") == pytest.approx(expected, rel=1e-2)
     correction = CORRECTIONS["barkjohn-2021"]
-    bound = bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
+    bound = bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
     assert np.isnan(validation_rmse(bound, "float32"))
 
 

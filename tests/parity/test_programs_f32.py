@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scare.calibrator.correction_plans import make_plan
 from scare.calibrator.corrections import CORRECTIONS, Correction
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
@@ -91,7 +90,7 @@ def test_what_is_not_a_number_comes_through(model: Architecture, channels: int, 
 @pytest.mark.parametrize("correction", CORRECTIONS.values(), ids=CORRECTIONS)
 def test_a_published_correction_is_its_plan(correction: Correction) -> None:
     plan, rng = (
-        make_plan([role.channel.name for role in correction.roles], correction.formula),
+        correction.plan,
         np.random.default_rng(3),
     )
     windows = rng.uniform(0.5, 95, (WINDOWS, 1, plan.channels)).astype(np.float32)

@@ -63,7 +63,7 @@ CALIBRATORS = {
 }
 INTEGER = ("newest", "long_window", "line", "long_line", "curve", "newest_curve", "six_hours", "six_hours_scare")
 PUBLISHED = {
-    f"correction_{index}": bind(correction, {role.channel.name: role.channel for role in correction.roles}, 60.0)
+    f"correction_{index}": bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
     for index, correction in enumerate(CORRECTIONS.values())
 }
 Built = dict[str, Compiled]
@@ -167,7 +167,7 @@ def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None
 def test_a_published_correction_gives_its_worked_examples(built: Built, name: str, correction: str) -> None:
     calibrator, roles = PUBLISHED[name], CORRECTIONS[correction].roles
     for index, vector in enumerate(CORRECTIONS[correction].vectors):
-        reading = [vector[role.channel.name] for role in roles]
+        reading = [vector[role.name] for role in roles]
         status, value = built[name].push(60000 * index, reading)
         assert status == OK
         assert value == pytest.approx(calibrator.golden.numbers[index], rel=1e-5)

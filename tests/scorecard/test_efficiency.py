@@ -56,7 +56,7 @@ def test_a_formula_is_compared_with_the_plan() -> None:
 
 def test_a_correction_is_constant() -> None:
     barkjohn = find_correction("barkjohn-2021")
-    calibrator = bind(barkjohn, {role.channel.name: role.channel for role in barkjohn.roles}, 60.0)
+    calibrator = bind(barkjohn, {role.name: role.channel for role in barkjohn.roles}, 60.0)
     assert found(calibrator, growth_of(calibrator)) == {
         "declared_complexity": "O(1)",
         "exponent": 0.0,

@@ -3,17 +3,18 @@
 The file's top is the full run; `[stand-in]` or `[senseurcity]` replaces what it names, then `[quick]` does if asked.
 """
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import UsageError
 from scare.experiments.contenders import BY_PAPER, choose
-from scare.words import suggestion
+from scare.records import Amount, Count, Positive, convert, load_toml
 
 INSTALLED = Path(__file__).with_name("configs")
 IN_TREE = Path(__file__).parents[3] / "configs"
@@ -32,21 +33,21 @@ class Protocol:
     quick: bool
     cities: tuple[City, ...]
     pollutants: tuple[Pollutant, ...]
-    window: int
-    seeds: int
+    window: Count
+    seeds: Count
     main: tuple[str, ...]
     ablation: tuple[str, ...]
     adaptability: tuple[str, ...]
-    thresholds: tuple[float, ...]
+    thresholds: tuple[Amount, ...]
     board: tuple[str, ...]
-    board_windows: tuple[int, ...]
+    board_windows: tuple[Count, ...]
     board_name: str
-    board_trials: int
-    figure_trials: int
-    most_rows: int
+    board_trials: Count
+    figure_trials: Count
+    most_rows: Annotated[int, Ge(0)]
     settings: Mapping[str, Any]
-    speeds: Mapping[str, float]
-    simulation: Mapping[str, Any]
+    speeds: Mapping[str, Positive]
+    simulation: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -68,29 +69,23 @@ class Protocol:
 def read_protocol(path: Path | None, simulated: bool, quick: bool) -> Protocol:
     """The protocol of a file (ours, if none is given)."""
     source = path or CONFIGS / "reproduce.toml"
-    found = _load(source)
+    found = load_toml(source)
     sections = {name: found.pop(name, {}) for name in (STAND_IN, REAL, QUICK)}
     found |= sections[STAND_IN if simulated else REAL] | (sections[QUICK] if quick else {})
-    found.setdefault("simulation", {})
-    known = [field.name for field in fields(Protocol)][2:]
-    for name in found:
-        if name not in known:
-            raise UsageError(f"{source}: '{name}' means nothing here{suggestion(name, known)}")
-    for name in known:
-        if name not in found:
-            raise UsageError(f"{source}: '{name}' is missing; see configs/reproduce.toml")
-    if simulated and not set(SIZE) <= found["simulation"].keys():
+    protocol = convert({**found, "simulated": simulated, "quick": quick}, Protocol, source)
+    if simulated and not set(SIZE) <= protocol.simulation.keys():
         raise UsageError(f"{source}: 'simulation' needs {', '.join(SIZE)}")
     try:
-        return Protocol(simulated, quick, **{name: _typed(name, value) for name, value in found.items()})
-    except (TypeError, ValueError) as error:
+        chosen: dict[str, Any] = {name: tuple(choose(getattr(protocol, name))) for name in LISTS}
+        return replace(protocol, **chosen)
+    except UsageError as error:
         raise UsageError(f"{source}: {error}") from error
 
 
 @cache
 def paper() -> dict[str, dict[str, Any]]:
     """What the paper prints, by experiment and model."""
-    return _load(CONFIGS / "paper_results.toml")
+    return load_toml(CONFIGS / "paper_results.toml")
 
 
 def model_of(contender: str) -> str:
@@ -100,26 +95,3 @@ def model_of(contender: str) -> str:
     ('tesla', 'scare', 'exp-3')
     """
     return contender.removesuffix(BY_PAPER)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _typed(name: str, value: Any) -> Any:
-    """A value of the file as the record holds it; what cannot be is refused."""
-    if name in LISTS:
-        return tuple(choose(value))
-    if name == "cities":
-        return tuple(map(City, value))
-    if name == "pollutants":
-        return tuple(map(Pollutant, value))
-    if isinstance(value, list):
-        return tuple(value)
-    kind = {"settings": dict, "speeds": dict, "simulation": dict, "board_name": str}.get(name, int)
-    if not isinstance(value, kind):
-        raise ValueError(f"'{name}' cannot be {value!r}")
-    return value

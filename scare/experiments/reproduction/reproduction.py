@@ -23,7 +23,9 @@ from scare.experiments.reproduction.protocol import TRAINED, Protocol, model_of
 from scare.experiments.reproduction.tasks import make_split
 from scare.experiments.study import Progress, Study, prepare, run_study
 from scare.experiments.table import Row, make_table
+from scare.experiments.task import read_task
 from scare.files import replacing
+from scare.records import read_json
 
 Cell = tuple[City, Pollutant]
 PACKAGES = ("jax", "numpy", "equinox", "optax")
@@ -92,7 +94,7 @@ class Reproduction:
             found = measure()
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return read_json(path, dict[str, Any])
 
     def write_protocol(self) -> None:
         """Write what is run, and with what."""
@@ -113,8 +115,8 @@ class Reproduction:
         if job.contender not in NETWORKS:
             return 0.0
         settings = recipe_of(job.contender, job.window, job.seed, self.protocol.settings).settings
-        task = json.loads((self.studies[cell].folder / "task.json").read_text(encoding="utf-8"))
-        rows = {part: sum(one["rows"] for one in readings) for part, readings in task["readings"].items()}
+        task = read_task(self.studies[cell].folder)
+        rows = {part: sum(one.rows for one in readings) for part, readings in task.readings.items()}
         rounds = settings.rounds(rows["train"])
         scored = len(rounds) * rows["validation"] + rows["test"]
         return START_SECONDS + (sum(rounds) * settings.batch + scored / FORWARD) / self._speed(job.contender)

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MinLen
 
 from scare.errors import UsageError
+from scare.records import convert, load_toml
 from scare.training.presets import Recipe
-from scare.training.recipes import adjust, flattened, look_up, nested, read_table
+from scare.training.recipes import adjust, flattened, look_up, nested
 
 Number = int | float
 Knobs = Mapping[str, tuple[Number, ...]]
@@ -36,16 +40,12 @@ def usual_knobs(window: int) -> Knobs:
 
 def read_knobs(file: Path, window: int) -> Knobs:
     """The knobs of a TOML file: the tables of a recipe, with a list of numbers for each setting."""
-    listed = flattened(read_table(file))
+    listed = convert(flattened(load_toml(file)), dict[str, Annotated[tuple[Number, ...], MinLen(1)]], file)
     if SEED in listed:
         raise UsageError(f"{file}: '{SEED}' is no knob: a seed that scores better is luck; take --seed")
     for name, values in listed.items():
-        if not isinstance(values, list) or not values:
-            raise UsageError(f"{file}: '{name}' should be a list of values to try, not {values!r}")
         for value in values:
             adjust(Recipe(), nested({name: value}), str(file))
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UsageError(f"{file}: '{name}' cannot be searched: {value!r} is not a number")
     return _with_preset({"window": (window,), **listed}, window)
 
 

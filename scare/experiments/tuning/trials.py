@@ -22,6 +22,7 @@ from scare.experiments.comparison import compare
 from scare.experiments.study import read_parts
 from scare.experiments.tuning.budget import Budget, Cost, measure_cost
 from scare.files import replacing
+from scare.records import convert, read_json
 from scare.training.fit import fit
 from scare.training.presets import Recipe
 from scare.training.recipes import adjust, nested
@@ -59,16 +60,14 @@ class Terms:
 
 def read_trials(folder: Path) -> list[Trial]:
     """The finished trials of a folder, by number."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "trials").glob("[0-9]*.json"))]
-    return [Trial(**{**facts, "scores": tuple(map(tuple, facts["scores"]))}) for facts in found]
+    return [read_json(path, Trial) for path in sorted((folder / "trials").glob("[0-9]*.json"))]
 
 
 def run_trial(folder: str, described: dict[str, Any], terms: dict[str, Any]) -> None:
     """Examine one candidate and write what was found; whatever stops it becomes its reason."""
-    trial, begun = Trial(**described), time.perf_counter()
-    budget = terms["budget"] and Budget(**terms["budget"])
+    trial, begun = convert(described, Trial, "trial"), time.perf_counter()
     try:
-        trial = examine(Path(folder), trial, Terms(**{**terms, "budget": budget}))
+        trial = examine(Path(folder), trial, convert(terms, Terms, "trial"))
     except ScareError as error:
         trial = replace(trial, failed=str(error))
     except Exception as error:

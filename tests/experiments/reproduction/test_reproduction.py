@@ -81,11 +81,11 @@ def test_quick_replaces_what_it_names_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windov = 3", "'windov' means nothing here; did you mean 'window'"),
-        ("cities = ['Paris']", "'Paris' is not a valid City"),
+        ("windov = 3", "unknown key 'windov'; did you mean 'window'"),
+        ("cities = ['Paris']", "cities.0. is 'Paris'; there are Antwerp, Oslo, Zagreb"),
         ("main = ['tessla']", "no model called 'tessla'; did you mean 'tesla'"),
-        ("window = 'long'", "'window' cannot be 'long'"),
-        ("window =", "cannot read"),
+        ("window = 'long'", "window is 'long'; it takes a whole number"),
+        ("window =", "cannot be read as TOML"),
     ],
 )
 def test_a_mistake_in_a_users_file_is_named(text: str, message: str, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_mistake_in_a_users_file_is_named(text: str, message: str, tmp_path: P
 
 def test_a_file_without_a_setting_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("window = 360\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="'cities' is missing"):
+    with pytest.raises(UsageError, match="the key 'cities' is missing"):
         read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
 
 

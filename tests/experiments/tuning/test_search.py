@@ -24,9 +24,10 @@ from scare.experiments.tuning.proposing import Proposer
 from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prepare_search, run_search
 from scare.experiments.tuning.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
 from scare.export.package import export_c
+from scare.records import load_toml
 from scare.training.fit import fit
 from scare.training.presets import PRESETS, Recipe
-from scare.training.recipes import adjust, read_table
+from scare.training.recipes import adjust
 from tests.experiments.tuning.trials_at_once import Done, run_at_once
 from tests.training.small_fits import line_recipe, make_readings
 
@@ -384,6 +385,6 @@ def test_recipes_of_the_front_are_written_and_older_ones_go(tmp_path: Path) -> N
     best = replace(scored(1, (1.0, 1.0)), values={**PRESET, "window": 8})
     write_trial(tmp_path, best)
     (path,) = write_recipes(search, make_outcome(search)["front"])
-    recipe = adjust(line_recipe(), read_table(path), "r")
+    recipe = adjust(line_recipe(), load_toml(path), "r")
     assert (recipe.window, recipe.settings.steps, recipe.settings.rate) == (8, 40, 0.05)
     assert [one.name for one in sorted(tmp_path.glob("best-*"))] == ["best-1.toml"]
