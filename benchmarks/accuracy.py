@@ -38,9 +38,9 @@ def ours_of(models: str) -> str:
 
 def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespace) -> Result:
     """One task and its folds."""
-    rows = _run(task["name"], split_task(task, readings), task, options.models, options)
+    rows = _run(task.name, split_task(task, readings), task, options.models, options)
     folds = [
-        _run(f"{task['name']}, fold {number}", split, task, options.fold_models, options)
+        _run(f"{task.name}, fold {number}", split, task, options.fold_models, options)
         for number, split in enumerate(fold_task(task, readings, options.folds), start=1)
     ]
     return Result(task, rows, folds)
@@ -48,7 +48,7 @@ def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespa
 
 def _run(name: str, split: Split, task: Task, models: str, options: argparse.Namespace) -> list[Row]:
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
-    jobs = grid(choose(models.split(",")), [task["window"]], options.seeds)
+    jobs = grid(choose(models.split(",")), [task.window], options.seeds)
     study = prepare(folder, split, jobs, {})
     run_study(study, options.jobs, lambda done, total, key: STDERR.print(f"{name}: {done}/{total} {key}"))
     return make_table(study, ours_of(models))
@@ -79,7 +79,7 @@ def main() -> None:
         if readings := read_task(task, options.data):
             results.append(run_task(task, readings, options))
         else:
-            STDERR.print(f"{task['name']}: no files")
+            STDERR.print(f"{task.name}: no files")
     if not results:
         sys.exit(f"no task called '{options.tasks}' has its files under {options.data}")
     text = page(results, ours_of(options.models), options.seeds, options.models.replace(",", ", "))
@@ -87,7 +87,7 @@ def main() -> None:
         with replacing(options.out) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
     if options.json:
-        print(json.dumps({result.task["name"]: plain(result) for result in results}, indent=1))
+        print(json.dumps({result.task.name: plain(result) for result in results}, indent=1))
     elif options.out is None:
         print(text)
 

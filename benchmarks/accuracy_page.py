@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task, simulation
+from benchmarks.accuracy_tasks import Task
 from scare.data.simulate import Kind, best_achievable_rmse
 from scare.experiments.table import Row
 
@@ -48,7 +48,7 @@ class Result:
 
 def page(results: Sequence[Result], ours: str, seeds: int, models: str) -> str:
     """The results as Markdown: ranks, a table a task, then folds. Differences are to `ours`."""
-    real = [result for result in results if simulation(result.task) is None]
+    real = [result for result in results if result.task.simulate is None]
     lines = ["# Accuracy on real and simulated readings", "", PROTOCOL.format(seeds=seeds, models=models)]
     lines += _ranks(real, ours) if real else []
     for result in results:
@@ -61,7 +61,7 @@ def page(results: Sequence[Result], ours: str, seeds: int, models: str) -> str:
 
 
 def _ranks(real: Sequence[Result], ours: str) -> list[str]:
-    listed = [result for result in real if result.task.get("listed")]
+    listed = [result for result in real if result.task.listed]
     by_rank, earlier = _mean_ranks(real), _mean_ranks(listed)
     cells = [(name, earlier.get(name, ""), by_rank[name]) for name in earlier | by_rank]
     head = ("", f"{len(listed)} tasks of the earlier study", f"all {len(real)} real tasks")
@@ -97,14 +97,14 @@ def _against(listed: Sequence[Result], ours: str) -> list[str]:
 
 def _section(result: Result, ours: str) -> list[str]:
     """One task: every contender, losses and failures too."""
-    simulated, lines = simulation(result.task), []
+    simulated, lines = result.task.simulate, []
     best = best_achievable_rmse(simulated) if simulated and simulated.kind is Kind.LINEAR else None
     if best is not None:
         lines = [f"The best achievable RMSE here, by Kalman filter, is {best:.4g}.", ""]
     head = ["", "RMSE", f"− {ours} [95 %]", "top-5 %", "parameters", *(["÷ best achievable"] if best else [])]
     winner = _winner(result.rows, ours)
     cells = [_cells(row, winner, best) for row in result.rows]
-    return [f"## {result.task['name']}", "", *lines, *_table(head, cells)]
+    return [f"## {result.task.name}", "", *lines, *_table(head, cells)]
 
 
 def _winner(rows: Sequence[Row], ours: str) -> str:
@@ -159,7 +159,7 @@ def _fold_section(result: Result, ours: str) -> list[str]:
         (name, f"{mean:.4g}", f"{_mean([_top5(row) for row in found]):.4g}", wins)
         for mean, name, found, wins in sorted(lines, key=lambda line: (np.isnan(line[0]), line[0]))
     ]
-    return [f"### {result.task['name']}, {len(folds)} folds", "", *_table(head, cells)]
+    return [f"### {result.task.name}, {len(folds)} folds", "", *_table(head, cells)]
 
 
 def _mean(numbers: Sequence[float]) -> float:

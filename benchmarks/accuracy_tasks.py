@@ -1,11 +1,9 @@
 """The tasks of accuracy.toml: their readings, from files or simulated, and their splits."""
 
-import tomllib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,53 +11,66 @@ import polars as pl
 from scare.data.mapping import ColumnMapping
 from scare.data.quality import flag, without_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device, split_by_time
 from scare.data.tables import read_readings
 from scare.experiments.tuning.folds import forward_folds
+from scare.records import Count, read_toml
 
-Task = dict[str, Any]
+
+@dataclass(frozen=True)
+class Task:
+    """A task as accuracy.toml tells it (its header says what each setting is)."""
+
+    name: str
+    window: Count
+    listed: bool = False
+    simulate: Simulation | None = None
+    files: str = ""
+    without: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reference: str = ""
+    device_column: str = ""
+    borders: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+    validation: str = ""
+    test: str = ""
+    every: int = 0  # minutes
 
 
 def load_tasks(words: str = "") -> list[Task]:
     """All tasks, or those with one of these words, comma-separated, in their names."""
-    tasks = tomllib.loads(Path(__file__).with_name("accuracy.toml").read_text(encoding="utf-8"))["task"]
+    tasks = read_toml(Path(__file__).with_name("accuracy.toml"), dict[str, tuple[Task, ...]])["task"]
     wanted = [word.strip() for word in words.split(",") if word.strip()]
-    return [task for task in tasks if not wanted or any(word in task["name"] for word in wanted)]
-
-
-def simulation(task: Task) -> Simulation | None:
-    """What is simulated for a task that has no files."""
-    facts = task.get("simulate")
-    return Simulation(**facts | {"kind": Kind(facts["kind"])}) if facts else None
+    return [task for task in tasks if not wanted or any(word in task.name for word in wanted)]
 
 
 def read_task(task: Task, folder: Path | None) -> list[Readings]:
     """The readings of a task, flagged; none if its files are not there."""
-    simulated = simulation(task)
-    readings = simulate(simulated) if simulated else _read_files(task, folder) if folder else []
+    readings = simulate(task.simulate) if task.simulate else _read_files(task, folder) if folder else []
     return [flag(without_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
 
 
 def _read_files(task: Task, folder: Path) -> list[Readings]:
-    limits = task.get("limits", {})
-    channels = tuple(Channel(name, "", *limits.get(name, (-np.inf, np.inf))) for name in task["channels"])
-    reference = Channel(task["reference"])
-    mapping = ColumnMapping(tuple(task["time"]), channels, reference, task.get("device_column", ""), sort=True)
-    readings = [one for file in sorted(folder.glob(task["files"])) for one in read_readings(file, mapping)]
-    return [one for one in readings if not any(one.device.startswith(name) for name in task.get("without", ()))]
+    channels = tuple(Channel(name, "", *task.limits.get(name, (-np.inf, np.inf))) for name in task.channels)
+    mapping = ColumnMapping(task.time, channels, Channel(task.reference), task.device_column, sort=True)
+    readings = [one for file in sorted(folder.glob(task.files)) for one in read_readings(file, mapping)]
+    return [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
 
 
 def split_task(task: Task, readings: Sequence[Readings]) -> Split:
     """Training, validation and test of a task."""
-    named = {part: _device(readings, task[part]) for part in ("validation", "test") if part in task}
+    given = {"validation": task.validation, "test": task.test}
+    named = {part: _device(readings, name) for part, name in given.items() if name}
     if "validation" in named:
         return _scored(task, split_by_device(readings, **named))
-    if "shares" in task:
+    if task.shares:
         times = readings[0].times
-        moments = [datetime.fromtimestamp(times[int(share * len(times))], UTC) for share in task["shares"]]
+        moments = [datetime.fromtimestamp(times[int(share * len(times))], UTC) for share in task.shares]
     else:
-        moments = [datetime.fromisoformat(text) for text in task["borders"]]
+        moments = [datetime.fromisoformat(text) for text in task.borders]
     split = split_by_time(readings, _gap_seconds(task, readings), borders=(moments[0], moments[1]))
     if "test" not in named:
         return _scored(task, split)
@@ -71,13 +82,13 @@ def split_task(task: Task, readings: Sequence[Readings]) -> Split:
 
 def fold_task(task: Task, readings: Sequence[Readings], folds: int) -> list[Split]:
     """Forward folds of a task that is split by time alone; of others none."""
-    if not folds or "test" in task:
+    if not folds or task.test:
         return []
     return [_scored(task, fold) for fold in forward_folds(readings, folds, _gap_seconds(task, readings))]
 
 
 def _gap_seconds(task: Task, readings: Sequence[Readings]) -> float:
-    return task["window"] * float(np.median([one.step_seconds for one in readings]))
+    return task.window * float(np.median([one.step_seconds for one in readings]))
 
 
 def _new_box(readings: Sequence[Readings], split: Split, device: str) -> Readings:
@@ -93,11 +104,11 @@ def _device(readings: Sequence[Readings], name: str) -> str:
 
 def _scored(task: Task, split: Split) -> Split:
     """The split with references in the test only at the minutes the task is scored at."""
-    if "every" not in task:
+    if not task.every:
         return split
 
     def thin(one: Readings) -> Readings:
-        kept = np.where(one.times % (60 * task["every"]) == 0, one.targets, np.nan)
+        kept = np.where(one.times % (60 * task.every) == 0, one.targets, np.nan)
         return replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, kept)))
 
     return replace(split, test=tuple(map(thin, split.test)))

@@ -197,7 +197,7 @@ def run_task(task: Task, data: Path, seeds: int, work: Path) -> list[dict[str, A
     if not readings:
         return []
     split = split_task(task | {"window": LONG}, readings)
-    return score_task(split, {variant: fit_variant(split, variant, seeds, work / task["name"]) for variant in VARIANTS})
+    return score_task(split, {variant: fit_variant(split, variant, seeds, work / task.name) for variant in VARIANTS})
 
 
 def main() -> None:
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results = {
-        task["name"]: run_task(task, options.data, options.seeds, options.work) for task in load_tasks(options.tasks)
+        task.name: run_task(task, options.data, options.seeds, options.work) for task in load_tasks(options.tasks)
     }
     results = {name: rows for name, rows in results.items() if rows}
     if not results:

@@ -1,6 +1,7 @@
 """`scare score` as its users see it: a card, a run, and exit code 4."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from scare.data.readings import Channel
 from scare.errors import ExitCode
+from scare.experiments.task import Described, Task
 from scare.report.targets import find_target
 from scare.scorecard import card as room
 from scare.scorecard.card import read_card
@@ -33,8 +35,9 @@ def entries(said: Said) -> dict[str, dict[str, Any]]:
 def write_study(folder: Path, reference: str, rows: list[dict[str, Any]]) -> None:
     """A comparison as far as a card reads it."""
     folder.mkdir()
-    task = {"readings": {"test": [{"reference": {"name": reference, "unit": ""}}]}}
-    (folder / "task.json").write_text(json.dumps(task))
+    test = Described("box-01", "", (Channel("pm25"),), Channel(reference), 9, "")
+    task = Task("by time", (), {}, {"test": (test,)})
+    (folder / "task.json").write_text(json.dumps(asdict(task)))
     (folder / "table.json").write_text(json.dumps(rows))
 
 
