@@ -13,6 +13,7 @@ import polars as pl
 from scare.cli import options
 from scare.cli.console import say
 from scare.data.alignment import align, average, find_clock_offset, shift
+from scare.data.dead_channels import find_dead
 from scare.data.inspection import guess_unit, inspect_table
 from scare.data.mapping import ColumnMapping
 from scare.data.quality import flag, summary, without_unusable_references
@@ -69,8 +70,13 @@ def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bo
     in_order = found.duplicates + found.out_of_order == 0
     mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order)
     (station,) = read_readings(file, mapping)
+    if find_dead(station):
+        raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
     joined = []
     for one in readings:
+        if find_dead(one):  # has no clock to set; a split leaves it out
+            joined.append(align(one, station))
+            continue
         offset = find_clock_offset(one, station, one.channels[0].name)
         say(
             f"{one.device}: best correlation {offset.correlation:.3f} with the sensor shifted by {offset.seconds:g} s"
@@ -92,6 +98,12 @@ def prepare(readings: Readings, step: float | None) -> Readings:
     if flagged.flags.any():
         say(f"{readings.device}: flagged rows: {options.counts(summary(flagged.flags))}")
     return flagged
+
+
+def say_split(split: Split) -> None:
+    """How the parts were made, what the results will not show, and what is left out."""
+    for line in (f"split {split.how}", *split.notes, *split.left_out):
+        say(line)
 
 
 def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str) -> Split:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.cli import options
-from scare.cli.colocation import SplitBy, divide, divide_by_column, prepare, read
+from scare.cli.colocation import SplitBy, divide, divide_by_column, prepare, read, say_split
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.errors import DataError, UsageError
@@ -65,8 +65,7 @@ def compare(
         parts = divide_by_column(readings, files, mapping, columns, split_column)
     else:
         parts = divide(readings, split, max(lengths), borders)
-    for line in (f"split {parts.how}", *parts.notes):
-        say(line)
+    say_split(parts)
     given = {name: value for name, value in (("epochs", epochs), ("steps", steps)) if value is not None}
     study = prepare_study(out, parts, grid(names, lengths, seeds), given)
     with progress("comparing", "job") as (bar, task):
@@ -75,7 +74,7 @@ def compare(
     plain = [row.as_dict() for row in rows]
     _write(out, plain)
     if as_json:
-        emit({"split": parts.how, "folder": str(out), "rows": plain})
+        emit({**parts.facts, "folder": str(out), "rows": plain})
     else:
         for length in lengths:
             _show([row for row in rows if row.window == length], length)

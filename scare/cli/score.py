@@ -149,7 +149,7 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
     calibrator, facts = subject.calibrator, subject.calibrator.facts
-    names = ("model", "preset", "data", "parameters", "split", "validation_rmse", "formula", "doi")
+    names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in names if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}

@@ -9,7 +9,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
-from scare.cli.colocation import SplitBy, divide, join, prepare, read
+from scare.cli.colocation import SplitBy, divide, join, prepare, read, say_split
 from scare.cli.console import emit, say
 from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
 from scare.errors import ExitCode, UsageError
@@ -91,11 +91,10 @@ def train(
             sensors = read(files, mapping, {**labels, "sort": sort}, with_reference=False)
             readings = join(sensors, reference_file, reference, apply_offset)
         parts = divide([prepare(one, step) for one in readings], split, recipe.window, borders)
-        for line in (f"split {parts.how}", *parts.notes):
-            say(line)
+        say_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({recipe.name})")
-        calibrator = calibrator.with_facts(split=parts.how, test_scores=scores_as_dict(scores))
+        calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     _tell(calibrator, scores, out, as_json)
 

@@ -81,6 +81,8 @@ def tune(
         search = prepare_search(out, readings, chosen, window, terms)
     except DataError as error:
         raise DataError(f"{error}; a shorter --window, fewer --folds or more data may help") from error
+    for sentence in search.left_out:
+        say(sentence)
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 

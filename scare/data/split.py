@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations, pairwise, product
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from scare.data.dead_channels import TRAINING, leave_out_dead
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
 
@@ -24,18 +26,24 @@ SAME_REFERENCE = 0.5  # more than this share of equal values at equal times is o
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts, how they were made, and what the results will therefore not show."""
+    """The three parts, how they were made, what the results will therefore not show, and which devices are left out."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
     test: tuple[Readings, ...]
     how: str
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def parts(self) -> dict[str, tuple[Readings, ...]]:
         """The parts by name."""
         return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a result says of its split."""
+        return {"split": self.how} | ({"left_out": list(self.left_out)} if self.left_out else {})
 
 
 def split_by_device(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
@@ -74,6 +82,7 @@ def split_by_time(
     >>> [(len(part[0]), int(np.isfinite(part[0].targets).sum())) for part in split.parts.values()]
     [(12, 12), (3, 2), (5, 4)]
     """
+    readings, left_out = _usable(readings)
     if borders:
         first, second = (_as_utc(border).timestamp() for border in borders)
     else:
@@ -83,6 +92,7 @@ def split_by_time(
         _rows_between(readings, first, second, gap_seconds),
         _rows_between(readings, second, np.inf, gap_seconds),
         f"by time: borders {_date(first)} and {_date(second)}, the {gap_seconds:g} s after each only history",
+        left_out=left_out,
     )
     return _checked(split, gap_seconds)
 
@@ -92,6 +102,7 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
 
     Windows are made of one part's rows only, so no row is in two parts; how far apart they are is the file's affair.
     """
+    readings, left_out = _usable(readings)
     parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
     for one in readings:
         named = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")["label"]
@@ -103,14 +114,14 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
         for word in strange.head(1):
             raise DataError(f"{one.device}: the split column says '{word}'; it may say train, validate or test")
     train, validation, test = (tuple(found) for found in parts.values())
-    return _checked(Split(train, validation, test, "as a column says"), gap_seconds=0.0)
+    return _checked(Split(train, validation, test, "as a column says", left_out=left_out), gap_seconds=0.0)
 
 
 def cut_by_time(
     readings: Sequence[Readings], share: float, gap_seconds: float
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
     """Everything before one border, and the last `share` of the rows with a reference after it."""
-    known = _known_times(readings)
+    known = known_times(readings)
     border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
     before = _rows_between(readings, -np.inf, border, 0.0)
     after = _rows_between(readings, border, np.inf, gap_seconds)
@@ -142,6 +153,7 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
 
 
 def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | None, test: str | None) -> Split:
+    readings, left_out = _usable(readings)
     names = [str(getattr(one, kind)) for one in readings]
     left = sorted(set(names))
     if len(left) < 3 or "" in left:
@@ -159,7 +171,7 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
         for chosen in (left, [validation], [test])
     ]
     how = f"by {kind}: train {', '.join(left)}; validation {validation}; test {test}"
-    return _checked(Split(parts[0], parts[1], parts[2], how), gap_seconds=0.0)
+    return _checked(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
 
 
 def _borders_by_share(readings: Sequence[Readings], validation_share: float, test_share: float) -> tuple[float, float]:
@@ -169,18 +181,21 @@ def _borders_by_share(readings: Sequence[Readings], validation_share: float, tes
             f"the shares of validation and test are {validation_share:g} and {test_share:g};"
             " give two above zero that leave some for training"
         )
-    times = _known_times(readings)
+    times = known_times(readings)
     before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
     first, second = times[np.minimum(before, len(times) - 1)]
     return float(first), float(second)
 
 
-def _known_times(readings: Sequence[Readings]) -> np.ndarray:
-    """The times of all rows with a reference, of all devices, in order."""
-    known = [one.times[np.isfinite(one.targets)] for one in readings]
+def known_times(readings: Sequence[Readings]) -> np.ndarray:
+    """The times of all rows with a reference, of all devices that are not dead, in order."""
+    known = [one.times[np.isfinite(one.targets)] for one in _usable(readings)[0]]
     times = np.sort(np.concatenate([np.empty(0), *known]))
     if not len(times):
-        raise DataError("no row has a reference; align the readings with one first")
+        names = sorted({one.reference.name for one in readings if one.reference})
+        raise DataError(
+            f"no row has a reference; {f'{names[0]} has no value' if names else 'align the readings with one'}"
+        )
     return times
 
 
@@ -199,8 +214,18 @@ def _without_reference(readings: Readings, until: float) -> Readings:
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, hidden)))
 
 
+def _usable(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
+    """The devices that are not dead all the time, and a sentence about each that is."""
+    kept, left_out = leave_out_dead({"": readings})
+    return kept[""], left_out
+
+
 def _checked(split: Split, gap_seconds: float) -> Split:
-    """The split with its notes, if every part has rows with a reference and nothing leaks."""
+    """The split without what is dead in a part and with its notes, if all parts have a reference and nothing leaks."""
+    parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
+    kept, left_out = leave_out_dead(parts)
+    train, validation, test = kept.values()
+    split = Split(train, validation, test, split.how, left_out=split.left_out + left_out)
     for part, readings in split.parts.items():
         if not any(np.isfinite(one.targets).any() for one in readings):
             raise DataError(f"{part} has no rows with a reference; {split.how}")

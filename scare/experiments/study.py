@@ -67,11 +67,12 @@ def prepare(
 ) -> Study:
     """A study on a split, new or to be resumed; a folder with another task is refused.
 
-    `facts` are told by the task and by every calibrator that is fitted to it.
+    `facts`, and which devices the split left out, are told by the task and by every calibrator that is fitted to it.
     """
     data = folder / "data"
     task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": describe(split)}
-    task |= {"facts": facts} if facts else {}
+    told = (facts or {}) | ({"left_out": list(split.left_out)} if split.left_out else {})
+    task |= {"facts": told} if told else {}
     known = folder / TASK
     if known.exists() and load_json(known) != json.loads(json.dumps(task)):
         raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")

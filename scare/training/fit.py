@@ -13,6 +13,7 @@ from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.plan import Plan, run
+from scare.data.dead_channels import TRAINING, leave_out_dead
 from scare.data.quality import without_unusable_references
 from scare.data.readings import Readings
 from scare.layers.buffers import split_trainable
@@ -33,14 +34,13 @@ def fit(
 ) -> Calibrator:
     """Train a calibrator on readings with a reference.
 
-    Without `validation`, the last 15 % of the readings in time are held out for it. Ctrl-C ends training early
-    and keeps the best so far (`facts["interrupted"]`).
+    Without `validation`, the last 15 % of the readings in time are held out for it. A device with a dead channel is
+    left out (`facts["left_out"]`). Ctrl-C ends training early and keeps the best so far (`facts["interrupted"]`).
     """
     recipe = recipe or Recipe()
-    train = _usable([readings] if isinstance(readings, Readings) else readings)
-    validation = _usable(validation)
-    if not validation:
-        train, validation = hold_out(train, recipe)
+    train, validation, left_out = _usable(
+        [readings] if isinstance(readings, Readings) else readings, validation, recipe
+    )
     inputs, target = prepare_inputs(train, validation, recipe)
     examples, held = make_examples(train, inputs), make_examples(validation, inputs)
     check_examples(examples, train, inputs, "training")
@@ -51,6 +51,7 @@ def fit(
     rmse = best_rmse if len(networks) == 1 else unit * _rmse(plan, held)
     facts = _facts(recipe, train, examples, networks, plan, held)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
+    facts |= {"left_out": list(left_out)} if left_out else {}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if interrupted else {})
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     calibrator = Calibrator(plan, inputs, target, none, none, facts)
@@ -100,8 +101,15 @@ def _rmse(plan: Plan, held: Examples) -> float:
     return float(np.sqrt(squares / len(held)))
 
 
-def _usable(readings: Sequence[Readings]) -> tuple[Readings, ...]:
-    return tuple(without_unusable_references(one) for one in readings)
+def _usable(
+    readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
+) -> tuple[tuple[Readings, ...], tuple[Readings, ...], tuple[str, ...]]:
+    """Training and validation without unusable references and dead devices, and a sentence about each of these."""
+    train, held = (tuple(map(without_unusable_references, part)) for part in (readings, validation))
+    if not held:
+        train, held = hold_out(train, recipe)
+    kept, left_out = leave_out_dead({TRAINING: train, "validation": held})
+    return kept[TRAINING], kept["validation"], left_out
 
 
 def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:

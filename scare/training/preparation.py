@@ -137,9 +137,6 @@ def _real_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
     rows: dict[str, np.ndarray] = {}
     for one in readings:
         values, _ = usable_values(one.values, one.channels, DEFAULT_SETTINGS)
-        empty = [c.name for c, column in zip(one.channels, values.T, strict=True) if not np.isfinite(column).any()]
-        if empty:
-            raise DataError(f"{one.device}: channel {', '.join(empty)} has no usable value")
         values = values[np.isfinite(values).all(axis=1)]
         if len(values):
             rows[one.device] = values

@@ -94,7 +94,7 @@ def test_text_in_a_file_to_calibrate_is_named_by_line_and_column(refused, sim: P
 
 def test_a_channel_without_a_number_is_refused(refused) -> None:
     write(colocation().with_columns(pl.lit(None).alias("OX")), "box.csv")
-    refused(TRAIN, DATA, "box.csv", "'OX' has no number")
+    refused(TRAIN, DATA, "no device is left: box", "OX has no usable value; --channels NO2,T,RH does without it")
 
 
 def test_a_channel_of_nothing_but_sentinels_is_refused(refused) -> None:
@@ -126,7 +126,7 @@ def test_a_constant_reference_is_refused(refused) -> None:
 
 def test_a_reference_without_a_value_is_refused(refused) -> None:
     write(colocation().with_columns(pl.lit(None).alias("Ref.NO2")), "box.csv")
-    refused(TRAIN, DATA, "'Ref.NO2' has no number")
+    refused(TRAIN, DATA, "Ref.NO2 has no value")
 
 
 def test_no_reference_at_all_is_refused_with_the_option_that_names_it(refused) -> None:

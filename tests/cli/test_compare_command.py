@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from scare import Calibrator
 from tests.cli.said import Type
 from tests.cli.small_tables import CHANNELS, colocation, write
 
@@ -72,6 +73,22 @@ def test_a_comparison_without_any_score_gives_the_reasons(scare: Type, sim: Path
     assert said.code == 3
     assert "kappa-koehler-pm10: no score: is for PM10" in said.err
     assert "scare: nothing has a score; study/table.csv has the reasons" in said.err
+
+
+def test_a_dead_box_is_left_out_and_the_result_says_so(scare: Type) -> None:
+    for number in range(3):
+        frame = colocation(600, number)
+        write(frame if number else frame.with_columns(pl.lit(-999.0).alias("T")), f"box{number}.csv")
+    columns = f"--time date {CHANNELS} --reference Ref.NO2"
+    said = scare(f"scare compare box0.csv box1.csv box2.csv {columns} {QUICK} --out study --json")
+    alive = scare(f"scare compare box1.csv box2.csv {columns} {QUICK} --out alive --json")
+    dead = "box0 is left out: T has no usable value; --channels NO2,OX,RH does without it"
+    assert dead in said.err
+    assert json.loads(said.out)["left_out"] == [dead]
+    assert "left_out" not in json.loads(alive.out)
+    first, second = ({row["contender"]: row["rmse"] for row in json.loads(one.out)["rows"]} for one in (said, alive))
+    assert first == second
+    assert Calibrator.load("study/rows/ridge-w8-s0.scare").facts["left_out"] == [dead]
 
 
 def test_a_yardstick_without_its_inputs_says_what_it_needs(scare: Type) -> None:

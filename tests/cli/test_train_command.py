@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -162,6 +161,58 @@ def test_a_reference_file_wins_over_a_reference_in_the_table(scare: Type) -> Non
     assert [channel.name for channel in Calibrator.load("no2.scare").inputs.channels] == ["NO2", "OX", "T", "RH"]
 
 
+# --- dead boxes ---
+
+DEAD = "box4 is left out: OX has no usable value; --channels NO2,T,RH does without it"
+
+
+@pytest.fixture
+def dead_box(boxes: list[str]) -> list[str]:
+    """The three boxes, and a fourth whose OX column is empty."""
+    write(colocation(600, 3).with_columns(pl.lit(None).alias("OX")), "box4.csv")
+    return [*boxes, "box4.csv"]
+
+
+@pytest.mark.parametrize("split", ["time", "device"])
+def test_a_dead_box_is_left_out_by_name_and_changes_nothing_else(scare: Type, dead_box: list[str], split: str) -> None:
+    options = f"{COLUMNS} --split {split} --window 8 --json"
+    said = scare(f"scare train {' '.join(dead_box)} {options} --out dead.scare")
+    assert DEAD in said.err
+    facts = json.loads(said.out)["facts"]
+    assert facts.pop("left_out") == [DEAD]
+    assert facts == json.loads(scare(f"scare train {' '.join(dead_box[:3])} {options} --out alive.scare").out)["facts"]
+    assert f"left out: {DEAD}" in scare("scare info dead.scare").out
+
+
+def test_a_box_that_dies_before_the_test_is_not_tested(scare: Type, boxes: list[str]) -> None:
+    died = pl.when(pl.int_range(600) < 400).then("OX").otherwise(-999.0).alias("OX")
+    write(colocation(600, 3).with_columns(died), "box4.csv")
+    said = scare(f"scare train {' '.join(boxes)} box4.csv {COLUMNS} --window 8 --out no2.scare")
+    assert trained(said).facts["devices"] == ["box1", "box2", "box3", "box4"]
+    assert "box4 is left out: OX has no usable value in test; --channels NO2,T,RH does without it" in said.err
+
+
+def test_a_channel_dead_on_most_boxes_is_named_with_the_option_that_leaves_it_out(
+    scare: Type, boxes: list[str]
+) -> None:
+    for name in boxes[1:]:
+        write(colocation(600).with_columns(pl.lit(-999.0).alias("T")), name)
+    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
+    assert trained(said).facts["devices"] == ["box1"]
+    assert "T has no usable value on 2 of 3 devices; --channels NO2,OX,RH does without it" in said.err
+    again = COLUMNS.replace("NO2,OX,T,RH", "NO2,OX,RH")
+    assert (
+        len(trained(scare(f"scare train {' '.join(boxes)} {again} --window 8 --out no2.scare")).facts["devices"]) == 3
+    )
+
+
+def test_a_dead_box_beside_a_reference_file_is_left_out(scare: Type, apart: float) -> None:
+    pl.read_csv("sensor.csv").with_columns(pl.lit(None).alias("NO2")).write_csv("dead.csv")
+    said = scare(APART.replace("sensor.csv", "sensor.csv dead.csv"))
+    assert trained(said).facts["devices"] == ["sensor"]
+    assert "dead is left out: NO2 has no usable value; look at it with 'scare inspect'" in said.err
+
+
 # --- splits ---
 
 
@@ -227,8 +278,7 @@ def test_the_scores_are_those_of_the_file(scare: Type, boxes: list[str]) -> None
 def test_training_without_its_packages_says_what_to_install(
     scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scare.training.fit", None)
-    monkeypatch.delattr("scare.training.fit", raising=False)
+    monkeypatch.setattr("scare.extras.is_installed", lambda package: package != "jax")
     said = scare(f"scare train box1.csv {COLUMNS} --out no2.scare")
     assert said.code == 2
     assert "pip install '.[train]'" in said.err

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from scare.experiments.tuning import search as search_module
@@ -78,6 +79,15 @@ def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started
     trained = scare(f"scare train {sim} --recipe found/best-1.toml --out m.scare")
     (split,) = (line for line in trained.err.splitlines() if line.startswith("split by time"))
     assert left.split()[2:4] == split.replace(",", "").split()[7:9]
+
+
+def test_a_dead_box_is_left_out_of_the_search(scare: Type, sim: Path, started: list[int]) -> None:
+    dead = pl.when(pl.col("device") == "box-02").then(None).otherwise("humidity").alias("humidity")
+    pl.read_parquet(sim).with_columns(dead).write_parquet("fleet.parquet")
+    said = scare(f"scare tune fleet.parquet {QUICK} --trials 1 --json")
+    sentence = "box-02 is left out: humidity has no usable value; --channels pm25_raw,temperature does without it"
+    assert json.loads(said.out)["left_out"] == [sentence]
+    assert sentence in said.err
 
 
 def test_an_interruption_prints_what_there_is(

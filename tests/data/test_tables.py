@@ -240,8 +240,9 @@ class TestRefusals:
         message = refusal(tmp_path, GOOD + "2026-01-02,1,5\n")
         assert message.startswith(": line 5: more fields than the header; a decimal comma needs")
 
-    def test_a_column_without_numbers(self, tmp_path: Path) -> None:
-        assert ": the column 'pm25' has no number at all" in refusal(tmp_path, "time,pm25\n2026-01-01,NA\n")
+    def test_a_column_without_numbers_is_missing_everywhere(self, tmp_path: Path) -> None:
+        (readings,) = read_readings(saved(tmp_path, "time,pm25\n2026-01-01,NA\n"), MAPPING)
+        assert np.isnan(readings.values).all()
 
     def test_two_columns_of_one_name(self, tmp_path: Path) -> None:
         assert ": two columns are called 'pm25'" in refusal(tmp_path, "time,pm25,pm25\n2026-01-01,1,2\n")

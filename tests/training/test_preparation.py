@@ -62,17 +62,51 @@ def test_too_little_time_to_hold_any_out_is_refused() -> None:
         fit(make_readings(), recipe=line_recipe(window=40))
 
 
+def with_dead_rows(device: str, rows: slice) -> Readings:
+    values = make_readings(device=device, channels=("raw", "warmth")).values.copy()
+    values[rows, 1] = -999.0
+    return make_readings(values, device=device, channels=("raw", "warmth"))
+
+
 def test_a_channel_without_a_usable_value_is_refused_by_name() -> None:
-    values = np.column_stack([make_readings().values, np.full(200, -999.0)])
-    with pytest.raises(DataError, match="box-1: channel warmth has no usable value"):
-        fit(make_readings(values, channels=("raw", "warmth")), recipe=RECIPE)
+    with pytest.raises(
+        DataError, match="box-1 is left out: warmth has no usable value; --channels raw does without it"
+    ):
+        fit(with_dead_rows("box-1", slice(None)), recipe=RECIPE)
+
+
+@pytest.mark.parametrize("per_device", [None, True, False])
+def test_a_fleet_with_a_dead_box_is_trained_as_if_it_were_not_there(per_device: bool | None) -> None:
+    alive = [make_readings(device=name, channels=("raw", "warmth")) for name in ("a", "bb")]
+    recipe = line_recipe(per_device=per_device)
+    dead = fit([*alive, with_dead_rows("ccc", slice(None))], recipe=recipe)
+    without = fit(alive, recipe=recipe)
+    assert dead.facts["left_out"] == [
+        "ccc is left out: warmth has no usable value in training; --channels raw does without it"
+    ]
+    assert without.facts == {name: fact for name, fact in dead.facts.items() if name != "left_out"}
+    np.testing.assert_array_equal(dead.golden.numbers, without.golden.numbers)
+
+
+@pytest.mark.parametrize(
+    ("training", "validation", "left"),
+    [(slice(None), slice(0), (["a"], ["a"])), (slice(0), slice(None), (["a", "bb"], ["a"]))],
+)
+def test_a_box_dead_in_training_is_left_out_of_both_parts_and_later_of_that_one(
+    training: slice, validation: slice, left: tuple[list[str], list[str]]
+) -> None:
+    healthy = with_dead_rows("a", slice(0))
+    given = [healthy, with_dead_rows("bb", training)], [healthy, with_dead_rows("bb", validation)]
+    facts = fit(*given, RECIPE).facts
+    assert (facts["devices"], facts["validation"]["devices"]) == left
+    assert len(facts["left_out"]) == 1
 
 
 def test_rows_that_are_never_complete_are_refused() -> None:
     values = np.repeat(make_readings().values, 2, axis=1)
     values[::2, 0] = np.nan
     values[1::2, 1] = np.nan
-    with pytest.raises(DataError, match="no row has a usable value in every channel"):
+    with pytest.raises(DataError, match="box-1 is left out: no row has a usable value in every channel"):
         fit(make_readings(values, np.arange(200.0), channels=("raw", "warmth")), recipe=RECIPE)
 
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from scare.data.readings import Readings
-from scare.data.split import Split, split_by_time
-from scare.errors import DataError, UsageError
+from scare.data.split import Split, known_times, split_by_time
+from scare.errors import UsageError
 
 FIRST = 0.4  # share of the rows with a reference that the first fold trains on
 
@@ -34,9 +34,7 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
     """
     if folds < 1:
         raise UsageError(f"there must be at least one fold, not {folds}")
-    times = np.sort(np.concatenate([np.empty(0), *(one.times[np.isfinite(one.targets)] for one in readings)]))
-    if not len(times):
-        raise DataError("no row has a reference; align the readings with one first")
+    times = known_times(readings)
     first = np.rint(len(times) * np.linspace(FIRST, 1.0, folds + 2)[:-1]).astype(int)
     borders = [*times[np.minimum(first, len(times) - 1)].tolist(), np.inf]
     return [_fold(readings, borders[fold : fold + 3], gap_seconds, f"fold {fold + 1}") for fold in range(folds)]

@@ -39,6 +39,7 @@ def make_outcome(search: Search) -> dict[str, Any]:
             "over_budget": len(over),
             "failed": len(failed),
         },
+        **({"left_out": list(search.left_out)} if search.left_out else {}),
     }
 
 

@@ -53,12 +53,13 @@ class Effort:
 
 @dataclass(frozen=True)
 class Search:
-    """Knobs, the preset's own values of them, the terms of every trial, and the folder that remembers."""
+    """Knobs, the preset's own values of them, every trial's terms, the folder that remembers, the devices left out."""
 
     folder: Path
     knobs: Knobs
     preset: Mapping[str, int | float]
     terms: Terms
+    left_out: tuple[str, ...] = ()
 
     def trials(self) -> list[Trial]:
         """What is finished."""
@@ -104,7 +105,8 @@ def prepare_search(folder: Path, readings: Sequence[Readings], knobs: Knobs, win
     settings = {"knobs": listed, "preset": preset, "terms": asdict(terms)}
     for number, split in enumerate(splits, start=1):
         prepare(folder / f"fold-{number}", on_shared_rows(split, windows), [], settings)
-    return Search(folder, knobs, preset, terms)
+    left_out = dict.fromkeys(sentence for split in splits for sentence in split.left_out)
+    return Search(folder, knobs, preset, terms, tuple(left_out))
 
 
 def on_shared_rows(split: Split, windows: Sequence[int]) -> Split:
