@@ -1,4 +1,5 @@
-/* Integer kernels for generated code. Their twins, equal in every bit, are in scare/calibrator/kernels/integer.py.
+/* Integer kernels for generated code. Their twins, equal in every bit, are in scare/calibrator/kernels, in the file
+ * integers.py of each family. Arguments come in the order of scare_kernels.h.
  *
  * A window holds int16_t, channel after channel, other values int32_t. Tables are in the order in which they are read,
  * on word boundaries. Shifting a negative number right must keep its sign, as every compiler for these boards does. */
@@ -19,95 +20,111 @@ extern "C" {
 #define SCARE_PAIRS_S8 128u    /* pairs of numbers in the values of an attention */
 #define SCARE_TOKENS_S8 32u    /* tokens in a softmax attention */
 
+/* ---- linear ---- */
+
 /* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections with
  * four samples each (in the order 0 2 1 3), the last of three filled up with zeros, then single projections; `newer`
  * rows of 16 bits, pairs likewise. Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of
  * each projection. Apart: one result for each channel, [rows][channels]. */
-void scare_project_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
-                      uint32_t newer, uint32_t rows, const int8_t *older_weights, const int16_t *newer_weights,
-                      const int32_t *scales, uint32_t shift, int32_t *out);
+void scare_project_s8(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
+                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                      uint32_t newer, uint32_t rows, uint32_t shift);
 
 /* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in
  * `segments`; for each pair two shares of the nearer and two of the farther knot in `shares`. */
-void scare_hat_basis_s8(const int16_t *window, uint32_t stride, uint32_t channels, uint32_t knots,
-                        const uint16_t *segments, const int16_t *shares, int32_t *out);
+void scare_hat_basis_s8(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
+                        uint32_t stride, uint32_t channels, uint32_t knots);
 
 /* Weighted sums over runs of rows, [bins][channels]. */
-void scare_bins_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
-                   const int16_t *weights, const uint16_t *starts, const int32_t *scales, uint32_t shift, int32_t *out);
-
-/* The newest row as words. */
-void scare_newest_s8(const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels, int32_t *out);
+void scare_bins_s8(int32_t *out, const int16_t *window, const int16_t *weights, const uint16_t *starts,
+                   const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
+                   uint32_t shift);
 
 /* x [rows][inputs] times weights, in blocks of four outputs and two inputs, [outputs / 4][inputs / 2][2][4]; bias and
  * weights filled up with zeros. */
-void scare_dense_s8(const int32_t *x, uint32_t rows, uint32_t inputs, uint32_t outputs, const int16_t *weights,
-                    const int32_t *bias, const uint8_t *shifts, int32_t *out);
+void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, const int32_t *bias, const uint8_t *shifts,
+                    uint32_t rows, uint32_t inputs, uint32_t outputs);
 
 /* The same for one row and one output. */
-void scare_dense_1_s8(const int32_t *x, uint32_t inputs, const int16_t *weights, const int32_t *bias,
-                      const uint8_t *shifts, int32_t *out);
+void scare_dense_1_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t inputs, int32_t bias,
+                      uint32_t shift);
 
 /* weights [lenses][rows] times x [rows][channels]. */
-void scare_lens_s8(const int32_t *x, uint32_t rows, uint32_t channels, uint32_t lenses, const int16_t *weights,
-                   int32_t *out);
+void scare_lens_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
+                   uint32_t lenses);
 
-/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Four outputs at a
- * time: local [outputs / 4][channels][4]; mix as the weights of scare_dense_s8; rest [outputs / 4][rows]: share, then
- * four biases. */
-void scare_token_rows_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs, const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out);
+/* ---- pointwise ---- */
 
-/* The same for one channel and eight outputs. */
-void scare_token_rows_1_8_s8(const int32_t *seen, const int32_t *shared, uint32_t rows, uint32_t width,
-                             const int16_t *local, const int16_t *mix, const int32_t *rest, int32_t *out);
+/* a + b / 2^shift. In place. */
+void scare_add_s8(int32_t *out, const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift);
+
+/* The newest row as words. */
+void scare_newest_s8(int32_t *out, const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels);
+
+/* `scales`: gain and bias of each number of a row, filled up to an even number of them. In place. */
+void scare_layer_norm_s8(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
+                         uint32_t epsilon, int32_t epsilon_bits);
+
+/* The same for a width of 8. */
+void scare_layer_norm_8_s8(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
+                           int32_t epsilon_bits);
+
+/* ---- attention ---- */
 
 /* Codes of the rows of x. Supports [supports][width], both sizes filled up with zeros to a multiple of eight;
  * projection, for each bit, the highest first: the two halves of a word, the bias, then as many weights as there are
  * supports. */
-void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                         const int16_t *projection, uint32_t *codes);
+void scare_hash_codes_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                         uint32_t degree);
 
 /* The same for a width of 8, 16 supports and a polynomial of degree 4. */
-void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
-                              const int32_t *coefficients, const int16_t *projection, uint32_t *codes);
+void scare_hash_codes_8_16_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                              const int16_t *projection, uint32_t rows, uint32_t bits);
 
 /* Attention by the bits in which codes, of 16 bits at most, differ; `most` is the weight of equal codes, the width a
  * multiple of four. Sums of values of 15 bits times weights leave `room` bits of a word. */
-void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t most, uint32_t room, int32_t *out);
+void scare_bitwise_attention_s8(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room);
 
-void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
-                                uint32_t score_bits, uint32_t value_bits, uint32_t room, int32_t *out);
+void scare_softmax_attention_s8(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
+                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room);
 
-/* `scales`: gain and bias of each number of a row, filled up to an even number of them. */
-void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales, uint32_t epsilon,
-                         int32_t epsilon_bits, int32_t *out);
+/* ---- formulas ---- */
+
+/* out [count (count + 1) / 2]: half of each product of two of x [count] · factors / 2^32, which are held within ±top and
+ * wait at the end of the output. */
+void scare_products_s8(int32_t *out, const int32_t *x, const int32_t *factors, uint32_t count, int32_t top);
+
+/* ---- fused ---- */
+
+/* seen [rows][channels] · local + share [rows] × (shared [width] · mix) + bias; width 0: no mix. Four outputs at a
+ * time: local [outputs / 4][channels][4]; mix as the weights of scare_dense_s8; rest [outputs / 4][rows]: share, then
+ * four biases. */
+void scare_token_rows_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                         uint32_t outputs);
+
+/* The same for one channel and eight outputs. */
+void scare_token_rows_1_8_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
 
 /* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
  * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros: hidden to eight, width to eight for the
  * inner weights, to four for the outer. */
-void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                           const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out);
+void scare_feed_forward_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                           int32_t bits);
 
 /* The same for a width of 8. */
-void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *scales, uint32_t epsilon,
-                           int32_t epsilon_bits, int32_t *out);
+void scare_feed_forward_8_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
 
-void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,
-                             const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
-                             int32_t *out);
+/* ---- conversion ---- */
 
-/* out [count (count + 1) / 2]: half of each product of two of x [count] · factors / 2^32, which are held within ±top and
- * wait at the end of the output. */
-void scare_products_s8(const int32_t *x, uint32_t count, const int32_t *factors, int32_t top, int32_t *out);
-
-/* a + b / 2^shift. */
-void scare_add_s8(const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift, int32_t *out);
-
-void scare_result_s8(const int32_t *x, float unit, float *out);
+/* x as a number of the scaled target. */
+void scare_result_s8(float *out, const int32_t *x, float unit);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,13 @@ class _Lowering:
         self.values[step.output] = output
         inputs = [self.values[name] for name in step.inputs]
         arguments = ARGUMENTS[step.kernel](self.plan, step, inputs)
-        return Call(_function(self.plan, step), (*arguments, output), output)
+        return make_call(_function(self.plan, step), arguments, output)
+
+
+def make_call(function: str, arguments: tuple[Argument, ...], output: Value) -> Call:
+    """The call in C's order: the output, then values, tables, sizes and numbers."""
+    ordered = sorted(arguments, key=lambda argument: 2 - isinstance(argument, Table) - 2 * isinstance(argument, Value))
+    return Call(function, (output, *ordered), output)
 
 
 def _function(plan: Plan, step: Step) -> str:
@@ -152,7 +158,9 @@ def _dense(plan: Plan, step: Step, inputs: list[Value]) -> tuple[Argument, ...]:
         _table(_padded(bias, 4) if weight.shape[1] > 1 else bias, f"{step.output} bias"),
         _table(step.weights["shift"], f"{step.output} shifts", np.uint8),
     )
-    return (*inputs, len(weight), *tables) if _is_dot(plan, step) else (*inputs, rows, *weight.shape, *tables)
+    if _is_dot(plan, step):
+        return (*inputs, tables[0], len(weight), int(bias[0]), int(step.weights["shift"][0]))
+    return (*inputs, *tables, rows, *weight.shape)
 
 
 def _is_dot(plan: Plan, step: Step) -> bool:

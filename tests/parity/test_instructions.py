@@ -32,5 +32,5 @@ def test_products_s8(machine: Machine) -> None:
     machine.write(FACTORS, np.full(4, FACTOR, np.int32))
     for row in (INNER, OUTER):
         machine.write(X, (np.array(row) * 2**26).astype(np.int32))
-        counts.add(machine.call("scare_products_s8", X, len(row), FACTORS, TOP, OUT).instructions)
+        counts.add(machine.call("scare_products_s8", OUT, X, FACTORS, len(row), TOP).instructions)
     assert len(counts) == 1

@@ -13,8 +13,8 @@ from scare.calibrator.kernels.integer import INTEGER
 from scare.calibrator.plan import Plan, Step, values
 from scare.calibrator.quantize import WINDOW as STEPS
 from scare.calibrator.quantize import quantize
-from scare.export.int8 import ARGUMENTS, LARGEST, lower
-from scare.export.program import Call, Value
+from scare.export.int8 import ARGUMENTS, LARGEST, lower, make_call
+from scare.export.program import Value
 from scare.models import ABLATION, Architecture, DLinear, Scare, Tesla
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import random_network
@@ -100,7 +100,7 @@ def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
     value, out = Value("x", "int32_t", x.shape), Value("y", "int32_t", expected.shape)
     plan = Plan(1, 1, (Step("newest", ("x",), "y"),))
     held = {"x": x}
-    call_on_new_memory(Call("scare_products_s8", (*ARGUMENTS["products_s8"](plan, step, [value]), out), out), held)
+    call_on_new_memory(make_call("scare_products_s8", ARGUMENTS["products_s8"](plan, step, [value]), out), held)
     np.testing.assert_array_equal(held["y"], expected)
 
 

@@ -106,15 +106,15 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
 }
 
 /* Compiled anew for the usual sizes. */
-SCARE_INLINE void hash_codes(uint32_t usual, const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports,
-                             uint32_t bits, const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                             const int16_t *projection, uint32_t *codes)
+SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                             const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                             uint32_t degree, uint32_t usual)
 {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
     int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
-    for (const uint32_t *end = codes + rows; codes != end; codes++, x += width) {
+    for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
         to_unit_pairs(x, width, pairs);
         compare(pairs, fours, support, 8u * eights, alike);
         bend_all(alike, 8u * eights, coefficients, degree);
@@ -122,17 +122,17 @@ SCARE_INLINE void hash_codes(uint32_t usual, const int32_t *x, uint32_t rows, ui
     }
 }
 
-void scare_hash_codes_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         const int16_t *support, const int32_t *coefficients, uint32_t degree,
-                         const int16_t *projection, uint32_t *codes)
+void scare_hash_codes_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                         uint32_t degree)
 {
-    hash_codes(0u, x, rows, width, supports, bits, support, coefficients, degree, projection, codes);
+    hash_codes(codes, x, support, coefficients, projection, rows, width, supports, bits, degree, 0u);
 }
 
-void scare_hash_codes_8_16_s8(const int32_t *x, uint32_t rows, uint32_t bits, const int16_t *support,
-                              const int32_t *coefficients, const int16_t *projection, uint32_t *codes)
+void scare_hash_codes_8_16_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                              const int16_t *projection, uint32_t rows, uint32_t bits)
 {
-    hash_codes(1u, x, rows, 8u, 16u, bits, support, coefficients, 4u, projection, codes);
+    hash_codes(codes, x, support, coefficients, projection, rows, 8u, 16u, bits, 4u, 1u);
 }
 
 /* Twice the number of bits that are set in each half of a word. */
@@ -193,8 +193,8 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
     return rows % 2u ? total - scare_high(pair) : total;
 }
 
-void scare_bitwise_attention_s8(const uint32_t *queries, const uint32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t width, uint32_t most, uint32_t room, int32_t *out)
+void scare_bitwise_attention_s8(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room)
 {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
     uint32_t paired[SCARE_TOKENS_S8 / 2u];
@@ -229,9 +229,9 @@ SCARE_INLINE int32_t power_of_two(int32_t power)
     return (value >> 3) >> (power >> 16);
 }
 
-void scare_softmax_attention_s8(const int32_t *queries, const int32_t *keys, const int32_t *values, uint32_t rows,
-                                uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness, int32_t bits,
-                                uint32_t score_bits, uint32_t value_bits, uint32_t room, int32_t *out)
+void scare_softmax_attention_s8(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
+                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room)
 {
     uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
     uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));

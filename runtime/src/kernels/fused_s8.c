@@ -1,53 +1,51 @@
-/* Integer kernels: normalisation and the feed-forward part of a block. */
+/* Integer kernels: several steps as one. */
 #include "fixed_s8.h"
+#include "product_s8.h"
 #include "scare_integer.h"
 
-SCARE_INLINE void layer_norm(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales,
-                             uint32_t epsilon, int32_t epsilon_bits, int32_t *out)
+/* Compiled anew for one channel and eight outputs. */
+SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                             uint32_t outputs)
 {
-    uint32_t level_bits = (uint32_t)__builtin_clz(width) - 3u, row_bits = (uint32_t)__builtin_clz(width) / 2u;
+    const void *mixing = mix, *table = rest;
+    const int32_t *end = seen + rows * channels;
     SCARE_ROLLED
-    for (uint32_t row = 0u; row < rows; row++, x += width, out += width) {
-        uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = 0u;
-        int32_t sum = 0, centred[SCARE_WIDEST_S8];
-        for (uint32_t i = 0u; i < width; i++) {
-            centred[i] = scare_to_top(x[i], spare, level_bits);
-            sum += centred[i];
-        }
-        for (uint32_t i = 0u; i < width; i++) {
-            centred[i] = centred[i] * (int32_t)width - sum;
-            bits |= scare_magnitude(centred[i]);
-        }
-        uint32_t more = scare_spare_bits(bits), squares = 0u;
-        for (uint32_t i = 0u; i < width; i++) {
-            centred[i] = scare_to_top(centred[i], more, row_bits);
-            squares += (uint32_t)(centred[i] * centred[i]);
-        }
-        int32_t down = scare_least(scare_most(epsilon_bits - 2 * (int32_t)(spare + more), 0), 31);
-        uint32_t tiny = epsilon >> down;
-        squares = squares + tiny < squares ? 0xffffffffu : squares + tiny;
-        scare_root inverse = scare_inverse_root(squares < (1u << 26) ? 1u << 26 : squares);
-        const void *table = scales;
-        SCARE_WALK(out);
-        for (uint32_t i = 0u; i < width; i += 2u) {
-            scare_words next = scare_next_four(&table);
-            out[i] = scare_add_half(next.a, (centred[i] * inverse.root) >> (inverse.half - 1u), next.b);
-            if (i + 1u < width)
-                out[i + 1u] = scare_add_half(next.c, (centred[i + 1u] * inverse.root) >> (inverse.half - 1u), next.d);
+    for (uint32_t i = 0u; i < outputs; i += 4u, local += 4u * channels) {
+        scare_words mixed = {0, 0, 0, 0};
+        if (width)
+            mixed = scare_mix_four(shared, width, &mixing, mixed);
+        else
+            mixed = (scare_words){shared[i], shared[i + 1u], shared[i + 2u], shared[i + 3u]};
+        int32_t first = scare_pair(local), second = scare_pair(local + 2), *place = out + i;
+        SCARE_ROLLED
+        for (const int32_t *word = seen; word != end; word += channels, place += outputs) {
+            SCARE_WALK(place);
+            int32_t share;
+            scare_words sum = scare_next_five(&table, &share);
+            sum.a = scare_add_half(mixed.a, share, sum.a);
+            sum.b = scare_add_half(mixed.b, share, sum.b);
+            sum.c = scare_add_half(mixed.c, share, sum.c);
+            sum.d = scare_add_half(mixed.d, share, sum.d);
+            scare_add_to_four(&sum, word[0], first, second);
+            for (uint32_t c = 1u; c < channels; c++)
+                scare_add_to_four(&sum, word[c], scare_pair(local + 4u * c), scare_pair(local + 4u * c + 2u));
+            place[0] = sum.a, place[1] = sum.b, place[2] = sum.c, place[3] = sum.d;
         }
     }
 }
 
-void scare_layer_norm_s8(const int32_t *x, uint32_t rows, uint32_t width, const int32_t *scales, uint32_t epsilon,
-                         int32_t epsilon_bits, int32_t *out)
+void scare_token_rows_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                         uint32_t outputs)
 {
-    layer_norm(x, rows, width, scales, epsilon, epsilon_bits, out);
+    token_rows(out, seen, shared, local, mix, rest, rows, channels, width, outputs);
 }
 
-void scare_layer_norm_8_s8(const int32_t *x, uint32_t rows, const int32_t *scales, uint32_t epsilon,
-                           int32_t epsilon_bits, int32_t *out)
+void scare_token_rows_1_8_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width)
 {
-    layer_norm(x, rows, 8u, scales, epsilon, epsilon_bits, out);
+    token_rows(out, seen, shared, local, mix, rest, rows, 1u, width, 8u);
 }
 
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
@@ -103,9 +101,9 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
     return sum;
 }
 
-SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                               const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
-                               int32_t *out)
+SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                               const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                               int32_t bits)
 {
     int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
@@ -123,21 +121,20 @@ SCARE_INLINE void feed_forward(const int32_t *x, uint32_t rows, uint32_t width, 
             const int32_t fed[4] = {
                 (scare_shifted(sum.a, left) >> right) + more.a, (scare_shifted(sum.b, left) >> right) + more.b,
                 (scare_shifted(sum.c, left) >> right) + more.c, (scare_shifted(sum.d, left) >> right) + more.d};
-            SCARE_WALK(out);
             for (uint32_t j = 0u; j < 4u && i + j < width; j++) *out++ = fed[j];
         }
     }
 }
 
-void scare_feed_forward_s8(const int32_t *x, uint32_t rows, uint32_t width, uint32_t hidden, const int16_t *inner,
-                           const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits, int32_t *out)
+void scare_feed_forward_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                           int32_t bits)
 {
-    feed_forward(x, rows, width, hidden, inner, outer, outer_bias, most, bits, out);
+    feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits);
 }
 
-void scare_feed_forward_8_s8(const int32_t *x, uint32_t rows, uint32_t hidden, const int16_t *inner,
-                             const int16_t *outer, const int32_t *outer_bias, uint32_t most, int32_t bits,
-                             int32_t *out)
+void scare_feed_forward_8_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits)
 {
-    feed_forward(x, rows, 8u, hidden, inner, outer, outer_bias, most, bits, out);
+    feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
 }
