@@ -1,25 +1,41 @@
-# Verbs of the project. `make demo` and `make test` need only Python >= 3.11, pip and make.
+# Verbs of the project. `make demo` and `make test` need only Python >= 3.11, pip and make (on Windows, Git's shell).
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+BIN    := $(VENV)/Scripts
+else
 PYTHON ?= python3
-VENV   := .venv
 BIN    := $(VENV)/bin
+endif
+C_FILES := $(wildcard runtime/src/*.[ch] runtime/src/*/*.[ch] scare/board/*.c)
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test slow lint format site clean
 
 # The main job end to end: simulate, train, score, save, plot (out/demo).
 demo: $(VENV)/.train
 	$(BIN)/scare demo --out out/demo
 
-# Fast suite with doctests, linter, types and the import contract.
+# Fast suite with doctests, linters, types, the import contract and the site.
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev site
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+# The documentation (out/site/index.html); a broken link or a name that is gone is an error.
+site: $(VENV)/.dev
+	$(BIN)/zensical build --clean --strict
 
 $(VENV)/.train: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,4 +47,4 @@ $(VENV)/.dev: $(VENV)/.train
 	touch $@
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .cache out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
 """Every model and yardstick on every task, real ones under a folder and simulated ones, as one page.
 
     python benchmarks/accuracy.py [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3] [--jobs 2]
-        [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy] [--out benchmarks/accuracy.md] [--json]
+        [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
+        [--out docs/benchmarks/accuracy.md] [--json]
 
 Tasks are in accuracy.toml; those whose files are not under DATA are left out. Each task, and with `--folds` each
 forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in processes of their own,

@@ -1,6 +1,7 @@
-"""What every model takes on a virtual Arduino Nano 33 BLE Sense: makes the page `board.md`.
+"""What every model takes on a virtual Arduino Nano 33 BLE Sense: makes docs/benchmarks/board.md.
 
-    python benchmarks/board.py [--models a,b] [--windows 15,60,360,720,1440] [--bundles DIR] [--json] [--out board.md]
+    python benchmarks/board.py [--models a,b] [--windows 15,60,360,720,1440] [--bundles DIR] [--json]
+        [--out docs/benchmarks/board.md]
 
 Each model goes with random weights through `scare export c` and the virtual board. `--bundles` adds what trained
 calibrators (`DIR/*.scare`) lose in int8. Instructions and bytes are the same on every computer; cycles are estimates.
@@ -61,11 +62,11 @@ LINEAR: dict[str, Sizes] = {
 }
 PAGE = Template("""# On the board
 
-Made by `python benchmarks/board.py --bundles DIR --out benchmarks/board.md`; do not edit.
+Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md`; do not edit.
 
 A virtual $board, with $memory.
 Each model, of one channel, is exported (`scare export c`), built by the pinned compiler and run in an emulator (`scare
-board run`; [docs/board.md](../docs/board.md)). Weights are random: training changes values, not sizes. In int8 it moves
+board run`; [the virtual board](../board.md)). Weights are random: training changes values, not sizes. In int8 it moves
 counts a little, as scales are literals in `run`, and a hash of a bandwidth much below 2, where training ends, needs a
 polynomial of more than the fourth degree. Trained models are in the table on accuracy.
 

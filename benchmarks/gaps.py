@@ -1,6 +1,6 @@
 """Which windows with holes may be used: `strict` against `recent`, and 60 readings against 360, on the same rows.
 
-    python benchmarks/gaps.py DATA [--tasks JRC] [--seeds 3] [--work out/gaps] [--out benchmarks/gaps.md]
+    python benchmarks/gaps.py DATA [--tasks JRC] [--seeds 3] [--work out/gaps] [--out docs/benchmarks/gaps.md]
         [--json]
 
 Tasks are those of accuracy.toml. What is fitted stays in `--work` and is not fitted again.
@@ -31,7 +31,7 @@ from scare.windowing.slicing import RECENT, STRICT, GapPolicy
 LONG = 360
 PAGE = Template("""# Windows with gaps
 
-Made by `python benchmarks/gaps.py DATA --out benchmarks/gaps.md`; do not edit.
+Made by `python benchmarks/gaps.py DATA --out docs/benchmarks/gaps.md`; do not edit.
 
 A window is `strict` if all its readings pass the gap rule: four fifths are there, and none is held longer than 15
 steps. It is `recent` if its newest 60 readings pass; older ones repeat the reading before as long as need be. For

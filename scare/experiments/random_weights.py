@@ -1,6 +1,6 @@
 """Untrained networks: what a board or a computer must do for one is known before it is trained.
 
-Training changes values, not sizes. In int8 it moves counts a little (benchmarks/board.md says why).
+Training changes values, not sizes. In int8 it moves counts a little (docs/benchmarks/board.md says why).
 """
 
 from functools import cache

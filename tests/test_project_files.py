@@ -1,0 +1,65 @@
+"""What stands around the code is true: one version, every page in the site, every public name in the reference."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+import scare
+from scare.cli.application import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def entries(nav: object) -> list[str]:
+    """The pages of a navigation, in order."""
+    if isinstance(nav, str):
+        return [nav]
+    below = nav.values() if isinstance(nav, dict) else nav
+    return [page for part in below for page in entries(part)]
+
+
+def test_package_changelog_and_citation_have_one_version() -> None:
+    (newest, *older) = re.findall(
+        r"^## (\d+\.\d+\.\d+) \((?:unreleased|\d{4}-\d\d-\d\d)\)$", read("CHANGELOG.md"), re.M
+    )
+    assert newest == scare.__version__
+    assert older == ["0.1.0"]
+    assert f"\nversion: {newest}\n" in read("CITATION.cff")
+
+
+def test_every_page_is_in_the_site_once() -> None:
+    site = tomllib.loads(read("zensical.toml"))["project"]
+    assert sorted(entries(site["nav"])) == [page.relative_to(DOCS).as_posix() for page in PAGES]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(str(page.relative_to(ROOT)) for page in PAGES)])
+def test_every_link_leads_to_a_file(page: str) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#\s]+)\)", read(page)):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    for name in set(scare.__all__) - {"__version__"}:
+        assert re.search(rf"^::: scare\.[\w.]+\.{name}$", shown, re.M), name
+
+
+def test_the_page_of_commands_has_every_command() -> None:
+    commands = set(typer.main.get_command(app).commands)
+    assert set(re.findall(r"^\| `scare (\w+)` \|", read("docs/commands.md"), re.M)) == commands
+
+
+def test_the_tutorial_types_what_the_readme_does() -> None:
+    lines = {line.split("  #")[0].strip() for line in read("README.md").splitlines()}
+    typed = re.findall(r"^\$ scare .*$", read("docs/tutorial.md"), re.M)
+    assert len(typed) == 10
+    assert set(typed) <= lines
