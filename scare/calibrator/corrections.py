@@ -19,15 +19,14 @@ from scare.calibrator.correction_plans import Growth, Passage, make_plan
 from scare.calibrator.cost import count
 from scare.calibrator.plan import Plan
 from scare.data.quality import DEFAULT_SETTINGS
+from scare.data.quantities import is_called, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
-from scare.records import convert, load_toml, named
+from scare.records import convert, load_toml
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import STRICT
 from scare.words import suggestion
-
-SPELLINGS = {"µ": "u", "μ": "u", "³": "3", "^": "", " ": "", "percent": "%", "%rh": "%", "ugm-3": "ug/m3"}
 
 
 @dataclass(frozen=True)
@@ -92,23 +91,22 @@ class Correction:
         return make_plan([*self.inputs], self.formulas, self.passages, self.growth)
 
 
-@dataclass(frozen=True)
-class Registry:
-    """What `corrections.toml` holds."""
-
-    quantities: Mapping[str, Mapping[str, tuple[str, ...]]]
-    corrections: tuple[Correction, ...]
-
-
-def _read_registry(path: Path) -> Registry:
-    table = load_toml(path)
-    entries = [{**entry, "inputs": named(entry.get("inputs", {}))} for entry in table["corrections"]]
-    return convert({**table, "corrections": entries}, Registry, path)
+def _read_registry(path: Path) -> dict[str, Correction]:
+    """Every correction by its name."""
+    entries = [
+        {**entry, "inputs": {name: _role(name, facts) for name, facts in entry["inputs"].items()}}
+        for entry in load_toml(path)["corrections"]
+    ]
+    return {entry.name: entry for entry in convert(entries, tuple[Correction, ...], path)}
 
 
-_REGISTRY = _read_registry(Path(__file__).with_name("corrections.toml"))
-QUANTITY_NAMES = {quantity: facts["names"] for quantity, facts in _REGISTRY.quantities.items()}
-EVERY = {entry.name: entry for entry in _REGISTRY.corrections}
+def _role(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What the registry tells of a role; unit and range are the quantity's where it tells none."""
+    usual = quantity(facts["quantity"])
+    return {"name": name, "unit": usual.unit, "low": usual.low, "high": usual.high, **facts}
+
+
+EVERY = _read_registry(Path(__file__).with_name("corrections.toml"))
 # the newest version of each
 CORRECTIONS = {entry.id: entry for entry in sorted(EVERY.values(), key=lambda entry: entry.version)}
 
@@ -146,15 +144,6 @@ def _find_channel(role: Role, channels: Sequence[Channel]) -> Channel:
         raise NotApplicableError(f"needs {role.about}; {alike[0].name} is another field")
     names = ", ".join(channel.name for channel in channels)
     raise NotApplicableError(f"needs {role.quantity}: no channel is called so; there are {names}")
-
-
-def is_called(name: str, quantity: str) -> bool:
-    """Whether a channel of this name may be this quantity.
-
-    >>> is_called("Ref.PM2.5", "PM2.5"), is_called("pm_raw", "PM10"), is_called("PM10", "PM2.5")
-    (True, True, False)
-    """
-    return any(_has(pattern, name) for pattern in QUANTITY_NAMES[quantity])
 
 
 def bind(
@@ -202,15 +191,3 @@ def _facts(correction: Correction) -> dict[str, Any]:
 
 def _has(pattern: str, name: str) -> bool:
     return re.search(pattern, name.lower()) is not None
-
-
-def spell_unit(unit: str) -> str:
-    """A unit as the registry writes it.
-
-    >>> spell_unit("µg/m³"), spell_unit("% RH")
-    ('ug/m3', '%')
-    """
-    unit = unit.lower()
-    for other, ours in SPELLINGS.items():
-        unit = unit.replace(other, ours)
-    return unit

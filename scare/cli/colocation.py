@@ -14,9 +14,10 @@ from scare.cli import options
 from scare.cli.console import say
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.dead_channels import find_dead
-from scare.data.inspection import guess_unit, inspect_table
+from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping
 from scare.data.quality import flag, summary, without_unusable_references
+from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.data.tables import check_step, read_labels, read_readings

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from scare.data.mapping import ColumnMapping
+from scare.data.quantities import guess_unit, is_weather
 from scare.data.readings import DEVICE, TIME, Channel
 from scare.data.table_files import LINE, TableFile, open_table, with_numbers
 from scare.data.times import find_time_format, parse_times
@@ -28,19 +29,7 @@ NO_QUANTITY = TIME_WORDS | PLACE_WORDS | LABEL_WORDS | ROW_WORDS
 SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # a device may be called by a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
-WEATHER_WORDS = {"temp", "temperature", "rh", "hum", "humidity", "press", "pressure", "rain", "wind", "wd"}
 REFERENCE_NAME = re.compile(r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b")
-UNITS = {
-    r"ppb": "ppb",
-    r"ppm": "ppm",
-    r"mg.?m.?[3³]": "mg/m3",
-    r"[uµμ]g.?m.?[3³]|pm_?\d|^pm_": "ug/m3",
-    r"co2": "ppm",
-    r"hpa|press|bmp\d": "hPa",
-    r"abs\w*hum|^ah$": "g/m3",
-    r"rh$|hum|%": "%",
-    r"temp|^t$|deg_?c|°c": "degC",
-}
 SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
 
 
@@ -129,7 +118,7 @@ class Inspection:
         """All channels and the first reference that is not weather, ready for `read_readings`."""
         if not self.channels:
             raise DataError(f"{self.table.path}: no column looks like a sensor's; write the mapping by hand")
-        references = sorted(self.references, key=lambda column: bool(words(column.name) & WEATHER_WORDS))
+        references = sorted(self.references, key=lambda column: is_weather(column.name))
         return ColumnMapping(
             self.time,
             tuple(column.channel for column in self.channels),
@@ -162,15 +151,6 @@ def words(name: str) -> set[str]:
     ['b', 'f', 'flag', 'no']
     """
     return set(re.findall(r"[^\W\d_]+", name.lower()))
-
-
-def guess_unit(name: str) -> str:
-    """The unit a column name suggests, or nothing.
-
-    >>> guess_unit("Ref.PM2.5"), guess_unit("Temperature_int"), guess_unit("NO2_B43F_P1")
-    ('ug/m3', 'degC', '')
-    """
-    return next((unit for pattern, unit in UNITS.items() if re.search(pattern, name.lower())), "")
 
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:

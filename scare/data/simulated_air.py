@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from scare.data.quantities import quantity
 from scare.data.readings import Channel
 
 HOUR, DAY = 3600.0, 86400.0
@@ -26,8 +27,7 @@ O3_SEEN_BY_NO2_CELL = 0.2
 DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
 SPIKES_PER_DAY = 0.5
 
-TEMPERATURE = Channel("temperature", "degC", -40.0, 85.0)
-HUMIDITY = Channel("humidity", "%", 0.0, 100.0)
+TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").channel("humidity")
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 Comes from `calibrator`; goes to `library` and `esphome`.
 """
 
-import re
 from collections.abc import Iterable
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import EVERY, is_called
+from scare.calibrator.corrections import EVERY
+from scare.data.quantities import is_called, quantities
 
-PARTICLES = {"PM2.5": "PM25", "PM10": "PM10"}  # what a PMS5003 measures
+PARTICLES = {one.name: one.pms5003 for one in quantities().values() if one.pms5003}
 HUMIDITY, TEMPERATURE = "RH", "T"
 NOTHING = ""  # of which we know no sensor
-WARMTH = re.compile(r"temp|(?<![a-z])t(?![a-z])|^sht31t", re.IGNORECASE)
 
 
 def meanings(calibrator: Calibrator) -> list[str]:
@@ -30,8 +29,7 @@ def _quantities(name: str) -> list[str]:
     >>> _quantities("SHT31TE"), _quantities("pm_raw"), _quantities("NO2")
     (['T'], ['PM2.5', 'PM10'], [])
     """
-    called = [quantity for quantity in (*PARTICLES, HUMIDITY) if is_called(name, quantity)]
-    return called + [TEMPERATURE] * bool(WARMTH.search(name))
+    return [one for one in (*PARTICLES, HUMIDITY, TEMPERATURE) if is_called(name, one)]
 
 
 def _meaning(quantities: Iterable[str], hint: str) -> str:

@@ -13,8 +13,9 @@ from string import Template
 from typing import Any
 
 from scare import __version__
+from scare.data.quantities import display_unit
 from scare.files import replacing
-from scare.report.markup import escape, unit
+from scare.report.markup import escape
 from scare.report.run import Run
 from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
@@ -52,7 +53,7 @@ def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda 
 def make_page(run: Run, views: Sequence[View]) -> str:
     """The whole page as text; the last view is of all devices."""
     scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
-    heading = f"{named(run.target)}{f' [{unit(run.target.unit)}]' if run.target.unit else ''}"
+    heading = f"{named(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     return Template(_asset("report.html")).substitute(
         title=escape(f"Calibration report: {heading}"),
         heading=escape(heading),
@@ -91,9 +92,9 @@ def as_script_data(value: Any) -> str:
 def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
     return {
         "target": named(run.target),
-        "unit": unit(run.target.unit),
+        "unit": display_unit(run.target.unit),
         "raw": run.raw.name,
-        "rawUnit": unit(run.raw.unit),
+        "rawUnit": display_unit(run.raw.unit),
         "comparable": run.comparable,
         "humidity": run.humidity.name if run.humidity else "",
         "opening": opening(views),

@@ -6,9 +6,8 @@ from html import escape
 from math import floor, isfinite, log10
 from typing import Any
 
-from scare.calibrator.corrections import spell_unit
+from scare.data.quantities import display_unit
 
-UNITS = {"ug/m3": "µg/m³", "mg/m3": "mg/m³", "g/m3": "g/m³", "degc": "°C"}
 NOTHING = "–"
 
 
@@ -25,15 +24,6 @@ def number(value: Any) -> str:
     else:
         text = f"{value:.{2 - floor(log10(abs(value)))}f}" if 1e-6 < abs(value) < 1e-3 else f"{value:.3g}"
     return text.replace("-", "−")
-
-
-def unit(name: str) -> str:
-    """A unit as people write it.
-
-    >>> unit("ug/m3"), unit("nA")
-    ('µg/m³', 'nA')
-    """
-    return UNITS.get(spell_unit(name), name)
 
 
 def readable(value: float, of: str) -> tuple[float, str]:
@@ -53,7 +43,7 @@ def quantity(value: Any, of: str) -> str:
     """
     if value is not None:
         value, of = readable(value, of)
-    return f"{number(value)} {unit(of)}".strip()
+    return f"{number(value)} {display_unit(of)}".strip()
 
 
 def several(count: int, what: str) -> str:
@@ -129,7 +119,7 @@ def facts(mapping: Mapping[str, Any]) -> str:
 def _fact(value: Any) -> str:
     if isinstance(value, Mapping):
         if value.keys() == {"name", "unit"}:
-            return escape(f"{value['name']} [{unit(value['unit'])}]" if value["unit"] else value["name"])
+            return escape(f"{value['name']} [{display_unit(value['unit'])}]" if value["unit"] else value["name"])
         return facts(value)
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.calibrator.corrections import spell_unit
-from scare.data.inspection import guess_unit, words
+from scare.data.quantities import guess_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.errors import DataError
 from scare.scorecard.accuracy import row_changes
 from scare.scorecard.card import Card, read_card
 from scare.scorecard.series import made_from
 
-HUMIDITY_WORDS = {"rh", "hum", "humidity"}
 NEEDED = {
     "target": ("name", "unit"),
     "dataset": (
@@ -158,12 +156,7 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
     if not channels:
         raise DataError(f"the series have none of the channels {', '.join(names)}; {AGAIN}")
-    return channels[0], next((channel for channel in channels if _is_humidity(channel)), None)
-
-
-def _is_humidity(channel: Channel) -> bool:
-    named = bool(words(channel.name) & HUMIDITY_WORDS)
-    return spell_unit(channel.unit) == "%" or (named and not channel.unit)
+    return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
 
 
 def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset: Mapping[str, Any]) -> Series:

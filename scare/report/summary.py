@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.corrections import spell_unit
+from scare.data.quantities import spell_unit
 from scare.report.errors import limits_of_agreement
 from scare.report.run import Run, Series
 from scare.report.targets import Judged, find_target, judge, judge_precision, protocol

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import spell_unit
 from scare.data.quality import summary, usable_values
+from scare.data.quantities import spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.scorecard.accuracy import fastest, measure, rmse, row_changes

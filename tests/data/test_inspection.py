@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.data.inspection import Inspection, guess_unit, inspect_table
+from scare.data.inspection import Inspection, inspect_table
 from scare.data.mapping import ColumnMapping
+from scare.data.quantities import guess_unit
 from scare.data.readings import Channel
 from scare.data.tables import read_readings
 from scare.errors import DataError

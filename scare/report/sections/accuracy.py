@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scare.report.markup import Cell, Html, escape, note, number, table, unit
+from scare.data.quantities import display_unit
+from scare.report.markup import Cell, Html, escape, note, number, table
 from scare.report.views import View
 
 OURS = "scare"  # how the study's own contenders begin; its room needs JAX, this page does not
@@ -26,7 +27,7 @@ def devices(views: Sequence[View], of: str) -> str:
             if score is not None:
                 cells = [number(getattr(score, column)) for column in ACCURACY]
                 rows.append([f"{view.name}, {name}", f"{score.rows:,}", *cells])
-    caption = f"Accuracy on the rows scored{f', in {unit(of)}' if of else ''}"
+    caption = f"Accuracy on the rows scored{f', in {display_unit(of)}' if of else ''}"
     return table(caption, ("device", "rows", *ACCURACY.values()), rows)
 
 
@@ -41,9 +42,8 @@ def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str
         most = max((row["rmse"] for row in scored), default=1.0)
         body = [_contender(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
         head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R² (1:1)", "slope", "bytes")
-        caption = (
-            f"Everyone on the same rows, window of {window:,} readings, errors in {unit(of) or 'the target’s unit'}"
-        )
+        unit = display_unit(of) or "the target’s unit"
+        caption = f"Everyone on the same rows, window of {window:,} readings, errors in {unit}"
         tables.append(table(caption, head, body) if body else "")
         failed = [row for row in here if row.get("rmse") is None]
         tables += [note(f"{row['contender']}: no score: {row.get('failed') or 'not run'}") for row in failed]
@@ -78,5 +78,5 @@ def _before_and_after(view: View, of: str) -> str:
         return note(f"The raw reading and the reference are not known to be in the same unit. {missing}")
     scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
     rows = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
-    caption = f"{view.name}, in {unit(of)}"
+    caption = f"{view.name}, in {display_unit(of)}"
     return table(caption, ("reading", *ACCURACY.values()), rows) + note(missing)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from scare.calibrator.corrections import spell_unit
-from scare.report.markup import Cell, Html, note, number, percent, quantity, table, unit
+from scare.data.quantities import display_unit, spell_unit
+from scare.report.markup import Cell, Html, note, number, percent, quantity, table
 from scare.report.run import Run
 from scare.report.targets import FEWEST, Judged, Target, find_target, judge, judge_precision, protocol, targets
 
@@ -24,7 +24,7 @@ def target_section(run: Run) -> str:
     target = found.in_unit(spell_unit(run.target.unit))
     if target is None:
         given = f"in {run.target.unit}." if run.target.unit else f"of unknown unit. {HOW}"
-        return note(f"The targets for {found.title} are in {unit(found.unit)}; these readings are {given}")
+        return note(f"The targets for {found.title} are in {display_unit(found.unit)}; these readings are {given}")
     series = [one for one in run.series if len(one.scored)]
     judged, precision = [judge(one, target) for one in series], judge_precision(series, target)
     return _table(judged, target) + _left_out(run) + _precision(precision, target) + _notes(found, target)
@@ -104,7 +104,8 @@ def _notes(found: Target, target: Target) -> str:
     facts = protocol()
     converted = ""
     if found.unit != target.unit:
-        converted = f" The bounds were converted from {unit(found.unit)} to {unit(target.unit)} at 25 °C and 1013 hPa."
+        units = f"from {display_unit(found.unit)} to {display_unit(target.unit)}"
+        converted = f" The bounds were converted {units} at 25 °C and 1013 hPa."
     either = " One of RMSE and RMSE / mean within its target is enough." if "nrmse" in target.bounds else ""
     text = (
         f"Targets: {target.source}, as in this program's data file of {facts['as_of']}. They are for {facts['units']}"
