@@ -1,12 +1,22 @@
 """What tests of several rooms share."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-# what takes the time here is compiling, not computing
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+from scare.board.toolchain import cache_folder
+
+# what takes the time here is compiling, not computing: plainly, once for all workers, and kept for the next run
+PLAIN = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+for name, value in {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": PLAIN,
+    "JAX_COMPILATION_CACHE_DIR": str(cache_folder() / "jax"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+}.items():
+    os.environ.setdefault(name, value)
 
 
 @pytest.fixture
@@ -15,3 +25,11 @@ def double() -> Iterator[None]:
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not run, and what would run it: a package, or another system; or why a model is exempt, in its words."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter((one.nodeid.split("::")[0], one.longrepr[2].removeprefix("Skipped: ")) for one in skipped)
+    for (file, reason), count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count} of {file} not run: {reason}")

@@ -9,7 +9,7 @@ import pytest
 
 from scare.cli.interruption import interrupt_between_polars_calls
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a timer is needed to try again")
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 
 
 @pytest.fixture(autouse=True)

@@ -139,7 +139,7 @@ PATIENCE = 300  # seconds, for a machine that is busy with other things
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="has no process groups to signal")
+@pytest.mark.skipif(sys.platform == "win32", reason="Linux or macOS would run it: they signal process groups")
 def test_ctrl_c_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
     Path("knobs.toml").write_text("[settings]\nsteps = [20, 30, 40, 3000]\n")
     line = f"tune {sim} {QUICK.replace('--jobs 1', '--jobs 2')}"

@@ -308,7 +308,7 @@ def test_an_interrupted_write_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux would run it: the peak memory is in /proc")
 def test_writing_takes_far_less_memory_than_the_rows_written(tmp_path: Path) -> None:
     program = """
 import sys

@@ -47,7 +47,7 @@ def _make(environment: Path, temporary: Path) -> None:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-                pytest.skip(f"cannot install ESPHome {VERSION}: {last}")
+                pytest.skip(f"esphome {VERSION} (pip) would run it, but: {last}")
         if not environment.exists():
             temporary.rename(environment)
     finally:

@@ -30,7 +30,7 @@ def find_micropython() -> MicroPython:
     if installed:
         return MicroPython([installed])
     if not node or not npm:
-        pytest.skip("no micropython, and no node and npm to fetch its WebAssembly port")
+        pytest.skip("nodejs and npm (Debian) would run it, or micropython")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scare-tests"
     place = cache / f"micropython-{VERSION}"
     if not place.exists():
@@ -45,7 +45,7 @@ def _fetch(npm: str, place: Path, temporary: Path) -> None:
         command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(temporary), f"{PACKAGE}@{VERSION}"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"npm cannot fetch {PACKAGE} {VERSION}")
+            pytest.skip(f"{PACKAGE} {VERSION} (npm) would run it, but npm cannot fetch it")
         if not place.exists():
             temporary.rename(place)
     finally:

@@ -17,9 +17,9 @@ from scare.export.exchange import FORMATS, export_exchange
 from scare.export.golden_vectors import GOLDEN, GoldenVectors, golden_vectors
 from scare.export.tensors.flatbuffer import run_flatbuffer, run_micro
 from tests.calibrator.building import attention_plan, make_calibrator
+from tests.needs import needs
 
-pytest.importorskip("tensorflow", reason="needs the extra tflite")
-pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+pytestmark = needs("tflite", "onnx")
 EVERY_FORMAT = pytest.mark.parametrize("form", FORMATS)
 
 
@@ -84,7 +84,7 @@ def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> N
 
 
 def test_micro_runs_the_flatbuffer_with_its_own_kernels(network: Calibrator, tmp_path: Path) -> None:
-    pytest.importorskip("tflite_micro", reason="its wheel is a pre-release")
+    pytest.importorskip("tflite_micro", reason="tflite-micro (pip, a pre-release) would run it")
     content = export_exchange(network, "tflite", "float32", tmp_path / "out").made.content
     windows = network.golden.windows
     assert_allclose(run_micro(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from benchmarks.formats import EXPORTS, PAGE, ROWS, print_cell, print_page, support
+from tests.needs import needs
 
 QUICK = ("c", "micropython", "tflite", "onnx")  # the others are built around the C
 
@@ -16,10 +17,9 @@ def lines_of_the_page() -> dict[str, list[str]]:
     return {name: cells for name, *cells in rows}
 
 
+@needs("tflite", "onnx")
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_of_the_page_is_what_verifying_gives(row: str) -> None:
-    for package in ("tensorflow", "ai_edge_litert", "onnxruntime"):
-        pytest.importorskip(package, reason="needs the extras tflite and onnx")
     written = dict(zip(EXPORTS, lines_of_the_page()[row], strict=True))
     found = {door: print_cell(reasons) for door, reasons in support(row, QUICK).items()}
     assert found == {door: written[door] for door in QUICK}

@@ -94,12 +94,12 @@ def test_the_native_example(calibrator: Calibrator, arithmetic: str, share: floa
 
 def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
     if shutil.which("pio") is None:
-        pytest.skip("no PlatformIO")
+        pytest.skip("platformio (pip) would run it")
     library = export_library(NETWORK, "platformio", "float32", tmp_path / "out").folder
     command = ["pio", "run", "-v", "-d", str(library / "examples" / "native"), "-t", "exec"]
     done = subprocess.run(command, capture_output=True, text=True)
     if "HTTPClientError" in done.stdout + done.stderr:
-        pytest.skip("PlatformIO has no native platform yet, and no network to get it")
+        pytest.skip("PlatformIO's platform native would run it, but there is no network to get it")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"gcc .*-ffp-contract=off .*scare\.c", done.stdout)
     lines = done.stdout.splitlines()
@@ -119,7 +119,7 @@ def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
 
 
 def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
-    yaml = pytest.importorskip("yaml")
+    yaml = pytest.importorskip("yaml", reason="pyyaml (pip) would run it")
     library = export_library(NETWORK, "zephyr", "float32", tmp_path / "out").folder
     module = yaml.safe_load((library / "zephyr" / "module.yml").read_text(encoding="utf-8"))
     assert (library / module["build"]["cmake"] / "CMakeLists.txt").exists()
@@ -133,7 +133,7 @@ def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("calibrator", [NETWORK, correction("barkjohn-2021")])
 def test_the_sample_builds_and_runs(calibrator: Calibrator, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
-        pytest.skip("no cmake")
+        pytest.skip("cmake (Debian) would run it")
     library = export_library(calibrator, "zephyr", "float32", tmp_path / "out").folder
     sample, build = library / "samples" / "calibrate", tmp_path / "build"
     subprocess.run(["cmake", "-S", sample, "-B", build, f"-DZephyr_DIR={STUB}"], check=True, capture_output=True)

@@ -10,6 +10,7 @@ from scare.export.tensors.integer_matrices import fitted_rounding
 from scare.export.tensors.lowering import LOWERINGS
 from scare.export.tensors.tensor import Tensor, size, window
 from tests.calibrator.test_kernels import BATCH, EVERY_CALL, Call, as_float32
+from tests.needs import needs
 
 NAMES = ("x", "y")
 
@@ -47,9 +48,11 @@ def test_every_kernel_is_lowered_but_those_in_integers() -> None:
     assert LOWERINGS.keys() == KERNELS.keys() - INTEGER.keys()
 
 
+@needs("onnx")
 @pytest.mark.parametrize(("name", "call"), EVERY_CALL)
 def test_in_onnx_runtime(name: str, call: Call) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    import onnxruntime
+
     from scare.export.tensors.onnx_model import onnx_model
 
     result, flat = lowered(name, call)
@@ -58,10 +61,9 @@ def test_in_onnx_runtime(name: str, call: Call) -> None:
     assert_allclose(session.run(None, {"x": flat[:1]})[0], expected(name, call)[:1], rtol=2e-5, atol=2e-5)
 
 
+@needs("tflite")
 @pytest.mark.parametrize("name", sorted(LOWERINGS))
 def test_in_litert(name: str) -> None:
-    pytest.importorskip("ai_edge_litert", reason="needs the extra tflite")
-    pytest.importorskip("tensorflow", reason="needs the extra tflite")
     from scare.export.tensors.flatbuffer import flatbuffer, run_flatbuffer
 
     call = next(parameter.values[1] for parameter in EVERY_CALL if parameter.values[0] == name)

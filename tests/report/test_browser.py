@@ -12,7 +12,7 @@ from scare.report.run import read_run
 from tests.report.browser import Tab, browsing, find_browser
 from tests.report.small_run import NASTY, contender, series, write_run
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="there is no Chromium (Debian: apt install chromium)")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="chromium (Debian) would run it")
 
 FIGURES = ("time", "scatter", "agreement", "concentration", "humidity", "changes")
 WIDE, PHONE = (1280, 900), (390, 844)

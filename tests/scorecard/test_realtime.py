@@ -117,7 +117,7 @@ def test_affinity_and_garbage_collection_are_as_before() -> None:
     assert cores() == before
 
 
-@pytest.mark.skipif(not THREADS.exists(), reason="the system does not list threads")
+@pytest.mark.skipif(not THREADS.exists(), reason="Linux would run it: it lists threads")
 def test_threads_that_were_there_and_that_begin_meanwhile_are_pinned_and_then_freed() -> None:
     before, done, started = cores(), Event(), []
 

@@ -29,6 +29,7 @@ from scare.training.fit import fit
 from scare.training.presets import PRESETS, Recipe
 from scare.training.recipes import adjust
 from tests.experiments.tuning.trials_at_once import Done, run_at_once
+from tests.needs import needs
 from tests.training.small_fits import line_recipe, make_readings
 
 KNOBS: Knobs = {"window": (4, 8), "settings.rate": (0.01, 0.05, 0.2), "settings.steps": (20, 40)}
@@ -109,10 +110,9 @@ def test_a_budget_says_what_is_over_and_the_boards_memory_is_the_default() -> No
         Budget.of("nano33", "int8", None, None, None)
 
 
+@needs("board")
 @pytest.mark.parametrize("arithmetic", ["float32", "int8"])
 def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tmp_path: Path) -> None:
-    for module in ("unicorn", "ziglang", "capstone", "elftools"):
-        pytest.importorskip(module)
     split = split_by_time([noisy()], 240.0)
     calibrator = fit(split.train, split.validation, line_recipe())
     export_c(calibrator, arithmetic, tmp_path / "model")
@@ -125,9 +125,8 @@ def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tm
     }
 
 
+@needs("board")
 def test_a_board_that_counts_no_instructions_has_none_in_the_cost() -> None:
-    for module in ("unicorn", "ziglang", "capstone", "elftools"):
-        pytest.importorskip(module)
     split = split_by_time([noisy()], 240.0)
     budget = Budget.of("esp8266", "float32", None, None, None)
     assert measure_cost(line_recipe(), split.train, split.validation, budget).keys() == {"ram_bytes", "flash_bytes"}
