@@ -127,7 +127,8 @@ def card(calibrator: "Calibrator") -> str:
     lines += [f"- window: {inputs.window} readings, one every {inputs.step_seconds:g} s"]
     lines += [f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}"]
     if inputs.scaling.settle:
-        lines += [f"- a device not trained on is scaled as the fleet is for its first {inputs.scaling.settle} readings"]
+        settling = f"for its first {inputs.scaling.settle} readings"
+        lines += [f"- a device that was not in training is scaled with the fleet's mean and spread {settling}"]
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in calibrator.facts.items()]
     return "\n".join(lines) + "\n"
 

@@ -95,7 +95,9 @@ def prepare(readings: Readings, step: float | None) -> Readings:
     flagged = flag(without_unusable_references(readings))
     lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
     if lost and readings.reference is not None:
-        say(f"{readings.device}: {lost} values of {readings.reference.name} mean no reading: taken as missing")
+        say(
+            f"{readings.device}: {lost} values of {readings.reference.name} stand for 'no reading' and count as missing"
+        )
     if flagged.flags.any():
         say(f"{readings.device}: flagged rows: {options.counts(summary(flagged.flags))}")
     return flagged

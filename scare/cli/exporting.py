@@ -35,7 +35,7 @@ def say_scaling(calibrator: Calibrator, device: str, guessed: bool) -> None:
     """Whose scaling an export has."""
     if not device:
         known = ", ".join(calibrator.inputs.scaling.devices)
-        say(f"scaled as the fleet is{f'; --device takes {known}' if known else ''}")
+        say(f"scaled with the fleet's mean and spread{f'; for one device, give --device: {known}' if known else ''}")
     elif guessed:
         say(f"scaled for {device}, the only device it knows")
 

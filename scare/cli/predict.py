@@ -62,10 +62,10 @@ def predict(
 
 
 def _announce(calibrator: Calibrator, device: str) -> None:
-    """Say so if a device was not in training and will be scaled as the fleet is."""
+    """Say so if a device was not in training."""
     scaling = calibrator.inputs.scaling
     if scaling.known(device) is None:
         say(
-            f"{device} was not in training (there were {', '.join(scaling.devices)}): scaled as the fleet is, and"
-            f" flagged UNSETTLED, for its first {scaling.settle:,} readings; --device says which one it is"
+            f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the fleet's mean and"
+            f" spread and flagged UNSETTLED; if it is one of {', '.join(scaling.devices)}, say so with --device"
         )

@@ -208,13 +208,14 @@ def _tell(card: Card, out: Path | None) -> None:
     """What the table does not say."""
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
-        say(f"{facts['rows_of_training']:,} of {facts['rows']:,} rows it was made from: shown, not scored")
+        used = f"{facts['rows_of_training']:,} of {facts['rows']:,} rows were used in training"
+        say(f"{used}: the report shows them, they are not scored")
     known = {*facts["training_devices"], *facts["validation_devices"]}
     new = [name for name in facts["devices"] if name not in known]
     if known and new:
-        say(f"not of training or validation by their names, so scored as new devices: {', '.join(new)}")
+        say(f"scored as new devices, because training and validation had none of these names: {', '.join(new)}")
     if facts["rows_scored"] < FEW_ROWS:
-        say(f"only {facts['rows_scored']:,} rows are scored: too few for its accuracy to mean much")
+        say(f"only {facts['rows_scored']:,} rows are scored: too few to say much about accuracy")
     for reason in board.get("reasons", ()):
         say(f"{board['title']}: {reason}")
     for reason in _reasons(card.entries):

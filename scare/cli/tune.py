@@ -126,7 +126,7 @@ def _before(readings: list[Readings], until: str) -> list[Readings]:
     say(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
     kept = [one for one in rows if len(one)]
     if not kept:
-        raise UsageError(f"--until {until}: no row is earlier")
+        raise UsageError(f"--until {until}: no row is before that")
     return kept
 
 

@@ -126,7 +126,7 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
         fitted = time.perf_counter() - begun
         columns = [predictor.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in parts["test"]]
         if not np.isfinite(np.concatenate(columns)).any():
-            raise DataError("it has a value for no test row: no whole window, or readings outside its range")
+            raise DataError("it gives no value for any test row: no whole window, or all readings outside its range")
         with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):

@@ -17,7 +17,7 @@ def check_free(out: Path, force: bool) -> None:
     """Refuse a folder that is not empty, or a zip that is there, unless by `force`."""
     if _is_zip(out):
         if not force and out.exists():
-            raise UsageError(f"{out} is there already; give another name, or --force to replace it")
+            raise UsageError(f"{out} exists already; give another name, or --force to replace it")
         return
     if out.exists() and not out.is_dir():
         raise UsageError(f"cannot write into {out}: it is a file")

@@ -155,7 +155,7 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     names = dict.fromkeys([*dataset["inputs"], *units])
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
     if not channels:
-        raise DataError(f"the series have none of the channels {', '.join(names)}; {AGAIN}")
+        raise DataError(f"the series hold none of the channels {', '.join(names)}; {AGAIN}")
     return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
 
 

@@ -136,7 +136,7 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
         if len(best) == count:
             break
     if len(best) < 2:
-        raise DataError("no two rows have a whole window; more readings without gaps are needed to time anything")
+        raise DataError("no two rows have a whole window: latency needs more readings without gaps")
     return np.ascontiguousarray(best)
 
 

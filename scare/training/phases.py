@@ -25,7 +25,7 @@ def phase_rounds(rounds: list[int], shares: tuple[float, ...]) -> list[list[int]
     [[50, 50], [51], [50]]
     """
     if sum(rounds) < len(shares):
-        raise UsageError(f"this model is trained in {len(shares)} phases: give it at least {len(shares)} steps")
+        raise UsageError(f"this model is trained in {len(shares)} phases and needs at least {len(shares)} steps")
     while len(rounds) < len(shares):
         rounds = [half for steps in rounds for half in (steps - steps // 2, steps // 2) if half]
     phases, used = [], 0

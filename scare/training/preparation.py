@@ -105,7 +105,7 @@ def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inp
     needed = inputs.policy.rows_checked(inputs.window)
     if longest >= needed:
         raise DataError(
-            f"{part}: sensor and reference never overlap in a usable window: no window of {inputs.window} readings"
+            f"{part}: sensor and reference do not overlap: no window of {inputs.window} readings"
             " ends in a row with a reference"
         )
     raise DataError(

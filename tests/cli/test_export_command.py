@@ -32,7 +32,7 @@ def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: Type, line: Path) -> 
     said = scare(f"scare export c {line} --out out")
     assert said.code == 0, said.err
     assert said.out == "RAM 56 bytes (window 48, scratch 4), constants 12 bytes\n"
-    assert "scaled as the fleet is; --device takes box-1, box-2" in said.err
+    assert "scaled with the fleet's mean and spread; for one device, give --device: box-1, box-2" in said.err
     assert "it is in out, with a README.md" in said.err
     assert Path("out/model.c").exists()
 
@@ -67,7 +67,7 @@ def test_a_published_correction_is_exported_too(scare: Type) -> None:
     assert said.code == 0, said.err
     assert json.loads(said.out)["window_bytes"] == 8
     assert ".step_ms = 120000," in Path("out/model.c").read_text()
-    assert "scaled as the fleet is\n" in said.err
+    assert "scaled with the fleet's mean and spread\n" in said.err
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Pat
     assert card["board"]["windows"] == 60
     assert card["provenance"]["protocol"]["board_windows"] == 60
     assert 0 < card["dataset"]["rows_scored"] < card["dataset"]["rows"] - card["dataset"]["rows_of_training"]
-    assert "rows it was made from: shown, not scored" in said.err
+    assert "rows were used in training: the report shows them, they are not scored" in said.err
 
 
 def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_few_rows_are_told_of(scare: Type, model: Path, sim: Path) -> None:
     table = pl.read_parquet(sim)
     table.filter(pl.col("device") == "box-01").write_parquet("one.parquet")
     line = f"scare score {model} --board none --thresholds quick.toml --data"
-    assert "rows are scored: too few for its accuracy to mean much" in scare(f"{line} one.parquet").err
+    assert "rows are scored: too few to say much about accuracy" in scare(f"{line} one.parquet").err
     assert "too few" not in scare(f"{line} {sim}").err
 
 

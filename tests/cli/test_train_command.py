@@ -110,7 +110,7 @@ def test_a_reference_that_means_no_reading_is_missing(scare: Type) -> None:
     )
     write(frame.with_columns(pl.when(pl.int_range(600) % 10 != 3).then("Ref.NO2").alias("Ref.NO2")), "b.csv")
     said = scare(f"scare train a.csv {COLUMNS} --window 8 --out a.scare --json")
-    assert "a: 60 values of Ref.NO2 mean no reading: taken as missing" in said.err
+    assert "a: 60 values of Ref.NO2 stand for 'no reading' and count as missing" in said.err
     gaps = scare(f"scare train b.csv {COLUMNS} --window 8 --out b.scare --json")
     scores = [json.loads(one.out)["scores"] for one in (said, gaps)]
     assert scores[0] == scores[1]

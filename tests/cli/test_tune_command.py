@@ -111,7 +111,7 @@ def test_an_interruption_prints_what_there_is(
     ("options", "reason"),
     [
         ("--until yesterday", "--until: 'yesterday' is not an ISO 8601 time"),
-        ("--until 1999-01-01", "--until 1999-01-01: no row is earlier"),
+        ("--until 1999-01-01", "--until 1999-01-01: no row is before that"),
         ("--board nano33", "no board is called 'nano33'; did you mean 'nano33ble'?"),
         ("--knobs none.toml", "cannot read none.toml"),
         ("--window 200", "a shorter --window, fewer --folds or more data may help"),

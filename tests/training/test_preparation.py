@@ -36,14 +36,14 @@ def test_a_reference_that_never_overlaps_the_sensor_is_refused() -> None:
     values[:100] = np.nan
     targets = np.where(np.arange(200) < 100, np.arange(200.0), np.nan)
     apart = make_readings(values, targets)
-    with pytest.raises(DataError, match="training: sensor and reference never overlap"):
+    with pytest.raises(DataError, match="training: sensor and reference do not overlap"):
         fit(apart, [make_readings()], RECIPE)
     with pytest.raises(DataError, match="reference no2 has no value at the sensor's times"):
         fit(make_readings(targets=np.full(200, np.nan)), [make_readings()], RECIPE)
 
 
 def test_validation_without_a_reference_is_refused() -> None:
-    with pytest.raises(DataError, match="validation: sensor and reference never overlap"):
+    with pytest.raises(DataError, match="validation: sensor and reference do not overlap"):
         fit(make_readings(), [without_reference(make_readings())], RECIPE)
 
 

@@ -17,7 +17,7 @@ MEANINGS = {  # as docs/flags.md has them
     Flag.MISSING: "a channel has no usable value",
     Flag.EARLY: "less than half a step after the row before: not used",
     Flag.HISTORY: "too little history for a window under the gap policy",
-    Flag.UNSETTLED: "a device not trained on, still scaled as the fleet is",
+    Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
 }
 
 
