@@ -233,7 +233,7 @@ def test_a_device_of_another_name_is_new_and_said_to_be(scare: Type, model: Path
     other.write_parquet("late.parquet")
     said = scare(f"scare score {model} --data late.parquet --thresholds quick.toml --board none")
     assert said.code == ExitCode.OK, said.err
-    assert "scored as new devices: late" in said.err
+    assert "had none of these names: late" in said.err
 
 
 def test_rows_of_the_training_alone_are_refused(scare: Type, model: Path, sim: Path) -> None:
