@@ -23,7 +23,7 @@ def report(
       scare report out/no2 --out no2.html
     """
     from scare.report.document import write_report
-    from scare.report.run import read_run
+    from scare.scorecard.run import read_run
 
     found = read_run(run)
     path = out or run / "report.html"

@@ -24,14 +24,14 @@ from scare.extras import require as require_extra
 from scare.files import replacing
 from scare.records import read_json
 from scare.report.markup import readable
-from scare.report.run import make_run
-from scare.report.summary import summarize
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.efficiency import Growth
 from scare.scorecard.provenance import trace
 from scare.scorecard.requirements import YES_NO, Entry, Requirements
+from scare.scorecard.run import make_run
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
+from scare.scorecard.summary import summarize
 
 NONE = "none"  # instead of a board
 FEW_ROWS = 500  # scored: a number of fewer says little

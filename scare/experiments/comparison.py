@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scare.data.readings import CALIBRATED, Readings
-from scare.experiments.shared_rows import share_rows
 from scare.experiments.yardsticks import Predictor
 from scare.scorecard.accuracy import Accuracy, measure, reading_changes
+from scare.scorecard.scored_rows import share_rows
 
 
 def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) -> dict[str, Accuracy]:

@@ -1,45 +1,17 @@
-"""The rows that everyone is scored on: those with a reference and a value from each, the same for all.
+"""The test rows of a study that all of its contenders are scored on (`scored_rows` says which they are)."""
 
-Only what is not fitted to the readings (a formula that ends at 95 % humidity, persistence after a gap) takes no rows
-from others: if it has values for much fewer of theirs, it is scored on what it has, and its coverage says so.
-"""
-
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
 from scare.data.readings import Readings
-from scare.errors import DataError
 from scare.experiments.contenders import Job
 from scare.experiments.study import Study, read_parts
 from scare.experiments.yardsticks import UNFITTED
 from scare.scorecard.accuracy import reading_changes
-
-FULL = 0.95  # of the others' rows: what has less takes no row from them
-Key = TypeVar("Key", bound=Hashable)
-
-
-def share_rows(
-    reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
-) -> tuple[np.ndarray, dict[Key, float]]:
-    """Which rows to score all estimates on, bool [rows], and the share of the others' rows that each has.
-
-    NaN is no value. An estimate in `spared` takes no rows from the others unless it has nearly all of theirs.
-
-    >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
-    >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])
-    (array([ True, True, True, True]), {'full': 1.0, 'half': 0.5})
-    """
-    needed = [values for key, values in estimates.items() if key not in spared]
-    rows = np.isfinite([reference, *needed]).all(axis=0)
-    if not rows.any():
-        raise DataError("no test row has a reference and a value from everyone compared")
-    coverage = {key: float(np.isfinite(values[rows]).mean()) for key, values in estimates.items()}
-    full = [values for key, values in estimates.items() if coverage[key] >= FULL]
-    return np.asarray(np.isfinite([reference, *needed, *full]).all(axis=0)), coverage
+from scare.scorecard.scored_rows import share_rows
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 
 from scare.experiments.bootstrap import Interval, compare_errors
 from scare.experiments.contenders import Job
-from scare.experiments.shared_rows import FULL, SharedRows
+from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Study
 from scare.scorecard.accuracy import Accuracy, measure
+from scare.scorecard.scored_rows import FULL
 
 OURS = "scare"
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
@@ -50,7 +51,7 @@ class Row:
 def make_table(study: Study, ours: str = OURS) -> list[Row]:
     """The rows of a study, best first within a window; failed ones last. Differences are to `ours`.
 
-    Everyone is scored on the rows of `shared_rows`.
+    Everyone is scored on the same rows (`scored_rows`).
     """
     found = SharedRows.of(study)
     results = {job: _score(found, job) for job in found.estimates}

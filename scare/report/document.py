@@ -16,15 +16,15 @@ from scare import __version__
 from scare.data.quantities import display_unit
 from scare.files import replacing
 from scare.report.markup import escape
-from scare.report.run import Run
 from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
 from scare.report.sections.head import chooser, lead, tiles
 from scare.report.sections.origin import provenance, quality
 from scare.report.sections.targets import target_section
-from scare.report.targets import named
 from scare.report.views import View, make_views, opening
+from scare.scorecard.agency_targets import title
+from scare.scorecard.run import Run
 
 ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
@@ -53,7 +53,7 @@ def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda 
 def make_page(run: Run, views: Sequence[View]) -> str:
     """The whole page as text; the last view is of all devices."""
     scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
-    heading = f"{named(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
+    heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     return Template(_asset("report.html")).substitute(
         title=escape(f"Calibration report: {heading}"),
         heading=escape(heading),
@@ -91,7 +91,7 @@ def as_script_data(value: Any) -> str:
 
 def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
     return {
-        "target": named(run.target),
+        "target": title(run.target),
         "unit": display_unit(run.target.unit),
         "raw": run.raw.name,
         "rawUnit": display_unit(run.raw.unit),

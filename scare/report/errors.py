@@ -1,4 +1,4 @@
-"""Where the error is: limits of agreement, error by condition, error around sudden changes.
+"""Where the error is: by condition, and around sudden changes.
 
 All in the target's unit.
 """
@@ -9,34 +9,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from scare.report.run import Series
 from scare.scorecard.accuracy import fastest, rmse
+from scare.scorecard.series import Series
 
 BINS = 10
 FEW_ROWS = 20  # a bin with fewer has no error worth showing
 AROUND = 30  # rows before and after a sudden change
 CENTRAL = (0.5, 99.5)  # percentiles that the bins span; what lies beyond is in the outer ones
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bland and Altman's mean difference and the limits that hold 95 % of differences if they are normal."""
-
-    bias: float
-    low: float
-    high: float
-    inside: float  # the share that really lies between
-
-
-def limits_of_agreement(error: np.ndarray) -> Limits:
-    """Mean ± 1.96 standard deviations of calibrated − reference.
-
-    >>> limits_of_agreement(np.array([-1.0, 1.0]))
-    Limits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
-    """
-    bias = float(error.mean())
-    half = 1.96 * float(error.std(ddof=1)) if len(error) > 1 else float("nan")
-    return Limits(bias, bias - half, bias + half, float((np.abs(error - bias) <= half).mean()))
 
 
 @dataclass(frozen=True)

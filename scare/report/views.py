@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from scare.report.decimate import decimate, pack, with_breaks
-from scare.report.errors import AROUND, Bin, Limits, error_around, error_by, greatest_changes, limits_of_agreement
+from scare.report.errors import AROUND, Bin, error_around, error_by, greatest_changes
 from scare.report.markup import number, percent, quantity
-from scare.report.run import Run, Series, pool
-from scare.scorecard.accuracy import Accuracy, measure, squared_correlation
+from scare.scorecard.accuracy import Accuracy, Limits, limits_of_agreement, measure, squared_correlation
+from scare.scorecard.run import Run
+from scare.scorecard.series import Series, pool
 
 ROWS = 250_000  # in all time series of a page
 POINTS = 40_000  # in all scatter charts of a page

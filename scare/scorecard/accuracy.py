@@ -55,6 +55,27 @@ def rmse(error: np.ndarray) -> float:
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Bland and Altman's mean difference and the limits that hold 95 % of differences if they are normal."""
+
+    bias: float
+    low: float
+    high: float
+    inside: float  # the share that really lies between
+
+
+def limits_of_agreement(error: np.ndarray) -> Limits:
+    """Mean ± 1.96 standard deviations of calibrated − reference.
+
+    >>> limits_of_agreement(np.array([-1.0, 1.0]))
+    Limits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
+    """
+    bias = float(error.mean())
+    half = 1.96 * float(error.std(ddof=1)) if len(error) > 1 else float("nan")
+    return Limits(bias, bias - half, bias + half, float((np.abs(error - bias) <= half).mean()))
+
+
 def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
     """r² of a regression, which no shift or stretch of the estimate changes; `Accuracy.r2` is about the 1:1 line.
 

@@ -28,7 +28,7 @@ from scare.scorecard.compatibility import board_findings, describe_board, measur
 from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
 from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing
 from scare.scorecard.requirements import Entry, Finding, Requirements
-from scare.scorecard.series import Series, calibrate, successive_windows
+from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
 KINDS = 1000  # windows among which are some of every kind
 
@@ -52,7 +52,7 @@ class Scored:
     """What was found: the entries in the table's order, the series, and the board block of a card."""
 
     entries: tuple[Entry, ...]
-    series: Series
+    series: CalibratedReadings
     board: dict[str, Any] | None
 
 

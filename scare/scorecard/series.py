@@ -1,12 +1,11 @@
-"""The series behind a card: readings of all devices with their calibrated values, and which rows are scored.
+"""Series: every device's rows with their calibrated values, and the accuracy on those that are scored.
 
-Scored is a row with a reference and a calibrated value, unless the calibrator was made from it: rows of a device that
-training or validation had, within that part's period, are only shown.
+`calibrate` makes the frame that a run keeps; `device_series` takes it, now or from the file, apart by device.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,55 +18,125 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Chan
 from scare.errors import DataError
 from scare.scorecard.accuracy import fastest, measure, rmse, row_changes
 from scare.scorecard.requirements import Finding
+from scare.scorecard.scored_rows import known_rows, origin_of, rows_made_from
 from scare.windowing.feeding import Feed
 
 
 @dataclass(frozen=True)
 class Series:
-    """Rows of all devices, one device after the other.
+    """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970.
 
-    `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`; what counts as missing in an
-    input is null. Per row, `raw` is the first input, `changes` its change since the row before (NaN if unknown),
-    `reference_changes` that of the reference, `trained` whether the calibrator was trained on it.
+    `changes` is that of the raw reading since the row before (NaN if unknown), `turns` that of the reference,
+    `trained` whether the calibrator was made from the row.
+    """
+
+    device: str
+    step_seconds: float
+    times: np.ndarray
+    raw: np.ndarray
+    reference: np.ndarray
+    calibrated: np.ndarray
+    humidity: np.ndarray
+    flags: np.ndarray
+    changes: np.ndarray
+    turns: np.ndarray
+    trained: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def rows(self, keep: np.ndarray) -> "Series":
+        """The rows at `keep` (bool or numbers)."""
+        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
+        return Series(self.device, self.step_seconds, **arrays)
+
+    @property
+    def is_scored(self) -> np.ndarray:
+        """Which rows are scored, bool [rows]."""
+        return known_rows(self.reference, self.calibrated) & ~self.trained
+
+    @cached_property
+    def scored(self) -> "Series":
+        """The rows scored."""
+        return self.rows(self.is_scored)
+
+    @property
+    def why_not_scored(self) -> str:
+        """Why no row is scored, where none is."""
+        if (known_rows(self.reference, self.calibrated) & self.trained).any():
+            return "all rows with both values are of training or validation, which are not scored"
+        return "no row has both a reference and a calibrated value"
+
+
+def pool(series: Sequence[Series], name: str) -> Series:
+    """The rows of several devices one after another."""
+    arrays = {one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(Series)[2:]}
+    return Series(name, float(np.median([each.step_seconds for each in series])), **arrays)
+
+
+def device_series(frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> tuple[Series, ...]:
+    """Each device's rows in order of time; `raw` and `humidity` are columns, `origin` is a card's dataset."""
+    parts = frame.partition_by(DEVICE, maintain_order=True)
+    return tuple(_device(part.sort(TIME), raw, humidity, origin) for part in parts)
+
+
+def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> Series:
+    def numbers(name: str) -> np.ndarray:
+        return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    device, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
+    step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    readings, reference = numbers(raw), numbers(REFERENCE)
+    return Series(
+        device=device,
+        step_seconds=step,
+        times=times,
+        raw=readings,
+        reference=reference,
+        calibrated=numbers(CALIBRATED),
+        humidity=numbers(humidity) if humidity else np.full(len(times), np.nan),
+        flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
+        changes=row_changes(times, readings, step),
+        turns=row_changes(times, reference, step),
+        trained=rows_made_from(device, times, origin),
+    )
+
+
+@dataclass(frozen=True)
+class CalibratedReadings:
+    """What a calibrator makes of readings.
+
+    `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`, one device after the other; what
+    counts as missing in an input is null. `rows` are its rows, all devices together.
     """
 
     frame: pl.DataFrame
-    raw: np.ndarray
-    changes: np.ndarray
-    reference_changes: np.ndarray
-    trained: np.ndarray
-
-    @property
-    def scored(self) -> np.ndarray:
-        """Which rows are scored, [rows]."""
-        known = np.isfinite([self._column(REFERENCE), self._column(CALIBRATED)]).all(axis=0)
-        return np.asarray(known & ~self.trained)
+    rows: Series
 
     def findings(self, calibrator: Calibrator, arithmetic: str) -> list[Finding]:
         """Mean and instant accuracy, each beside the reference's spread over its own rows."""
-        rows = self.scored
-        if not rows.any():
+        scored = self.rows.scored
+        if not len(scored):
             raise DataError(self._why_nothing())
-        estimate, reference = self._column(CALIBRATED)[rows], self._column(REFERENCE)[rows]
-        found = measure(estimate, reference, self.changes[rows])
-        fast, turning = fastest(self.changes[rows]), fastest(self.reference_changes[rows])
+        found = measure(scored.calibrated, scored.reference, scored.changes)
+        error, fast, turning = scored.calibrated - scored.reference, fastest(scored.changes), fastest(scored.turns)
         detail = {
             **asdict(found),
             "arithmetic": arithmetic,
-            "reference_sd": _spread(reference),
-            "raw_rmse": self._raw_rmse(calibrator),
-            "line_rmse": _line_rmse(self.raw[rows], reference),
+            "reference_sd": _spread(scored.reference),
+            "raw_rmse": _raw_rmse(scored, calibrator),
+            "line_rmse": _line_rmse(scored.raw, scored.reference),
         }
-        fast_detail = {"rows": len(fast), "arithmetic": arithmetic, "reference_sd": _spread(reference[fast])}
+        fast_detail = {"rows": len(fast), "arithmetic": arithmetic, "reference_sd": _spread(scored.reference[fast])}
         return [
-            Finding("rmse", found.rmse, _spread(reference), detail),
-            Finding("top5_rmse", found.top5_rmse, _spread(reference[fast]), fast_detail),
-            Finding("top5_rmse_reference", rmse((estimate - reference)[turning]), detail={"rows": len(turning)}),
+            Finding("rmse", found.rmse, _spread(scored.reference), detail),
+            Finding("top5_rmse", found.top5_rmse, _spread(scored.reference[fast]), fast_detail),
+            Finding("top5_rmse_reference", rmse(error[turning]), detail={"rows": len(turning)}),
         ]
 
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
         """What the data are: devices, channels, period, time step, rows, flags."""
-        times = self.frame[TIME]
+        times, rows = self.frame[TIME], self.rows
         return {
             "devices": [one.device for one in readings],
             "channels": [_named(channel) for channel in readings[0].channels],
@@ -75,55 +144,42 @@ class Series:
             "reference": _named(readings[0].reference),
             "period": [_iso(times.min()), _iso(times.max())],
             "step_seconds": float(np.median([one.step_seconds for one in readings])),
-            "rows": self.frame.height,
-            "rows_with_reference": int(np.isfinite(self._column(REFERENCE)).sum()),
-            "rows_calibrated": int(np.isfinite(self._column(CALIBRATED)).sum()),
-            "rows_of_training": int(self.trained.sum()),
-            "rows_scored": int(self.scored.sum()),
-            **_origin(calibrator.facts),
-            "flags": summary(self.frame[FLAGS].to_numpy()),
+            "rows": len(rows),
+            "rows_with_reference": int(np.isfinite(rows.reference).sum()),
+            "rows_calibrated": int(np.isfinite(rows.calibrated).sum()),
+            "rows_of_training": int(rows.trained.sum()),
+            "rows_scored": len(rows.scored),
+            **origin_of(calibrator.facts),
+            "flags": summary(rows.flags),
         }
 
-    def _column(self, name: str) -> np.ndarray:
-        return self.frame[name].fill_null(np.nan).to_numpy()
-
-    def _raw_rmse(self, calibrator: Calibrator) -> float | None:
-        """The error of the reading as it is, where it is known to be in the target's unit."""
-        units = [channel.unit for channel in (calibrator.inputs.channels[0], calibrator.target)]
-        if not all(units) or spell_unit(units[0]) != spell_unit(units[1]):
-            return None
-        error = (self.raw - self._column(REFERENCE))[self.scored]
-        return rmse(error[np.isfinite(error)])
-
     def _why_nothing(self) -> str:
-        known, values = np.isfinite(self._column(REFERENCE)), np.isfinite(self._column(CALIBRATED))
-        if not values.any():
-            flags = {name: count for name, count in summary(self.frame[FLAGS].to_numpy()).items() if count}
+        rows = self.rows
+        if not np.isfinite(rows.calibrated).any():
+            flags = {name: count for name, count in summary(rows.flags).items() if count}
             return (
                 f"no row has a calibrated value (flags: {flags}): are there more readings than its window, at the time"
                 " step and in the unit it was made for?"
             )
-        if not known.any():
+        if not np.isfinite(rows.reference).any():
             return "no row has a reference; name its column with --reference"
-        if (known & values & self.trained).any():
+        if (known_rows(rows.reference, rows.calibrated) & rows.trained).any():
             return "the calibrator was trained on all of these rows; score it on others"
-        return "no row has both a reference and a calibrated value"
+        return rows.why_not_scored
 
 
-def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Series:
+def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> CalibratedReadings:
     """The readings with the calibrator's values."""
+    frame = pl.concat([_calibrate_one(calibrator, one) for one in readings])
+    series = device_series(frame, calibrator.inputs.channels[0].name, None, origin_of(calibrator.facts))
+    return CalibratedReadings(frame, pool(series, "all devices"))
+
+
+def _calibrate_one(calibrator: Calibrator, readings: Readings) -> pl.DataFrame:
     inputs = calibrator.inputs
-    usable = [usable_values(inputs.select(one), inputs.channels, inputs.quality)[0] for one in readings]
-    names = [channel.name for channel in inputs.channels]
-    known = [pl.DataFrame(values, names).fill_nan(None).get_columns() for values in usable]
-    predicted = [calibrator.predict(one).with_columns(columns) for one, columns in zip(readings, known, strict=True)]
-    frames = [_in_order(frame, one) for frame, one in zip(predicted, readings, strict=True)]
-    raws = [values[:, 0] for values in usable]
-    changes = [row_changes(one.times, raw, one.step_seconds) for one, raw in zip(readings, raws, strict=True)]
-    turns = [row_changes(one.times, one.targets, one.step_seconds) for one in readings]
-    origin = _origin(calibrator.facts)
-    trained = [made_from(one.device, one.times, origin) for one in readings]
-    return Series(pl.concat(frames), *(np.concatenate(column) for column in (raws, changes, turns, trained)))
+    usable, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
+    known = pl.DataFrame(usable, [channel.name for channel in inputs.channels]).fill_nan(None).get_columns()
+    return _in_order(calibrator.predict(readings).with_columns(known), readings)
 
 
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:
@@ -146,31 +202,18 @@ def _in_order(frame: pl.DataFrame, readings: Readings) -> pl.DataFrame:
     return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, FLAGS)
 
 
-def _origin(facts: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Devices and period of the readings that a calibrator was made from, as far as its file says."""
-    held = facts.get("validation", {})
-    return {
-        "training_devices": list(facts.get("devices", ())),
-        "training_period": list(facts.get("period", ())),
-        "validation_devices": list(held.get("devices", ())),
-        "validation_period": list(held.get("period", ())),
-    }
-
-
-def made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """Which rows of a device, at `times` in seconds, training or validation had; `origin` is a card's dataset."""
-    rows = np.zeros(len(times), bool)
-    for part in ("training", "validation"):
-        period = origin[f"{part}_period"]
-        if device in origin[f"{part}_devices"] and len(period) == 2:
-            first, last = (datetime.fromisoformat(text).timestamp() for text in period)
-            rows |= (times >= first) & (times < last + 1)  # the file has whole seconds
-    return rows
-
-
 def _spread(values: np.ndarray) -> float:
     """The standard deviation of what varies; NaN of what does not."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
+
+
+def _raw_rmse(scored: Series, calibrator: Calibrator) -> float | None:
+    """The error of the reading as it is, where it is known to be in the target's unit."""
+    units = [channel.unit for channel in (calibrator.inputs.channels[0], calibrator.target)]
+    if not all(units) or spell_unit(units[0]) != spell_unit(units[1]):
+        return None
+    error = scored.raw - scored.reference
+    return rmse(error[np.isfinite(error)])
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from scare.errors import ExitCode
-from scare.report.run import read_run
 from scare.report.views import make_views
+from scare.scorecard.run import read_run
 from tests.cli.said import Type
 from tests.report.small_run import series, write_run
 

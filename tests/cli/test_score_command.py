@@ -12,8 +12,8 @@ import pytest
 from scare.data.readings import Channel
 from scare.errors import ExitCode
 from scare.experiments.task import Described, Task
-from scare.report.targets import find_target
 from scare.scorecard import card as room
+from scare.scorecard.agency_targets import find_target
 from scare.scorecard.card import read_card
 from scare.scorecard.requirements import Requirements
 from tests.cli.said import Said, Type

@@ -14,6 +14,8 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Entry, Grade
+from scare.scorecard.run import make_run
+from scare.scorecard.summary import summarize
 
 NASTY = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\"&'"
 GRADES = ((Grade.GOOD, 1.2), (Grade.FAIR, 3.0), (Grade.POOR, 9.0), (None, 4.0))
@@ -124,7 +126,13 @@ def series(boxes: int = 1, days: float = 1.0, names: Sequence[str] = (), kind: K
 
 def write_run(folder: Path, table: pl.DataFrame, **changes: Any) -> Path:
     """The folder with both files."""
+    made = card(table, **changes)
+    return write_files(folder, table, replace(made, **summarize(make_run(made, table))))
+
+
+def write_files(folder: Path, table: pl.DataFrame, made: Card) -> Path:
+    """The folder with these files, whatever is in them."""
     folder.mkdir(parents=True, exist_ok=True)
     table.write_parquet(folder / "series.parquet")
-    (folder / "scorecard.json").write_text(card(table, **changes).to_json(), encoding="utf-8")
+    (folder / "scorecard.json").write_text(made.to_json(), encoding="utf-8")
     return folder

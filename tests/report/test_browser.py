@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scare.report.document import write_report
-from scare.report.run import read_run
+from scare.scorecard.run import read_run
 from tests.report.browser import Tab, browsing, find_browser
 from tests.report.small_run import NASTY, contender, series, write_run
 

@@ -17,11 +17,11 @@ import pytest
 
 from scare.data.quality import Flag
 from scare.report.document import CONTENTS, as_script_data, write_report
-from scare.report.run import read_run
 from scare.report.sections.card import bounds
 from scare.report.sections.origin import MEANINGS
 from scare.report.views import ALL, ROWS
 from scare.scorecard.card import Card
+from scare.scorecard.run import read_run
 from tests.report.small_run import NASTY, board, contender, dataset, series, write_run
 from tests.report.test_decimate import unpack
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.report.errors import AROUND, error_around, error_by, greatest_changes, limits_of_agreement, round_edges
-from scare.report.run import Series, pool
+from scare.report.errors import AROUND, error_around, error_by, greatest_changes, round_edges
+from scare.scorecard.series import Series, pool
 
 
 def make_series(raw: np.ndarray, times: np.ndarray | None = None) -> Series:
@@ -14,14 +14,7 @@ def make_series(raw: np.ndarray, times: np.ndarray | None = None) -> Series:
     nothing = np.full(len(raw), np.nan)
     no = np.zeros(len(raw), bool)
     changes = np.diff(raw, prepend=np.nan)
-    return Series("box", 60.0, times, raw, nothing, nothing, nothing, no.astype(np.uint32), changes, no)
-
-
-def test_limits_hold_95_percent_of_normal_differences() -> None:
-    limits = limits_of_agreement(np.random.default_rng(1).normal(3.0, 2.0, 200_000))
-    assert limits.bias == pytest.approx(3.0, abs=0.02)
-    assert limits.high - limits.low == pytest.approx(2 * 1.96 * 2.0, rel=0.01)
-    assert limits.inside == pytest.approx(0.95, abs=0.003)
+    return Series("box", 60.0, times, raw, nothing, nothing, nothing, no.astype(np.uint32), changes, nothing, no)
 
 
 def test_bins_hold_every_row_once_and_their_errors_make_up_the_whole() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-from scare.scorecard.accuracy import fastest, measure, reading_changes, rmse, row_changes
+from scare.scorecard.accuracy import fastest, limits_of_agreement, measure, reading_changes, rmse, row_changes
 from tests.training.small_fits import make_readings
 
 NAN = float("nan")
@@ -113,3 +113,10 @@ def test_a_change_to_or_from_a_missing_reading_is_unknown() -> None:
 def test_a_number_that_means_no_reading_is_no_change() -> None:
     values = np.array([[10.0], [11.0], [-200.0], [12.0], [15.0]])
     np.testing.assert_array_equal(reading_changes(make_readings(values)), [NAN, 1.0, NAN, NAN, 3.0])
+
+
+def test_limits_hold_95_percent_of_normal_differences() -> None:
+    limits = limits_of_agreement(np.random.default_rng(1).normal(3.0, 2.0, 200_000))
+    assert limits.bias == pytest.approx(3.0, abs=0.02)
+    assert limits.high - limits.low == pytest.approx(2 * 1.96 * 2.0, rel=0.01)
+    assert limits.inside == pytest.approx(0.95, abs=0.003)

@@ -69,12 +69,12 @@ def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     held = {"devices": ["box-2"], "period": ["2023-11-14T22:13:20Z", "2023-11-14T22:17:20Z"]}  # its first 5 rows
     calibrator = trained(make_calibrator(), devices=["box-1"], period=period, validation=held)
     series = calibrate(calibrator, readings)
-    assert series.trained.tolist() == [True] * 20 + [False] * 20 + [True] * 5 + [False] * 55
-    assert not series.scored[:20].any()
-    assert series.scored[20:40].all()
+    assert series.rows.trained.tolist() == [True] * 20 + [False] * 20 + [True] * 5 + [False] * 55
+    assert not series.rows.is_scored[:20].any()
+    assert series.rows.is_scored[20:40].all()
     facts = series.facts(readings, calibrator)
     assert (facts["rows"], facts["rows_of_training"]) == (100, 25)
-    shown = int(series.frame["calibrated"].is_not_null().filter(series.trained).sum())
+    shown = int(series.frame["calibrated"].is_not_null().filter(series.rows.trained).sum())
     assert shown > 15
     assert facts["rows_scored"] == facts["rows_calibrated"] - shown
     assert facts["devices"] == ["box-1", "box-2"]
@@ -90,7 +90,7 @@ def test_what_counts_as_missing_is_null_in_its_own_column_alone() -> None:
     series = calibrate(calibrator, [spoiled])
     assert series.frame["current"].is_null().arg_true().to_list() == [20]
     np.testing.assert_array_equal(series.frame["pm25"].to_numpy(), readings.values[:, 0])
-    np.testing.assert_array_equal(series.raw, readings.values[:, 0])
+    np.testing.assert_array_equal(series.rows.raw, readings.values[:, 0])
 
 
 def test_a_reading_in_another_unit_has_no_error_of_its_own() -> None:

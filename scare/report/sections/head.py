@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from scare.report.markup import escape, number, percent, quantity, several
-from scare.report.run import Run
 from scare.report.views import View, opening
 from scare.scorecard.requirements import GRADES
+from scare.scorecard.run import Run
 
 
 def chooser(views: Sequence[View]) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 
 from scare.data.quality import Flag, summary
 from scare.report.markup import Cell, facts, number, percent, table
-from scare.report.run import Run
+from scare.scorecard.run import Run
 
 MEANINGS = {  # as docs/flags.md has them
     Flag.RANGE: "outside the channel's range: taken as missing",

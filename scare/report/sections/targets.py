@@ -1,11 +1,11 @@
 """EPA's performance targets beside the calibrated readings, in words that claim no more than was computed."""
 
-from collections.abc import Sequence
-
-from scare.data.quantities import display_unit, spell_unit
+from scare.data.quantities import display_unit
+from scare.errors import DataError
+from scare.records import convert
 from scare.report.markup import Cell, Html, note, number, percent, quantity, table
-from scare.report.run import Run
-from scare.report.targets import FEWEST, Judged, Target, find_target, judge, judge_precision, protocol, targets
+from scare.scorecard.agency_targets import FEWEST, Assessment, Judged, Target, agency_targets, find_target
+from scare.scorecard.run import Run
 
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
@@ -19,15 +19,13 @@ def target_section(run: Run) -> str:
     """A row for every device with its measures on averages, the bounds above them, precision if it can be told."""
     found = find_target(run.target)
     if found is None:
-        names = ", ".join(one.title for one in targets())
+        names = ", ".join(agency_targets().targets)
         return note(f"There are targets for {names}; {run.target.name} is none of them by its name.")
-    target = found.in_unit(spell_unit(run.target.unit))
-    if target is None:
+    if run.card.targets is None:
         given = f"in {run.target.unit}." if run.target.unit else f"of unknown unit. {HOW}"
-        return note(f"The targets for {found.title} are in {display_unit(found.unit)}; these readings are {given}")
-    series = [one for one in run.series if len(one.scored)]
-    judged, precision = [judge(one, target) for one in series], judge_precision(series, target)
-    return _table(judged, target) + _left_out(run) + _precision(precision, target) + _notes(found, target)
+        return note(f"The targets for {found.name} are in {display_unit(found.unit)}; these readings are {given}")
+    told = convert(run.card.targets, Assessment, "scorecard.json: targets", DataError)
+    return _table(told) + _left_out(run) + _precision(told) + _notes(found, told)
 
 
 def _left_out(run: Run) -> str:
@@ -39,20 +37,20 @@ def _left_out(run: Run) -> str:
     return "".join(note(f"Not judged: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items())
 
 
-def _table(judged: Sequence[Judged], target: Target) -> str:
+def _table(target: Assessment) -> str:
     names = [name for name in MEASURES if name in target.bounds]
     either = [EITHER] if "nrmse" in target.bounds else []
     period = "days" if target.average_hours == 24 else "hours"
     rows: list[list[Cell]] = [["target", "", _days(None), *(_bounds(name, target) for name in names)]]
     rows[0] += ["is enough"] * len(either)
-    for one in judged:
-        cells = [_judged(name, one) for name in names] + [_verdict(one.enough)] * len(either)
+    for one in target.devices:
+        cells = [_judged(name, one) for name in names] + [_verdict(one.one_is_enough)] * len(either)
         rows.append([one.device, f"{one.averages:,}", _days(one), *cells])
-    caption = f"{target.title}: calibrated against reference, {target.average_hours}-hour averages"
+    caption = f"{target.pollutant}: calibrated against reference, {target.average_hours}-hour averages"
     return table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either), rows)
 
 
-def _bounds(name: str, target: Target) -> str:
+def _bounds(name: str, target: Assessment) -> str:
     low, high = target.bounds[name]
     if name == "r2":
         return f"≥ {number(low)}"
@@ -66,8 +64,9 @@ def _bounds(name: str, target: Target) -> str:
 def _judged(name: str, one: Judged) -> Cell:
     if name not in one.values:
         return "too few averages"
-    value = percent(one.values[name]) if name in PERCENT else number(one.values[name])
-    return Html(f"{value}<br>{_verdict(one.met[name]).text}")
+    value = one.values[name]
+    text = percent(value) if name in PERCENT and value is not None else number(value)
+    return Html(f"{text}<br>{_verdict(one.met[name]).text}")
 
 
 def _verdict(within: bool | None) -> Html:
@@ -77,39 +76,40 @@ def _verdict(within: bool | None) -> Html:
     return Html(f'<span class="grade {kind}">{word}</span>')
 
 
-def _precision(precision: Judged | None, target: Target) -> str:
+def _precision(target: Assessment) -> str:
+    precision = target.precision
     if precision is None:
         needed = (
-            f"{protocol()['units']} devices or more with rows scored beside the same reference, and {FEWEST} averages"
-            " of all of them"
+            f"{agency_targets().units} devices or more with rows scored beside the same reference, and {FEWEST}"
+            " averages of all of them"
         )
         return note(f"Precision needs {needed}: not shown.")
     bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION), "is enough"]
     row: list[Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
     head = ("devices side by side", "common averages", "days", *PRECISION.values(), EITHER)
-    rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION), _verdict(precision.enough)]]
+    rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION), _verdict(precision.one_is_enough)]]
     return table("Precision: how alike the devices are", head, rows)
 
 
 def _days(one: Judged | None) -> Cell:
     """Days with an average, marked when the protocol asks for more."""
-    need = protocol()["days"]
+    need = agency_targets().days
     if one is None:
         return f"≥ {need}"
     kind, word = ("good", "enough") if one.days >= need else ("fair", "too few")
     return Html(f'{one.days}<br><span class="grade {kind}">{word}</span>')
 
 
-def _notes(found: Target, target: Target) -> str:
-    facts = protocol()
+def _notes(found: Target, target: Assessment) -> str:
+    facts = agency_targets()
     converted = ""
     if found.unit != target.unit:
         units = f"from {display_unit(found.unit)} to {display_unit(target.unit)}"
         converted = f" The bounds were converted {units} at 25 °C and 1013 hPa."
     either = " One of RMSE and RMSE / mean within its target is enough." if "nrmse" in target.bounds else ""
     text = (
-        f"Targets: {target.source}, as in this program's data file of {facts['as_of']}. They are for {facts['units']}"
-        f" sensors beside a reference for {facts['days']} days; an average needs {percent(facts['completeness'])} of"
+        f"Targets: {target.source}, as in this program's data file of {target.as_of}. They are for {facts.units}"
+        f" sensors beside a reference for {facts.days} days; an average needs {percent(facts.completeness)} of"
         f" its readings, days are in UTC, r² is the squared correlation.{either}{converted} This is a comparison with"
         " the numbers of a recommendation for non-regulatory monitoring. It is no test by EPA's protocol, and neither"
         " an approval nor an endorsement."

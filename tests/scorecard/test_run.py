@@ -9,8 +9,9 @@ import pytest
 
 from scare.data.quality import Flag
 from scare.errors import DataError
-from scare.report.run import pool, read_run
-from tests.report.small_run import dataset, series, write_run
+from scare.scorecard.run import read_run
+from scare.scorecard.series import pool
+from tests.report.small_run import card, dataset, series, write_files, write_run
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +100,14 @@ def test_a_folder_that_is_no_run_is_refused(
 
 def test_series_without_a_column_or_a_row_to_score_are_refused(table: pl.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no column calibrated, flags"):
-        read_run(write_run(tmp_path / "a", table.drop("calibrated", "flags")))
+        read_run(write_files(tmp_path / "a", table.drop("calibrated", "flags"), card(table)))
     with pytest.raises(DataError, match="'time' holds no times"):
-        read_run(write_run(tmp_path / "b", table.with_columns(time=pl.lit("noon"))))
+        read_run(write_files(tmp_path / "b", table.with_columns(time=pl.lit("noon")), card(table)))
     with pytest.raises(DataError, match="no row to score"):
-        read_run(write_run(tmp_path / "c", table.with_columns(reference=pl.lit(None, pl.Float64))))
+        read_run(write_files(tmp_path / "c", table.with_columns(reference=pl.lit(None, pl.Float64)), card(table)))
     with pytest.raises(DataError, match="its dataset has no training_devices, training_period, validation_devices"):
-        read_run(write_run(tmp_path / "d", table, dataset={"channels": [], "inputs": []}))
+        read_run(write_files(tmp_path / "d", table, card(table, dataset={"channels": [], "inputs": []})))
     with pytest.raises(DataError, match="its board has no title, fits, reasons, arithmetic"):
-        read_run(write_run(tmp_path / "e", table, board={"board": "nano33ble"}))
+        read_run(write_files(tmp_path / "e", table, card(table, board={"board": "nano33ble"})))
     with pytest.raises(DataError, match="is no folder"):
         read_run(tmp_path / "nowhere")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scare.data.readings import Channel
-from scare.report.run import Series
-from scare.report.targets import find_target, judge, judge_precision, protocol, targets
+from scare.scorecard.agency_targets import agency_targets, find_target, judge, judge_precision
+from scare.scorecard.series import Series
 
 PUBLISHED = {  # slope ±, intercept ±, R², RMSE
     "PM2.5": (0.35, 5, 0.70, 7),
@@ -24,12 +24,12 @@ def beside(reference: np.ndarray, calibrated: np.ndarray, step: float = 3600.0, 
     times = step * np.arange(len(reference))
     nothing, no = np.full(len(times), np.nan), np.zeros(len(times), bool)
     flags = no.astype(np.uint32)
-    return Series(device, step, times, nothing, reference, calibrated, nothing, flags, nothing, no)
+    return Series(device, step, times, nothing, reference, calibrated, nothing, flags, nothing, nothing, no)
 
 
 @pytest.mark.parametrize("title", PUBLISHED)
 def test_the_numbers_are_those_published(title: str) -> None:
-    bounds = next(one for one in targets() if one.title == title).bounds
+    bounds = agency_targets().targets[title].bounds
     slope, intercept, r2, rmse = PUBLISHED[title]
     assert bounds["slope"] == pytest.approx((1 - slope, 1 + slope))
     assert bounds["intercept"] == (-intercept, intercept)
@@ -39,8 +39,8 @@ def test_the_numbers_are_those_published(title: str) -> None:
 
 
 def test_the_file_is_dated_and_every_target_has_a_source() -> None:
-    assert protocol()["as_of"].year >= 2026
-    assert all("EPA/600/R-2" in one.source for one in targets())
+    assert agency_targets().as_of.year >= 2026
+    assert all("EPA/600/R-2" in one.source for one in agency_targets().targets.values())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_file_is_dated_and_every_target_has_a_source() -> None:
 )
 def test_a_pollutant_is_known_by_its_name(name: str, title: str | None) -> None:
     found = find_target(Channel(name))
-    assert (found and found.title) == title
+    assert (found and found.name) == title
 
 
 def test_bounds_follow_the_unit() -> None:
@@ -106,11 +106,11 @@ def test_rmse_or_its_share_of_the_mean_is_enough() -> None:
     assert pm25 is not None
     found = judge(beside(reference, reference + 20.0), pm25)
     assert found.values["rmse"] == pytest.approx(20.0)
-    assert (found.met["rmse"], found.met["nrmse"], found.enough) == (False, True, True)
+    assert (found.met["rmse"], found.met["nrmse"], found.one_is_enough) == (False, True, True)
     assert not found.met["intercept"]
     no2 = find_target(Channel("NO2"))
     assert no2 is not None
-    assert judge(beside(reference, reference), no2).enough is None
+    assert judge(beside(reference, reference), no2).one_is_enough is None
 
 
 def test_too_few_averages_are_not_judged() -> None:
@@ -128,7 +128,7 @@ def test_precision_is_the_spread_of_three_devices_beside_one_reference() -> None
     assert found is not None
     assert found.values["sd"] == pytest.approx(np.sqrt(100 / 149))
     assert found.values["cv"] == pytest.approx(found.values["sd"] / 15)
-    assert found.enough
+    assert found.one_is_enough
     assert judge_precision(three[:2], no2) is None
     silent = beside(reference, np.full(50, np.nan), device="d")
     assert judge_precision([silent, *three], no2) == found

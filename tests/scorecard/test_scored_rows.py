@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scare.errors import DataError
-from scare.experiments.shared_rows import FULL, share_rows
+from scare.scorecard.scored_rows import FULL, share_rows
 
 ROWS = 40
 KNOWN = arrays(bool, ROWS)

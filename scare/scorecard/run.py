@@ -1,26 +1,21 @@
-"""A run folder as the report reads it: the card and every device's series.
+"""A run: the card and every device's series, as `scare score --out` keeps them in a folder and a report shows them.
 
-    RUN/scorecard.json    the card of `scare score`
-    RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, flags
-
-Rows the calibrator was trained on are shown, never scored: the card says which devices and which period they are of.
+RUN/scorecard.json    the card of `scare score`
+RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, flags
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from scare.data.quantities import guess_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.errors import DataError
-from scare.scorecard.accuracy import row_changes
 from scare.scorecard.card import Card, read_card
-from scare.scorecard.series import made_from
+from scare.scorecard.series import Series, device_series
 
 NEEDED = {
     "target": ("name", "unit"),
@@ -31,55 +26,6 @@ NEEDED = {
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
 AGAIN = "write the folder again with scare score --out"
-
-
-@dataclass(frozen=True)
-class Series:
-    """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970.
-
-    `changes` is that of the raw reading since the row before, `trained` whether the calibrator was trained on the row.
-    """
-
-    device: str
-    step_seconds: float
-    times: np.ndarray
-    raw: np.ndarray
-    reference: np.ndarray
-    calibrated: np.ndarray
-    humidity: np.ndarray
-    flags: np.ndarray
-    changes: np.ndarray
-    trained: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def rows(self, keep: np.ndarray) -> "Series":
-        """The rows at `keep` (bool or numbers)."""
-        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
-        return Series(self.device, self.step_seconds, **arrays)
-
-    @cached_property
-    def scored(self) -> "Series":
-        """The rows with a reference and a calibrated value that the calibrator was not trained on."""
-        return self.rows(self._known & ~self.trained)
-
-    @property
-    def why_not_scored(self) -> str:
-        """Why no row is scored, where none is."""
-        if (self._known & self.trained).any():
-            return "all rows with both values are of training or validation, which are not scored"
-        return "no row has both a reference and a calibrated value"
-
-    @property
-    def _known(self) -> np.ndarray:
-        return np.isfinite(self.reference) & np.isfinite(self.calibrated)
-
-
-def pool(series: Sequence[Series], name: str) -> Series:
-    """The rows of several devices one after another."""
-    arrays = {one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(Series)[2:]}
-    return Series(name, float(np.median([each.step_seconds for each in series])), **arrays)
 
 
 @dataclass(frozen=True)
@@ -118,8 +64,7 @@ def read_run(folder: Path | str) -> Run:
 def make_run(card: Card, frame: pl.DataFrame) -> Run:
     """The run of a card and its series."""
     raw, humidity = _channels(card.dataset, frame)
-    parts = frame.partition_by(DEVICE, maintain_order=True)
-    series = tuple(_series(part.sort(TIME), raw, humidity, card.dataset) for part in parts)
+    series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset)
     return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
 
 
@@ -157,25 +102,3 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     if not channels:
         raise DataError(f"the series hold none of the channels {', '.join(names)}; {AGAIN}")
     return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
-
-
-def _series(part: pl.DataFrame, raw: Channel, humidity: Channel | None, dataset: Mapping[str, Any]) -> Series:
-    def numbers(name: str) -> np.ndarray:
-        return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-
-    device, flags = part[DEVICE][0], part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy()
-    times = part[TIME].dt.epoch("us").to_numpy() / 1e6
-    step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    readings = numbers(raw.name)
-    return Series(
-        device=device,
-        step_seconds=step,
-        times=times,
-        raw=readings,
-        reference=numbers(REFERENCE),
-        calibrated=numbers(CALIBRATED),
-        humidity=numbers(humidity.name) if humidity else np.full(len(times), np.nan),
-        flags=flags,
-        changes=row_changes(times, readings, step),
-        trained=made_from(device, times, dataset),
-    )
