@@ -1,10 +1,10 @@
 """What stands around the code is true: one version, every page in the site, every public name in the reference."""
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
-import pytest
 import typer
 
 import scare
@@ -13,6 +13,9 @@ from scare.cli.application import app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+NAMES = ["README.md", "CONTRIBUTING.md", *(page.relative_to(ROOT).as_posix() for page in PAGES)]
+COMMANDS = typer.main.get_command(app)
+LINE = re.compile(r"^\$ (scare .*)$|`(scare [a-z][^`]*)`|\"(scare [a-z][^\"]*)\"", re.M)
 
 
 def read(name: str) -> str:
@@ -41,10 +44,9 @@ def test_every_page_is_in_the_site_once() -> None:
     assert sorted(entries(site["nav"])) == [page.relative_to(DOCS).as_posix() for page in PAGES]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(str(page.relative_to(ROOT)) for page in PAGES)])
-def test_every_link_leads_to_a_file(page: str) -> None:
-    for target in re.findall(r"\]\((?!http)([^)#\s]+)\)", read(page)):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
+def test_every_link_leads_to_a_file() -> None:
+    links = [(page, target) for page in NAMES for target in re.findall(r"\]\((?!http)([^)#\s]+)\)", read(page))]
+    assert [(page, target) for page, target in links if not (ROOT / page).parent.joinpath(target).exists()] == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -54,8 +56,24 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_the_page_of_commands_has_every_command() -> None:
-    commands = set(typer.main.get_command(app).commands)
-    assert set(re.findall(r"^\| `scare (\w+)` \|", read("docs/commands.md"), re.M)) == commands
+    assert set(re.findall(r"^\| `scare (\w+)` \|", read("docs/commands.md"), re.M)) == set(COMMANDS.commands)
+
+
+def is_offered(line: str) -> bool:
+    """Whether a line is one of our commands with options it has."""
+    command, words = COMMANDS, shlex.split(line, comments=True)[1:]
+    while words and words[0] in getattr(command, "commands", ()):
+        command = command.commands[words.pop(0)]
+    known = {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
+    return command is not COMMANDS and {word.split("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def test_every_command_typed_on_a_page_exists_with_its_options() -> None:
+    typed = ["".join(found) for page in NAMES for found in LINE.findall(read(page).replace("\\\n", " "))]
+    assert len(typed) > 100
+    assert [line for line in typed if not is_offered(line)] == []
+    assert not is_offered("scare trian pm.csv")
+    assert not is_offered("scare train pm.csv --splitt time")
 
 
 def test_the_tutorial_types_what_the_readme_does() -> None:
