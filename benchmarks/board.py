@@ -32,8 +32,9 @@ from scare.calibrator.plan import values
 from scare.data.quality import QualitySettings
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
-from scare.export.arithmetic import Arithmetic, plan_for
-from scare.export.package import export_c, validation_rmse
+from scare.export.arithmetic import Arithmetic
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
 from scare.models import MODELS, Scare
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
@@ -135,7 +136,7 @@ def random_calibrator(name: str, window: int) -> Calibrator:
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
     """What `scare board run` reports of so many windows (0: by whether it fits), and scratch memory."""
     with TemporaryDirectory() as scratch:
-        model = export_c(calibrator, arithmetic, Path(scratch) / "model").model
+        model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
         trials = trial_windows(calibrator, max(count, 200))
         chosen = trials[np.linspace(0, len(trials) - 1, count).astype(int)]
@@ -166,7 +167,7 @@ def measure_losses(folder: Path) -> list[Row]:
 
 def measure_loss(calibrator: Calibrator) -> Row:
     """What int8 loses on the validation windows, and what both arithmetics take on the board."""
-    before, after = (validation_rmse(calibrator, one) for one in Arithmetic)
+    before, after = (compile_calibrator(calibrator, one).validation_rmse() for one in Arithmetic)
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
         **dict(zip(("validation_windows", "window", "channels"), calibrator.validation.windows.shape, strict=True)),
@@ -178,7 +179,7 @@ def measure_loss(calibrator: Calibrator) -> Row:
 
 def equal_bits(calibrator: Calibrator) -> float | None:
     """The share of hash bits that are the same in both arithmetics; None without hashing."""
-    plans = [plan_for(calibrator, one) for one in Arithmetic]
+    plans = [compile_calibrator(calibrator, one).plan for one in Arithmetic]
     hashes = [step for step in plans[0].steps if step.kernel == "hash_codes"]
     if not hashes:
         return None

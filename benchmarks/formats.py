@@ -1,4 +1,4 @@
-"""Which model goes through which door: every export is written, and its golden windows are run through it again.
+"""Which model can be exported to which target: every export is written, and its golden vectors are run through it.
 
     python -m benchmarks.formats  # writes docs/formats.md
 
@@ -7,12 +7,10 @@ not depend on their numbers; how much of a FlatBuffer may be int8 does a little.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -25,29 +23,21 @@ from scare.errors import NotApplicableError
 from scare.experiments.contenders import recipe_of
 from scare.experiments.random_weights import draw_contender, draw_plan
 from scare.export.arithmetic import Arithmetic
-from scare.export.exchange import FORMATS, export_exchange
-from scare.export.library import DOORS, export_library
-from scare.export.micropython.package import export_micropython
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
+from scare.export.targets import TARGETS
 
 WINDOW = 60
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
 MODELS = ("scare", "tesla", "dlinear", "nlinear", "patchtst", "mamba", "ecoformer", "sendal")
 MEMBERS, CORRECTION = "scare, 3 members", "barkjohn-2021"
 ROWS = (*MODELS, MEMBERS, CORRECTION)
-EXPORTS: dict[str, Callable[..., Any]] = {
-    "c": export_c,
-    **{door: partial(export_library, door=door) for door in DOORS},
-    "micropython": export_micropython,
-    **{form: partial(export_exchange, form=form) for form in FORMATS},
-}
 Support = dict[str, dict[str, dict[str, str]]]
 TEXT = """# Formats
 
-Each cell says in which arithmetics a calibrator goes through the door and gives what it must there: `scare export`
-wrote it and `scare verify` ran its golden windows through it, by the rule of [the certificate](certificate.md). Written
-by `python -m benchmarks.formats`; a test does the same and compares. Networks are untrained, of one channel and
-{window} readings.
+Each cell says in which arithmetics a calibrator can be exported to the target and gives what it must there: `scare
+export` wrote it and `scare verify` ran its golden vectors, by the rule of [the certificate](certificate.md). Written by
+`python -m benchmarks.formats`; a test does the same and compares. Networks are untrained, of one channel and {window}
+readings.
 
 {table}
 
@@ -66,10 +56,10 @@ def make(row: str) -> Calibrator:
     return replace(draw_contender("scare", WINDOW), plan=fold(members).astype(np.float32))
 
 
-def support(row: str, doors: Iterable[str] = EXPORTS) -> dict[str, dict[str, str]]:
-    """For each of the doors and each arithmetic nothing if it passes, else why not."""
+def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, str]]:
+    """For each of the targets and each arithmetic nothing if it passes, else why not."""
     calibrator = make(row)
-    return {door: {str(one): _try(calibrator, door, one) for one in Arithmetic} for door in doors}
+    return {target: {str(one): _try(calibrator, target, one) for one in Arithmetic} for target in targets}
 
 
 def print_row(row: str, found: dict[str, dict[str, str]]) -> str:
@@ -83,31 +73,31 @@ def print_cell(reasons: dict[str, str]) -> str:
 
 
 def print_reasons(every: Support) -> list[str]:
-    """Why there is no more: doors with the same reason together, then rows with the same doors."""
+    """Why there is no more: targets with the same reason together, then rows with the same targets."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for row, found in every.items():
-        doors: dict[tuple[str, str], list[str]] = {}
-        for door, reasons in found.items():
+        targets: dict[tuple[str, str], list[str]] = {}
+        for target, reasons in found.items():
             for arithmetic, reason in reasons.items():
                 if reason:
-                    doors.setdefault((arithmetic, reason), []).append(door)
-        for (arithmetic, reason), names in doors.items():
+                    targets.setdefault((arithmetic, reason), []).append(target)
+        for (arithmetic, reason), names in targets.items():
             rows.setdefault((arithmetic, ", ".join(names), reason), []).append(row)
     return [f"- {names} in {one}, {'; '.join(whose)}: {reason}" for (one, names, reason), whose in rows.items()]
 
 
 def print_page(every: Support) -> str:
     """The page."""
-    head = [f"| | {' | '.join(EXPORTS)} |", "|---" * (len(EXPORTS) + 1) + "|"]
+    head = [f"| | {' | '.join(TARGETS)} |", "|---" * (len(TARGETS) + 1) + "|"]
     table = "\n".join([*head, *(print_row(row, found) for row, found in every.items())])
     return TEXT.format(window=WINDOW, table=table, reasons="\n".join(print_reasons(every)))
 
 
-def _try(calibrator: Calibrator, door: str, arithmetic: Arithmetic) -> str:
+def _try(calibrator: Calibrator, target: str, arithmetic: Arithmetic) -> str:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "export"
         try:
-            EXPORTS[door](calibrator, arithmetic=arithmetic, folder=folder)
+            export_calibrator(calibrator, target, arithmetic, folder)
         except NotApplicableError as error:
             return str(error)
         return "; ".join(f"{one.runtime}: {reason}" for one in verify_export(folder) for reason in one.reasons)

@@ -15,7 +15,7 @@ from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan
 from scare.cli.application import run
-from scare.export.package import validation_rmse
+from scare.export.compiled import compile_calibrator
 from scare.export.readme import statuses
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,8 @@ def test_what_int8_loses_is_measured_where_there_is_int8(tmp_path: Path) -> None
         calibrator = benchmark.random_calibrator(name, 8).with_facts(model=name, preset="default")
         calibrator.save(tmp_path / f"{name}.scare")
     (loss,) = benchmark.measure_losses(tmp_path)
-    before, after = (validation_rmse(Calibrator.load(tmp_path / "dlinear.scare"), one) for one in ("float32", "int8"))
+    saved = Calibrator.load(tmp_path / "dlinear.scare")
+    before, after = (compile_calibrator(saved, one).validation_rmse() for one in ("float32", "int8"))
     assert loss["rmse"] == {"float32": before, "int8": after, "ratio": after / before}
     (line,) = table(benchmark.print_page([], [loss]), "model | N | channels")
     assert line[:4] == ["dlinear-default", "8", "1", "16"]
@@ -64,7 +65,7 @@ def test_equal_hash_bits_are_a_share_of_all_bits(monkeypatch: pytest.MonkeyPatch
     exact = benchmark.values
 
     def one_bit_off(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-        codes = exact(benchmark.plan_for(calibrator, "float32"), windows, wanted)
+        codes = exact(compile_calibrator(calibrator, "float32").plan, windows, wanted)
         integer = plan.steps[0].kernel == "window_s8"
         return {name: code ^ np.uint32(integer) for name, code in codes.items()}
 

@@ -42,9 +42,9 @@ from scare.calibrator.plan import Plan, run, values
 from scare.data.quality import LARGEST, Flag
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
-from scare.export.arithmetic import Arithmetic, plan_for
-from scare.export.c_source import Model
-from scare.export.package import Package, export_c
+from scare.export.arithmetic import Arithmetic
+from scare.export.c_source import CModel
+from scare.export.package import Package, export_calibrator
 from scare.windowing.feeding import Inputs, LiveFeed
 
 CHUNK = 256  # windows computed at once
@@ -135,14 +135,14 @@ def verify(
     for arithmetic in arithmetics:
         with TemporaryDirectory() as scratch:
             try:
-                package = export_c(calibrator, arithmetic, Path(scratch) / "model", device)
+                package = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model", device)
             except NotApplicableError as error:
                 if list(arithmetics) == [arithmetic]:
                     raise
                 results[str(arithmetic)] = Result(absent=str(error))
                 continue
             results[str(arithmetic)] = _Trial(calibrator, arithmetic, package, board).verify(trials, advance)
-    facts = {"target": calibrator.target.name, "window": calibrator.window, "device": package.device}
+    facts = {"target": calibrator.target.name, "window": calibrator.window, "device": package.compiled.device}
     facts["channels"] = [channel.name for channel in calibrator.inputs.channels]
     tools = {
         "board": board.name,
@@ -157,16 +157,16 @@ class _Trial:
 
     def __init__(self, calibrator: Calibrator, arithmetic: Arithmetic, package: Package, board: Board) -> None:
         self.exact = arithmetic is Arithmetic.INT8
-        self.model, self.plan = package.model, plan_for(calibrator, arithmetic)
+        self.model, self.plan = package.compiled.c_model, package.compiled.plan
         self.precise = self.plan if self.exact else self.plan.astype(np.float64)
-        self.inputs, self.device = _as_on_board(calibrator.inputs, package.model), package.device
+        self.inputs, self.device = _as_on_board(calibrator.inputs, self.model), package.compiled.device
         target = calibrator.inputs.scaling.target
         self.scale, self.center = float(target.scale[0]), float(target.center[0])
         self.deviation = deviation(calibrator)
         self.rounding = 0.0 if self.exact else rounding(calibrator)
         self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
-        kept = {value.name: name.lower() for name, value in package.model.values.values() if value.kept}
+        kept = {value.name: name for name, value in self.model.values.values() if value.kept}
         hashing = [] if self.plan.branches else [step for step in self.plan.steps if step.output in kept]
         self.hashing = {kept[step.output]: step for step in hashing}  # by their codes' names in C
 
@@ -327,7 +327,7 @@ def _unlike_statuses(live: Answers, host: Answers, board: Answers) -> Iterator[s
         yield "no reading got a value"
 
 
-def _as_on_board(inputs: Inputs, model: Model) -> Inputs:
+def _as_on_board(inputs: Inputs, model: CModel) -> Inputs:
     """Inputs that never settle, with the range that an int16 window can hold, if it is one."""
     channels = inputs.channels
     if model.program.quanta:

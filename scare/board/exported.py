@@ -1,7 +1,6 @@
-"""A folder with a model in C that `scare export` wrote, as those see it who build and run what is in it."""
+"""A model in C that `scare export` wrote, as those see it who build and run it."""
 
 import ctypes
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,63 +11,39 @@ import numpy as np
 from scare.board.trials import Reading
 from scare.errors import DataError
 from scare.export.descriptor import as_read
+from scare.export.scare_json import ExportFolder, Kept, find_exports
 
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
-DECLARED = re.compile(r"^extern const scare_model (\w+);", re.MULTILINE)
 CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window, real, scratch
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A value that can be read in scratch memory after a run."""
-
-    offset: int
-    kind: np.dtype
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """What it takes in memory."""
-        return int(np.prod(self.shape)) * self.kind.itemsize
-
-    def decode(self, contents: bytearray) -> np.ndarray:
-        """The numbers of many runs, one after the other, [n, …]."""
-        return np.frombuffer(contents, self.kind).reshape(-1, *self.shape)
-
-
-@dataclass(frozen=True)
 class Exported:
-    """The model in a folder: its name in C, and the values it keeps, by name."""
+    """A model in C: its source, the folder of the runtime, and the values it keeps in scratch memory, by name."""
 
-    folder: Path
-    name: str
+    source: Path
+    runtime_headers: Path
     kept: Mapping[str, Kept]
 
     @property
-    def sources(self) -> list[Path]:
-        """The model's own, to compile with `includes`."""
-        return [self.folder / f"{self.name}.c"]
+    def name(self) -> str:
+        """What it is called in C."""
+        return self.source.stem
 
     @property
     def runtime(self) -> list[Path]:
-        """The runtime's, the same for every model, to compile with its own headers."""
+        """The runtime's sources, the same for every model, to compile with its own headers."""
         every = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
-        return [path for path in every if path not in self.sources]
-
-    @property
-    def runtime_headers(self) -> Path:
-        """Where the runtime's headers are: in a folder of their own, or beside the model."""
-        apart = self.folder / "src"
-        return apart if apart.is_dir() else self.folder
+        return [path for path in every if path != self.source]
 
     @property
     def includes(self) -> list[Path]:
         """Where all headers are."""
-        return [self.folder, self.runtime_headers]
+        return [self.source.parent, self.runtime_headers]
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """What a program made for any model must be told."""
+        """What a program made for any model must be given."""
         header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
         return (
             *(header, f"-DMODEL={self.name}"),
@@ -96,26 +71,15 @@ def model_structure(pointer: type) -> Any:
 
 
 def read_export(folder: Path) -> Exported:
-    """The model in a folder; a folder without one is refused."""
-    for header in sorted(folder.glob("*.h")):
-        if found := _read_header(header):
-            return found
-    raise DataError(f"{folder} holds no model; make one with: scare export c MODEL.scare --out {folder}")
+    """The model in C in a folder; a folder without one is refused."""
+    return exported_c(find_exports(folder)[0])
 
 
-def _read_header(header: Path) -> Exported | None:
-    """The model that a header declares, if it does."""
-    text = header.read_text(encoding="utf-8", errors="replace")
-    found = DECLARED.search(text)
-    return Exported(header.parent, found[1], dict(_kept(found[1].upper(), text))) if found else None
-
-
-def find_export(folder: Path, name: str) -> Exported:
-    """The model of this name in C, wherever in a folder it is."""
-    for header in sorted(folder.rglob(f"{name}.h")):
-        if found := _read_header(header):
-            return found
-    raise DataError(f"{folder} holds no model '{name}' in C; make one with: scare export c MODEL.scare --out {folder}")
+def exported_c(export: ExportFolder) -> Exported:
+    """The model in C that an export's description speaks of."""
+    if not export.description.runtime:
+        raise DataError(f"{export.folder} holds no C: it was exported to {export.description.target}")
+    return Exported(export.model, export.runtime, export.description.kept)
 
 
 def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:
@@ -194,15 +158,3 @@ def _decoded(windows: bytearray, facts: Any) -> np.ndarray:
 def window_bytes(facts: Any) -> int:
     """What a model's window takes in memory."""
     return int(facts.window * facts.channels * (2 if facts.integer else 4))
-
-
-def _kept(prefix: str, header: str) -> list[tuple[str, Kept]]:
-    pattern = rf"#define {prefix}_KEPT_(\w+)_OFFSET (\d+) /\* .*: (\w+?)(?:_t)? ((?:\[\d+\])+) \*/"
-    return [
-        (name.lower(), Kept(int(offset), np.dtype("f4" if kind == "float" else kind), _shape(shape)))
-        for name, offset, kind, shape in re.findall(pattern, header)
-    ]
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)))

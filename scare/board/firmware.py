@@ -45,7 +45,7 @@ class Firmware:
 def build(exported: Exported, board: Board) -> Firmware:
     """The smallest program with the model."""
     runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
-    return link([*exported.sources, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
+    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
 
 
 def link(

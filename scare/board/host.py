@@ -23,7 +23,7 @@ from scare.board.toolchain import compile_each, compile_once, library_name
 
 CHUNK = 1024  # windows in one call
 HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")
-Model = model_structure(ctypes.c_void_p)
+ModelStructure = model_structure(ctypes.c_void_p)
 
 
 class HostModel:
@@ -32,11 +32,11 @@ class HostModel:
     def __init__(self, exported: Exported) -> None:
         self.exported = exported
         runtime = compile_each(self.exported.runtime, HOST_FLAGS, [self.exported.runtime_headers])
-        sources = [*self.exported.sources, Path(__file__).with_name("host.c"), *runtime]
+        sources = [self.exported.source, Path(__file__).with_name("host.c"), *runtime]
         flags = (*HOST_FLAGS, *self.exported.defines, "-shared", "-lm")
         library = compile_once(sources, library_name("model"), flags, self.exported.includes)
         self._library = ctypes.CDLL(str(library))
-        self._library.host_model.restype = ctypes.POINTER(Model)
+        self._library.host_model.restype = ctypes.POINTER(ModelStructure)
         self.facts = self._library.host_model().contents
         self._channels = (Channel * self.facts.channels).from_address(self.facts.channel)
         self._library.host_sensor_bytes.restype = ctypes.c_size_t

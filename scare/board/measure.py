@@ -28,8 +28,9 @@ from scare.board.boards import Board
 from scare.board.cycles import Cycles
 from scare.board.exported import read_export
 from scare.board.virtual import Pushes, Runs, VirtualModel
-from scare.calibrator.calibrator import Calibrator
-from scare.export.package import export_c
+from scare.export.compiled import Compiled
+from scare.export.package import write_package
+from scare.export.targets import TARGETS
 
 WIDE = 32  # bits of an int that the integer kernels count on
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
@@ -148,8 +149,8 @@ def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[
     return Report(board, image.flash_bytes, static, model.facts.step_ms, runs, model.push(), integer)
 
 
-def measure_once(calibrator: Calibrator, arithmetic: str, board: Board) -> Report:
+def measure_once(compiled: Compiled, board: Board) -> Report:
     """What a calibrator takes on a board, seen on one window."""
     with TemporaryDirectory() as scratch:
-        folder = export_c(calibrator, arithmetic, Path(scratch) / "model").folder
-        return measure(folder, board, calibrator.golden.windows[:1])
+        folder = write_package(TARGETS["c"], compiled, Path(scratch) / "model").folder
+        return measure(folder, board, compiled.calibrator.golden.windows[:1])

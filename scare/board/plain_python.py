@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from scare.errors import DataError
-from scare.export.micropython.package import RUNTIME
 
 PROGRAM = """
 import sys
@@ -22,11 +21,6 @@ for start in range(0, len(numbers), count):
     results.append(calibration.compute(numbers[start : start + count]))
 sys.stdout.buffer.write(results.tobytes())
 """
-
-
-def is_python_export(folder: Path, name: str) -> bool:
-    """Whether the module of this name, and what it runs by, are in the folder."""
-    return (folder / RUNTIME).is_file() and (folder / f"{name}.py").is_file()
 
 
 def run_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:

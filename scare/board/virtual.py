@@ -21,7 +21,7 @@ from scare.board.firmware import build
 READING, CALIBRATED, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2004, 0x200C))
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
 IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
-Model = model_structure(ctypes.c_uint32)
+ModelStructure = model_structure(ctypes.c_uint32)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class VirtualModel:
         self._cycles = CycleModel(self.machine)
         place = self.machine.symbols
         self._calibration, self._model = place["board_calibration"], place[exported.name]
-        self.facts = Model.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(Model)))
+        self.facts = ModelStructure.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(ModelStructure)))
         channels = Channel * self.facts.channels
         self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
 
@@ -88,7 +88,7 @@ class VirtualModel:
     def push(self) -> Pushes:
         """Fill a window with readings and see what one more takes."""
         self.machine.write(IDLE_RUN, IDLE_CODE)
-        idle = Model.from_buffer_copy(self.facts)
+        idle = ModelStructure.from_buffer_copy(self.facts)
         idle.run = IDLE_RUN | 1
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)

@@ -15,7 +15,7 @@ from scare.cli.opening import open_calibrator
 from scare.cli.options import Json
 from scare.errors import ExitCode
 from scare.export.arithmetic import Arithmetic
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 
 app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args_is_help=True)
 
@@ -40,7 +40,7 @@ def run(
     trials = trial_windows(calibrator, windows)
     with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
         folder = Path(scratch) / "model"
-        export_c(calibrator, arithmetic, folder)
+        export_calibrator(calibrator, "c", arithmetic, folder)
         bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
         report = measure(folder, chosen, trials, lambda: bar.advance(task))
     if as_json:

@@ -1,51 +1,23 @@
-"""`scare export`: a calibrator in the language of its board."""
+"""`scare export`: a calibrator in the language of its board, a command for each target."""
 
-from functools import partial
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from scare.board import boards
-from scare.calibrator.calibrator import Calibrator
 from scare.cli.board_room import check_fit
-from scare.cli.console import say
-from scare.cli.exchange import add_formats
-from scare.cli.exporting import Device, Force, Out, help_with_examples, say_scaling, show_facts
-from scare.cli.micropython import add_micropython
+from scare.cli.console import STDOUT, emit, say
 from scare.cli.opening import CorrectionStep, Model, open_calibrator
 from scare.cli.options import Json
+from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic
-from scare.export.library import export_library
-from scare.export.package import Package, export_c, validation_rmse
-from scare.export.packaging import check_free
+from scare.export.compiled import Compiled
+from scare.export.package import Package, prepare, write_package
+from scare.export.target import Target
+from scare.export.targets import TARGETS
 
-SAMPLE = "barkjohn-2021"
-TARGETS = {
-    "c": (
-        "Write C99 that calibrates one reading after the other, with the runtime it needs.",
-        (
-            "no2.scare --out no2",
-            "no2.scare --arithmetic int8 --device box-3 --out no2",
-            f"{SAMPLE} --step 120 --out pm25",
-        ),
-    ),
-    "arduino": (
-        "Write an Arduino library with a sketch that reads a PMS5003 or a simulated sensor.",
-        ("pm.scare --out pm.zip", "pm.scare --arithmetic int8 --board nano33ble --out pm", f"{SAMPLE} --out pm25.zip"),
-    ),
-    "platformio": (
-        "Write a PlatformIO library with an example that runs on this computer.",
-        ("no2.scare --out lib/no2", f"{SAMPLE} --board esp8266 --out lib/pm25"),
-    ),
-    "zephyr": (
-        "Write a Zephyr module with a sample.",
-        ("no2.scare --out modules/no2", f"{SAMPLE} --name pm25 --out modules/pm25"),
-    ),
-    "esphome": (
-        "Write an ESPHome external component, with YAML to paste.",
-        (f"{SAMPLE} --name pm25 --out pm25", "no2.scare --board esp8266 --out no2"),
-    ),
-}
 app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
 
 
@@ -54,64 +26,77 @@ def root() -> None:
     """Write a calibrator in the language of its board."""
 
 
-def _add(target: str, about: str, examples: tuple[str, ...]) -> None:
-    """Make the command of a target; all take the same options."""
+def add_command(target: Target) -> None:
+    """Give `scare export` the command of a target; all take the same options."""
+    examples = "\n".join(f"  scare export {target.name} {example}" for example in target.examples)
+    app.command(name=target.name, help=f"{target.about}\n\nExamples:\n{examples}")(_command(target))
 
+
+def _command(target: Target) -> Callable[..., None]:
     def command(
         model: Model,
-        out: Out,
-        arithmetic: Annotated[Arithmetic, typer.Option(help="What it computes in.")] = Arithmetic.FLOAT32,
-        device: Device = "",
-        name: Annotated[str, typer.Option("--name", help="What the model is called in C.")] = "model",
+        out: Annotated[Path, typer.Option("--out", help="Folder, new or empty; or a file that ends in .zip.")],
+        arithmetic: Annotated[Arithmetic, typer.Option(help=target.arithmetic_help)] = Arithmetic.FLOAT32,
+        device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
+        name: Annotated[str, typer.Option("--name", help=target.name_help)] = "model",
         step: CorrectionStep = None,
-        board: Annotated[str, typer.Option("--board", help="Refuse what does not fit it ('scare board list').")] = "",
-        force: Force = False,
+        board: Annotated[
+            str,
+            typer.Option("--board", help="Refuse what does not fit it ('scare board list').", hidden=not target.in_c),
+        ] = "",
+        force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
         as_json: Json = False,
     ) -> None:
-        calibrator = open_calibrator(model, step)
-        check_free(out, force)
+        compiled = prepare(open_calibrator(model, step), target, arithmetic, out, device, name, force)
         if board:
-            check_fit(calibrator, arithmetic, boards.board(board))
-        write = export_c if target == "c" else partial(export_library, door=target)
-        package = write(calibrator, arithmetic=arithmetic, folder=out, device=device, name=name, force=force)
-        _tell(calibrator, package, arithmetic, as_json, guessed=not device)
+            _check_board(target, compiled, board)
+        package = write_package(target, compiled, out)
+        _show(package, as_json)
+        _say_scaling(compiled, guessed=not device)
+        for warning in package.artefact.warnings:
+            say(warning)
+        trying = f"; to try it: scare verify {out}" if target.runner else ""
+        say(f"it is in {out}, with a README.md that says how it is used{trying}")
 
-    app.command(name=target, help=help_with_examples(target, about, examples))(command)
-
-
-for _target, (_about, _examples) in TARGETS.items():
-    _add(_target, _about, _examples)
-add_formats(app)
-add_micropython(app)
+    return command
 
 
-def _tell(calibrator: Calibrator, package: Package, arithmetic: Arithmetic, as_json: bool, guessed: bool) -> None:
-    """Sizes on stdout; whose scaling it has, where it reads less, and where it is, on stderr."""
-    facts = _facts(calibrator, package, arithmetic)
-    sizes = (
-        f"RAM {facts['ram_bytes']:,} bytes (window {facts['window_bytes']:,}, scratch {facts['scratch_bytes']:,}),"
-        f" constants {facts['constant_bytes']:,} bytes"
-    )
-    show_facts(facts, [sizes], as_json)
-    say_scaling(calibrator, package.device, guessed)
-    _warn_of_limits(calibrator, package)
-    folder = package.folder
-    say(f"it is in {folder}, with a README.md that says how it is built; to try it: scare verify {folder}")
+for _target in TARGETS.values():
+    add_command(_target)
 
 
-def _warn_of_limits(calibrator: Calibrator, package: Package) -> None:
-    """Say where an integer window ends before the channel does."""
-    for channel, read in zip(calibrator.inputs.channels, package.model.descriptor.channels, strict=True):
-        if read.quantum and (read.low > channel.low or read.high < channel.high):
-            say(f"int8 reads {channel.name} from {read.low:.4g} to {read.high:.4g}; a reading beyond gives no value")
+def _check_board(target: Target, compiled: Compiled, board: str) -> None:
+    if not target.in_c:
+        raise UsageError(f"--board measures C, and {target.name} is none; export to c to see whether it fits")
+    check_fit(compiled, boards.board(board))
 
 
-def _facts(calibrator: Calibrator, package: Package, arithmetic: Arithmetic) -> dict[str, Any]:
-    model = package.model
-    facts: dict[str, Any] = {"folder": str(package.folder), "name": model.name, "arithmetic": str(arithmetic)}
-    facts |= {"device": package.device, "ram_bytes": model.memory_bytes, "window_bytes": model.window_bytes}
-    facts |= {"scratch_bytes": model.layout.bytes, "constant_bytes": model.table_bytes}
-    if arithmetic is not Arithmetic.FLOAT32 and len(calibrator.validation.windows):
-        both = (Arithmetic.FLOAT32, arithmetic)
-        facts["validation_rmse"] = {str(one): validation_rmse(calibrator, one) for one in both}
-    return facts
+def _show(package: Package, as_json: bool) -> None:
+    """Sizes on stdout, and what integers cost; or all of it as JSON."""
+    compiled, artefact = package.compiled, package.artefact
+    facts: dict[str, Any] = {"folder": str(package.folder), "name": compiled.name, "file": artefact.model}
+    facts |= {"arithmetic": str(compiled.arithmetic), "device": compiled.device, **artefact.sizes}
+    lines = list(artefact.summary)
+    if compiled.arithmetic is not Arithmetic.FLOAT32 and len(compiled.calibrator.validation.windows):
+        facts["validation_rmse"] = package.validation_rmse()
+        lines.append(_loss(facts["validation_rmse"]))
+    if as_json:
+        emit(facts)
+        return
+    for line in lines:
+        STDOUT.print(line, markup=False)
+
+
+def _say_scaling(compiled: Compiled, guessed: bool) -> None:
+    """Whose scaling an export has."""
+    if not compiled.device:
+        known = ", ".join(compiled.calibrator.inputs.scaling.devices)
+        say(f"scaled with the fleet's mean and spread{f'; for one device, give --device: {known}' if known else ''}")
+    elif guessed:
+        say(f"scaled for {compiled.device}, the only device it knows")
+
+
+def _loss(errors: Mapping[str, float]) -> str:
+    (before, after), (plain, integer) = errors.values(), errors
+    loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
+    return f"RMSE on the validation windows: {plain} {before:.4g}, {integer} {after:.4g} ({loss})"

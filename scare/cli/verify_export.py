@@ -5,10 +5,10 @@ from pathlib import Path
 
 import typer
 
-from scare.board.verifying import Tried, verify_export
+from scare.board.verifying import Comparison, verify_export
 from scare.cli.console import STDOUT, emit, say, show_table
 from scare.errors import ExitCode
-from scare.export.packaging import ZIP
+from scare.export.folder_or_zip import ZIP
 
 COLUMNS = ("model", "runtime", "windows", "largest difference", "of what is allowed", "undecided", "verdict")
 
@@ -21,12 +21,12 @@ def is_export(model: str) -> bool:
 
 def try_export(path: Path, as_json: bool) -> None:
     """Run the golden windows through an export; exit code 5 when a result is not what it must be."""
-    tried = verify_export(path)
-    failed = [one for one in tried if one.reasons]
+    compared = verify_export(path)
+    failed = [one for one in compared if one.reasons]
     if as_json:
-        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in tried]})
+        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
     else:
-        rows = [_row(one) for one in tried]
+        rows = [_row(one) for one in compared]
         show_table(f"{path}: golden windows", COLUMNS, rows)
         STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
     for one in failed:
@@ -36,6 +36,6 @@ def try_export(path: Path, as_json: bool) -> None:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 
 
-def _row(one: Tried) -> tuple[str, ...]:
+def _row(one: Comparison) -> tuple[str, ...]:
     numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
     return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")

@@ -11,6 +11,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.experiments.random_weights import SAMPLES, draw_plan
+from scare.export.compiled import compile_calibrator
 from scare.models import Architecture
 from scare.scorecard.growth import model_of
 from scare.training.presets import Recipe
@@ -28,7 +29,7 @@ def largest_window(
 
     def fits(window: int) -> bool:
         advance()
-        return measure_once(_draw(model, calibrator, window), arithmetic, board).fits
+        return measure_once(compile_calibrator(_draw(model, calibrator, window), arithmetic), board).fits
 
     return largest(fits, SHORTEST, calibrator.window - 1)
 

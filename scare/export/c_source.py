@@ -1,7 +1,6 @@
 """C source prints a program: tables of exact numbers and one `run`, a straight line of kernel calls.
 
-Comes from `program`, `memory` and `descriptor`; `package` writes what is printed here. The same model always gives the
-same text.
+Comes from `program`, `memory` and `descriptor`; goes to the targets in C. The same model always gives the same text.
 """
 
 import re
@@ -36,8 +35,8 @@ RESERVED = {*KEYWORDS.split(), *OURS.split()}
 
 
 @dataclass(frozen=True)
-class Model:
-    """Everything that is printed: `title` says what it is, `labels` what each channel is."""
+class CModel:
+    """A model as it is printed: `title` says what it is, `labels` what each channel is."""
 
     name: str
     title: str
@@ -81,7 +80,7 @@ class Model:
         return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
 
 
-def print_header(model: Model, runtime: str = "src/") -> str:
+def print_header(model: CModel, runtime: str = "src/") -> str:
     """The header of a model: sizes, where kept values lie after a run, and the model itself.
 
     `runtime` leads from here to the runtime's headers.
@@ -99,7 +98,7 @@ def print_header(model: Model, runtime: str = "src/") -> str:
     )
 
 
-def print_source(model: Model, runtime: str = "src/") -> str:
+def print_source(model: CModel, runtime: str = "src/") -> str:
     """The source of a model: channels, tables, `run`, and the model itself; `runtime` as in `print_header`."""
     lines = [*_print_title(model), f'#include "{model.name}.h"', f'#include "{runtime}scare_kernels.h"', ""]
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
@@ -110,7 +109,7 @@ def print_source(model: Model, runtime: str = "src/") -> str:
     return _text(lines)
 
 
-def print_golden(model: Model, windows: np.ndarray, results: np.ndarray) -> str:
+def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str:
     """Windows [n, …] as `run` reads them, each with the scaled result [n] that it must give."""
     prefix, name = model.name.upper(), f"{model.name}_golden"
     lines = [*_print_title(model), "/* Windows as `run` reads them, and the scaled result of each. */"]
@@ -140,11 +139,11 @@ def print_number(number: float | np.generic) -> str:
     return re.sub(r"\.?0*p", "p", near.hex()) + "f"
 
 
-def _print_title(model: Model) -> list[str]:
+def _print_title(model: CModel) -> list[str]:
     return wrap(f"/* {_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
 
 
-def _sizes(model: Model) -> Iterator[tuple[str, int, str]]:
+def _sizes(model: CModel) -> Iterator[tuple[str, int, str]]:
     yield "WINDOW", model.program.window, ""
     yield "CHANNELS", model.program.channels, ""
     yield "SCRATCH_BYTES", model.layout.bytes, ""
@@ -156,7 +155,7 @@ def _sizes(model: Model) -> Iterator[tuple[str, int, str]]:
             yield f"KEPT_{name.upper()}_BYTES", value.bytes, ""
 
 
-def _print_channels(model: Model) -> list[str]:
+def _print_channels(model: CModel) -> list[str]:
     lines = ["/* low, high, center, rest, inverse, quantum */", "static const scare_channel channels[] = {"]
     for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
         numbers = (channel.low, channel.high, channel.center, channel.rest, channel.inverse, channel.quantum)
@@ -178,7 +177,7 @@ def _print_numbers(values: np.ndarray, margin: str) -> list[str]:
     return [margin + " ".join(numbers[at : at + across]) for at in range(0, len(numbers), across)]
 
 
-def _print_run(model: Model) -> list[str]:
+def _print_run(model: CModel) -> list[str]:
     result, _ = model.values[model.program.result.name]
     in_window = any(model.layout.places[name].in_window for name in model.values)
     branches = any(isinstance(call, Branch) for call in model.program.calls)
@@ -193,13 +192,13 @@ def _print_run(model: Model) -> list[str]:
     return [*lines, f"    *scaled = {result}[0];", "}"]
 
 
-def _print_value(model: Model, name: str, value: Value) -> str:
+def _print_value(model: CModel, name: str, value: Value) -> str:
     place = model.layout.places[value.name]
     const, base = ("const ", "rows") if place.in_window else ("", "memory")
     return f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset}); /* {_shape(value.shape)} */"
 
 
-def _print_call(model: Model, call: Call) -> list[str]:
+def _print_call(model: CModel, call: Call) -> list[str]:
     arguments = ", ".join(_print_argument(model, argument) for argument in call.arguments)
     shapes = " ".join(_shape(value.shape) for value in call.reads)
     comment = f"/* {shapes} -> {_shape(call.output.shape)} */"
@@ -209,13 +208,13 @@ def _print_call(model: Model, call: Call) -> list[str]:
     return [*lines, together] if len(together) <= CALL_COLUMNS else [*lines, last, f"    {comment}"]
 
 
-def _print_argument(model: Model, argument: Argument) -> str:
+def _print_argument(model: CModel, argument: Argument) -> str:
     if isinstance(argument, Value):
         return model.values[argument.name][0]
     return model.tables[_key(argument)][0] if isinstance(argument, Table) else print_number(argument)
 
 
-def _print_branch(model: Model, branch: Branch) -> list[str]:
+def _print_branch(model: CModel, branch: Branch) -> list[str]:
     decision, _ = model.values[branch.decision[-1].output.name]
 
     def body(calls: Iterable[Call]) -> list[str]:
@@ -236,7 +235,7 @@ def _print_branch(model: Model, branch: Branch) -> list[str]:
     ]
 
 
-def _print_descriptor(model: Model) -> list[str]:
+def _print_descriptor(model: CModel) -> list[str]:
     program, descriptor = model.program, model.descriptor
     fields = {
         "window": program.window,

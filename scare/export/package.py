@@ -1,116 +1,100 @@
-"""A package is the folder that `scare export c` writes: a model in C, its golden windows, and the runtime.
+"""A package is what `scare export` writes: the files of a target, golden vectors, and what it is in `scare.json`.
 
-It compiles by itself (`cc -c *.c src/*.c`), also as part of an Arduino sketch. Everything that can be
-wrong is found before anything is written.
+Everything that can be wrong is found before anything is written.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.data.readings import Channel
-from scare.errors import UsageError
-from scare.export.arithmetic import Arithmetic, compute, make_program, plan_for
-from scare.export.c_source import RESERVED, Model, print_golden, print_header, print_source
-from scare.export.descriptor import as_read, choose_device, describe
-from scare.export.golden_vectors import GOLDEN, golden_vectors, reference_rmse
-from scare.export.memory import plan_memory
-from scare.export.packaging import check_free, write_files
-from scare.export.readme import print_readme
-from scare.export.runtime import runtime_sources
-
-LONGEST_NAME = 31  # what every C compiler tells apart
-EXAMPLES = """
-begin begun_ms calibrate calibrated calibration delay golden loop millis now_ms number reading row setup status sums
-"""
-HEADERS = """
-assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
-stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar unistd wchar wctype
-"""
-TAKEN = {*RESERVED, *EXAMPLES.split(), *HEADERS.split()}  # by C, by us, by the examples we write, by C's own headers
-GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but one window always
+from scare.errors import NotApplicableError
+from scare.export.c_artefact import GOLDEN_HEADER
+from scare.export.compiled import Compiled, compile_calibrator
+from scare.export.folder_or_zip import check_free, write_files
+from scare.export.golden_vectors import GOLDEN, reference_rmse
+from scare.export.scare_json import SCARE_JSON, Description, describe_channels, describe_target
+from scare.export.target import Artefact, Target
+from scare.export.targets import find_target
 
 
 @dataclass(frozen=True)
 class Package:
-    """What is written: the model, where to (a folder or a zip), and whose scaling it has (empty: the fleet's)."""
+    """What was written: for which target, where to (a folder or a zip), of what, and the files."""
 
+    target: Target
     folder: Path
-    device: str
-    model: Model
+    compiled: Compiled
+    artefact: Artefact
+
+    def validation_rmse(self) -> dict[str, float]:
+        """To the reference on the file's validation windows: in float32, and as it was exported."""
+        calibrator = self.compiled.calibrator
+        windows = calibrator.validation.windows
+        computed = {"float32": self.compiled.compute_in_float32, str(self.compiled.arithmetic): self.artefact.compute}
+        return {name: reference_rmse(calibrator, compute(windows)) for name, compute in computed.items()}
 
 
-def export_c(
-    calibrator: Calibrator, arithmetic: str, folder: Path, device: str = "", name: str = "model", force: bool = False
+def export_calibrator(
+    calibrator: Calibrator,
+    target: str,
+    arithmetic: str,
+    folder: Path,
+    device: str = "",
+    name: str = "model",
+    force: bool = False,
 ) -> Package:
-    """Write a calibrator as C into a folder that is new, empty, or (by `force`) may have its files replaced."""
-    package = prepare(calibrator, arithmetic, folder, device, name, force)
-    model = package.model
-    files: dict[str, str | bytes] = {
-        f"{name}.h": print_header(model),
-        f"{name}.c": print_source(model),
-        "golden.h": golden_header(calibrator, arithmetic, model),
-        GOLDEN: golden_results(calibrator, arithmetic, name),
-        "README.md": print_readme(model, calibrator.target),
-    }
-    runtime = {f"src/{file}": text for file, text in runtime_sources().items()}
-    write_files(folder, {**files, **runtime})
-    return package
+    """Write a calibrator for a target into a folder or, by a name in .zip, a zip.
+
+    It is new, empty, or (by `force`) may have its files replaced.
+    """
+    chosen = find_target(target)
+    return write_package(chosen, prepare(calibrator, chosen, arithmetic, folder, device, name, force), folder)
 
 
-def prepare(calibrator: Calibrator, arithmetic: str, folder: Path, device: str, name: str, force: bool) -> Package:
-    """What is about to be written, with everything checked that can be wrong."""
-    check_name(name)
+def prepare(
+    calibrator: Calibrator, target: Target, arithmetic: str, folder: Path, device: str, name: str, force: bool
+) -> Compiled:
+    """The calibrator compiled, after all has been checked that its target and the folder can say beforehand."""
+    target.check_name(name)
     check_free(folder, force)
-    device = choose_device(calibrator.inputs.scaling, device)
-    return Package(folder, device, make_model(calibrator, arithmetic, device, name))
+    compiled = compile_calibrator(calibrator, arithmetic, device, name)
+    if compiled.arithmetic in target.refuses:
+        raise NotApplicableError(target.refuses[compiled.arithmetic])
+    return compiled
 
 
-def make_model(calibrator: Calibrator, arithmetic: str, device: str = "", name: str = "model") -> Model:
-    """The calibrator ready to be printed, scaled for one of its devices or for the fleet."""
-    program = make_program(calibrator, arithmetic)
-    inputs = calibrator.inputs
-    labels = tuple(map(_label, inputs.channels))
-    title = (
-        f"{_label(calibrator.target)} from {', '.join(labels)}, in this order, one reading every"
-        f" {inputs.step_seconds:g} s; scaled for {device or 'the fleet'}, in {arithmetic}. Made by scare"
-        f" {scare.__version__}: do not edit."
+def write_package(target: Target, compiled: Compiled, folder: Path) -> Package:
+    """Write what a target makes of a compiled calibrator."""
+    artefact = target.make(compiled)
+    beside = f"{artefact.beside}/" if artefact.beside else ""
+    files = {
+        **artefact.files,
+        f"{beside}{GOLDEN}": artefact.golden.as_bytes(artefact.name),
+        f"{beside}{SCARE_JSON}": describe_export(target, compiled, artefact).as_text(),
+    }
+    write_files(folder, files)
+    return Package(target, folder, compiled, artefact)
+
+
+def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> Description:
+    """What is written into `scare.json`."""
+    calibrator = compiled.calibrator
+    up = "../" * len(Path(artefact.beside).parts)
+    return Description(
+        scare=scare.__version__,
+        target=target.name,
+        arithmetic=str(compiled.arithmetic),
+        name=artefact.name,
+        device=compiled.device,
+        window=calibrator.inputs.window,
+        step_seconds=calibrator.inputs.step_seconds,
+        channels=describe_channels(calibrator, compiled.device),
+        calibrated=describe_target(calibrator),
+        sizes=artefact.sizes,
+        model=f"{up}{artefact.model}",
+        golden=GOLDEN,
+        golden_header=GOLDEN_HEADER if artefact.runtime else "",
+        runtime=f"{up}{artefact.runtime}" if artefact.runtime else "",
+        kept=artefact.kept,
     )
-    return Model(name, title, labels, program, plan_memory(program), describe(calibrator, device, program.quanta))
-
-
-def golden_header(calibrator: Calibrator, arithmetic: str, model: Model) -> str:
-    """The first golden windows of the calibrator, and their results, as C."""
-    most = max(1, GOLDEN_NUMBERS // (calibrator.plan.window * calibrator.plan.channels))
-    golden = calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
-    return print_golden(model, as_read(golden, model.program.quanta), compute(calibrator, arithmetic, golden))
-
-
-def golden_results(calibrator: Calibrator, arithmetic: str, name: str) -> bytes:
-    """The golden windows and what the model of this name in C must give for them, for `scare verify`."""
-    integer = plan_for(calibrator, arithmetic) if Arithmetic(arithmetic) is Arithmetic.INT8 else None
-    return golden_vectors(calibrator, integer_plan=integer).as_bytes(name)
-
-
-def validation_rmse(calibrator: Calibrator, arithmetic: str) -> float:
-    """The root mean squared error to the reference on the bundle's validation windows, in the target's unit."""
-    scaled = compute(calibrator, arithmetic, calibrator.validation.windows).astype(np.float64)
-    return reference_rmse(calibrator, calibrator.inputs.scaling.target.invert(scaled[:, None])[:, 0])
-
-
-def _label(channel: Channel) -> str:
-    return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
-
-
-def check_name(name: str) -> None:
-    """Refuse what cannot name a model in C."""
-    plain = re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None and len(name) <= LONGEST_NAME
-    if not plain or name in TAKEN or name.startswith("scare") or name[-2:] == "_t":
-        raise UsageError(
-            f"'{name}' cannot name a model in C: take up to {LONGEST_NAME} small letters, digits and _, no word of C or"
-            " of our examples, no header of C, and no name that begins with scare or ends in _t"
-        )

@@ -8,7 +8,7 @@ import numpy as np
 
 from scare.data.quality import LARGEST
 from scare.data.readings import Channel
-from scare.export.c_source import Model
+from scare.export.c_source import CModel
 from scare.export.descriptor import InputChannel
 from scare.export.runtime import runtime_sources
 
@@ -62,7 +62,7 @@ PLAIN_C = """\
 `-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
 
 
-def print_readme(model: Model, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
+def print_readme(model: CModel, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
     """The page, in Markdown; `building` says how the folder is compiled, and also how it is used if not `in_c`."""
     return PAGE.substitute(
         title=model.title,
@@ -77,7 +77,7 @@ def print_readme(model: Model, target: Channel, building: str = PLAIN_C, in_c: b
     )
 
 
-def _print_use(model: Model, target: Channel) -> str:
+def _print_use(model: CModel, target: Channel) -> str:
     return IN_C.substitute(
         name=model.name,
         upper=model.name.upper(),

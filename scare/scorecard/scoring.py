@@ -22,8 +22,8 @@ from scare.calibrator.kernels import Choice, choose
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
 from scare.errors import NotApplicableError
-from scare.export.arithmetic import make_program, plan_for
-from scare.export.package import export_c
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
 from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
 from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing
@@ -69,7 +69,7 @@ def score(subject: Subject, table: Requirements, advance: Callable[[], object] =
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
-            export_c(subject.calibrator, subject.arithmetic, folder)
+            export_calibrator(subject.calibrator, "c", subject.arithmetic, folder)
             found += _time(shipped, subject.readings, folder, table, advance)
             report = _on_board(subject, folder, table, advance)
     found += board_findings(report) if report else []
@@ -83,11 +83,12 @@ def score(subject: Subject, table: Requirements, advance: Callable[[], object] =
 
 def _shipped(subject: Subject) -> tuple[Calibrator, str]:
     """The calibrator with the plan that its program computes; or as it is, and why there is no program."""
+    compiled = compile_calibrator(subject.calibrator, subject.arithmetic)
     try:
-        make_program(subject.calibrator, subject.arithmetic)
+        plan, _program = compiled.plan, compiled.program  # either may refuse
     except NotApplicableError as error:
         return subject.calibrator, str(error)
-    return replace(subject.calibrator, plan=plan_for(subject.calibrator, subject.arithmetic)), ""
+    return replace(subject.calibrator, plan=plan), ""
 
 
 def _time(

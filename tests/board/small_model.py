@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+from scare.export.scare_json import SCARE_JSON, Description, Kept, ScaledChannel
+
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 
 HEADER = """
@@ -63,4 +65,16 @@ def write_model(
         more=more,
     )
     (folder / "model.c").write_text(source)
+    (folder / SCARE_JSON).write_text(description(window, channels).as_text())
     return folder
+
+
+def description(window: int, channels: int) -> Description:
+    channel = ScaledChannel("x", "", None, None, 5.0, 2.0)
+    return Description(
+        *("0", "c", "float32", "model", "", window, 60.0, (channel,) * channels, channel, {}),
+        model="model.c",
+        golden="golden.safetensors",
+        runtime="src",
+        kept={"codes": Kept(8, "uint32", (2,))},
+    )

@@ -51,11 +51,11 @@ def test_a_board_without_cycles_tells_none(model: str, capsys: pytest.CaptureFix
 def test_a_model_that_does_not_fit_says_why(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def export_large(calibrator: Calibrator, arithmetic: str, folder: Path) -> Path:
+    def export_large(calibrator: Calibrator, target: str, arithmetic: str, folder: Path) -> Path:
         statics = "static volatile unsigned char large[50000];"
         return write_model(folder, calibrator.window, 2, statics=statics, more="memory[0] = large[7];")
 
-    monkeypatch.setattr(command, "export_c", export_large)
+    monkeypatch.setattr(command, "export_calibrator", export_large)
     assert run(["board", "run", model, "--windows", "5", "--board", "esp8266"]) == ExitCode.DOES_NOT_FIT
     told = capsys.readouterr()
     assert "B of RAM; esp8266 has 40,960 B" in told.err

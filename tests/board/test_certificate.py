@@ -22,7 +22,8 @@ from scare.calibrator.parity import Tolerance
 from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
-from scare.export.package import export_c, make_model
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
 from scare.models import Architecture
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.calibrator.test_choice import choice_plan
@@ -117,8 +118,8 @@ Edit = Callable[[str], str]
 def edited(monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit) -> None:
     """Someone changes a file of every export."""
 
-    def export(calibrator: Calibrator, arithmetic: str, folder: Path, device: str = "") -> Any:
-        package = export_c(calibrator, arithmetic, folder, device)
+    def export(calibrator: Calibrator, target: str, arithmetic: str, folder: Path, device: str = "") -> Any:
+        package = export_calibrator(calibrator, target, arithmetic, folder, device)
         path = folder / file
         before = path.read_text(encoding="utf-8")
         after = edit(before)
@@ -126,7 +127,7 @@ def edited(monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit) -> None:
         path.write_text(after, encoding="utf-8")
         return package
 
-    monkeypatch.setattr(certificate, "export_c", export)
+    monkeypatch.setattr(certificate, "export_calibrator", export)
 
 
 def other_weight(source: str) -> str:
@@ -241,7 +242,7 @@ def test_trials_hold_what_is_asked_for() -> None:
 
 @pytest.mark.parametrize("arithmetic", Arithmetic)
 def test_a_stream_is_bad_in_every_way(arithmetic: Arithmetic) -> None:
-    facts = make_model(make_calibrator(newest_plan(6)), arithmetic, "box-1").descriptor
+    facts = compile_calibrator(make_calibrator(newest_plan(6)), arithmetic, "box-1").descriptor
     readings = trial_readings(facts)
     rows, times = np.stack([one.numbers for one in readings]), np.array([one.now_ms for one in readings])
     assert np.isnan(rows).any()

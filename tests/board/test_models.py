@@ -140,7 +140,7 @@ def test_a_model_that_writes_where_it_must_not_is_an_error(tmp_path: Path) -> No
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no model"):
+    with pytest.raises(DataError, match=r"holds no scare\.json"):
         read_export(tmp_path)
 
 

@@ -14,7 +14,7 @@ from scare.board.exported import Exported, as_stored, read_export
 from scare.board.firmware import link
 from scare.board.virtual import VirtualModel
 from scare.export.arithmetic import Arithmetic
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from tests.board.small_model import write_model
 from tests.calibrator.building import attention_plan, make_calibrator
 
@@ -29,7 +29,7 @@ OPTIONS = [
 
 
 def write_network(folder: Path) -> Path:
-    return export_c(make_calibrator(attention_plan(WINDOW)), Arithmetic.FLOAT32, folder).folder
+    return export_calibrator(make_calibrator(attention_plan(WINDOW)), "c", Arithmetic.FLOAT32, folder).folder
 
 
 def write_float(folder: Path) -> Path:
@@ -58,7 +58,7 @@ def run_in_qemu(exported: Exported, windows: np.ndarray, folder: Path) -> tuple[
     rows = ",".join("{" + ",".join(f"{word}u" for word in row) + "}" for row in words)
     header = f"#define WINDOWS {WINDOWS}\nstatic const uint32_t windows[WINDOWS][{words.shape[1]}] = {{{rows}}};\n"
     (folder / "windows.h").write_text(header)
-    sources = [*exported.sources, *exported.runtime, Path(__file__).with_name("qemu_main.c")]
+    sources = [exported.source, *exported.runtime, Path(__file__).with_name("qemu_main.c")]
     firmware = link(sources, NANO, [folder, *exported.includes], exported.defines)
     command = [QEMU, *OPTIONS, "-D", str(folder / "log"), "-kernel", str(firmware.path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

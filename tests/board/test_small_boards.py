@@ -7,7 +7,8 @@ import pytest
 from scare.board.boards import board
 from scare.board.measure import measure_once
 from scare.board.toolchain import BuildError, compile_c
-from scare.export.package import export_c
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources
 
@@ -16,7 +17,7 @@ AVR = ("-target", "avr-freestanding", "-mcpu=atmega328p", "-Wno-avr-rtlib-linkin
 
 
 def test_constants_take_ram_where_c_cannot_read_flash() -> None:
-    pico, uno = (measure_once(NETWORK, "float32", board(name)) for name in ("rp2040", "uno"))
+    pico, uno = (measure_once(compile_calibrator(NETWORK, "float32"), board(name)) for name in ("rp2040", "uno"))
     constants = uno.ram_bytes - pico.ram_bytes
     weights = sum(table.nbytes for step in NETWORK.plan.steps for table in step.weights.values())
     assert constants > 0.6 * weights
@@ -26,14 +27,16 @@ def test_constants_take_ram_where_c_cannot_read_flash() -> None:
 
 def test_int8_does_not_fit_where_an_int_has_16_bits() -> None:
     calibrator = make_calibrator(curve_plan(12))
-    assert measure_once(calibrator, "int8", board("uno")).reasons == ["int8 needs an int of 32 bits; uno has 16"]
-    assert measure_once(calibrator, "int8", board("rp2040")).fits
-    assert measure_once(calibrator, "float32", board("uno")).fits
+    assert measure_once(compile_calibrator(calibrator, "int8"), board("uno")).reasons == [
+        "int8 needs an int of 32 bits; uno has 16"
+    ]
+    assert measure_once(compile_calibrator(calibrator, "int8"), board("rp2040")).fits
+    assert measure_once(compile_calibrator(calibrator, "float32"), board("uno")).fits
 
 
 def test_a_compiler_for_avr_takes_float32_and_refuses_int8(tmp_path: Path) -> None:
     for arithmetic in ("float32", "int8"):
-        folder = export_c(make_calibrator(curve_plan(12)), arithmetic, tmp_path / arithmetic).folder
+        folder = export_calibrator(make_calibrator(curve_plan(12)), "c", arithmetic, tmp_path / arithmetic).folder
         if arithmetic == "float32":
             files = [folder / "model.c", *(path for path in sources(folder / "src") if "_s8" not in path.name)]
             for file in files:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scare.board.verifying import judge
+from scare.board.verifying import compare
 from scare.export.golden_vectors import GoldenVectors
 
 
@@ -26,10 +26,10 @@ def expected(ties: list[bool]) -> GoldenVectors:
 def test_one_undecided_window_is_excused(
     results: list[float], ties: list[bool], reasons: int, excused: tuple[int, ...]
 ) -> None:
-    tried = judge("m", "here", np.array(results), expected(ties))
-    assert (len(tried.reasons), tried.ties) == (reasons, excused)
+    compared = compare("m", "here", np.array(results), expected(ties))
+    assert (len(compared.reasons), compared.ties) == (reasons, excused)
 
 
 def test_the_largest_difference_is_of_windows_that_are_decided() -> None:
-    tried = judge("m", "here", np.array([0.05, 7.0]), expected([False, True]))
-    assert (tried.largest, tried.share) == pytest.approx((0.05, 0.5))
+    compared = compare("m", "here", np.array([0.05, 7.0]), expected([False, True]))
+    assert (compared.largest, compared.share) == pytest.approx((0.05, 0.5))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from scare.errors import ExitCode
-from scare.export.exchange import FORMATS
 from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.cli.said import Type
@@ -70,7 +69,7 @@ def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, 
 def test_what_is_no_export_is_refused(scare: Type, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     said = scare("scare verify empty")
-    assert (said.code, "holds no golden.safetensors" in said.err) == (ExitCode.DATA, True)
+    assert (said.code, "holds no scare.json" in said.err) == (ExitCode.DATA, True)
     (tmp_path / "bad.zip").write_bytes(b"PK no zip")
     said = scare("scare verify bad.zip")
     assert (said.code, "cannot be read as a folder or a zip" in said.err) == (ExitCode.DATA, True)
@@ -116,7 +115,7 @@ def test_a_target_with_a_typo_is_suggested(scare: Type) -> None:
 
 def test_a_corrupt_calibrator_is_refused(scare: Type, tmp_path: Path) -> None:
     (tmp_path / "bad.scare").write_bytes(b"nothing of the kind")
-    for target in ("micropython", *FORMATS):
+    for target in ("micropython", "tflite", "onnx"):
         said = scare(f"scare export {target} bad.scare --out out")
         assert (said.code, "bad.scare" in said.err) == (ExitCode.DATA, True)
         assert not (tmp_path / "out").exists()

@@ -9,8 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from scare.cli.export import TARGETS
-from scare.export.library import DOORS
+from scare.export.targets import TARGETS
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.cli.said import Type
 
@@ -100,25 +99,21 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
 # libraries
 
 
-def test_every_door_has_a_command() -> None:
-    assert TARGETS.keys() == {"c", *DOORS}
-
-
 @pytest.mark.parametrize(
-    ("door", "manifest"),
+    ("target", "manifest"),
     [("arduino", "library.properties"), ("platformio", "library.json"), ("zephyr", "zephyr/module.yml")],
 )
-def test_a_library_is_written_for_files_and_corrections(scare: Type, line: Path, door: str, manifest: str) -> None:
+def test_a_library_is_written_for_files_and_corrections(scare: Type, line: Path, target: str, manifest: str) -> None:
     for model, out in ((line, "one"), ("barkjohn-2021", "two")):
-        said = scare(f"scare export {door} {model} --name dust --out {out} --json")
+        said = scare(f"scare export {target} {model} --name dust --out {out} --json")
         assert said.code == 0, said.err
         assert json.loads(said.out)["folder"] == out
         assert "scare_dust" in Path(out, manifest).read_text()
         assert Path(out, "src", "dust.c").exists()
-    said = scare(f"scare export {door} {line} --out one")
+    said = scare(f"scare export {target} {line} --out one")
     assert (said.code, said.out) == (2, "")
     assert "one is not empty; give another folder, or --force" in " ".join(said.err.split())
-    assert scare(f"scare export {door} {line} --out one --force").code == 0
+    assert scare(f"scare export {target} {line} --out one --force").code == 0
 
 
 def test_a_zip_is_written_where_the_name_says_so(scare: Type, line: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scare.board import certificate
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import ExitCode
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.cli.said import Type
 
@@ -64,14 +64,14 @@ def test_a_published_correction_has_no_file(scare: Type) -> None:
 
 
 def test_runtimes_that_differ_are_exit_code_5(scare: Type, line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def export(calibrator: Calibrator, arithmetic: str, folder: Path, device: str) -> Any:
-        package = export_c(calibrator, arithmetic, folder, device)
+    def export(calibrator: Calibrator, target: str, arithmetic: str, folder: Path, device: str) -> Any:
+        package = export_calibrator(calibrator, target, arithmetic, folder, device)
         source = (folder / "model.c").read_text(encoding="utf-8")
         assert "0x1p+1f" in source
         (folder / "model.c").write_text(source.replace("0x1p+1f", "0x1.001p+1f"), encoding="utf-8")
         return package
 
-    monkeypatch.setattr(certificate, "export_c", export)
+    monkeypatch.setattr(certificate, "export_calibrator", export)
     said = scare("scare verify line.scare --windows 1 --arithmetic float32")
     assert said.code == ExitCode.PARITY_FAILED
     assert said.out.splitlines()[-1] == "FAILED: float32"

@@ -18,8 +18,7 @@ from scare.cli.application import run
 from scare.data.quality import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
 from scare.export.micropython import scare_live
-from scare.export.micropython.package import export_micropython
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, make_calibrator, make_readings
 from tests.export.building import compile_models
 from tests.export.test_micropython import load
@@ -84,12 +83,12 @@ def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -
 
 
 def in_c(calibrator: Calibrator, folder: Path) -> Callable[[int, list[float]], tuple[int, float]]:
-    export_c(calibrator, "float32", folder / "model", "box-1")
+    export_calibrator(calibrator, "c", "float32", folder / "model", "box-1")
     return compile_models({"model": folder / "model"}, folder)["model"].push
 
 
 def in_micropython(calibrator: Calibrator, folder: Path) -> Callable[[int, list[float]], tuple[int, float]]:
-    board = load(export_micropython(calibrator, "float32", folder / "python", "box-1"))
+    board = load(export_calibrator(calibrator, "micropython", "float32", folder / "python", "box-1"))
     return lambda now, row: board.push(now, row)[::-1]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from scare.board.toolchain import STANDARD, STRICT, compile_c, library_name
 from scare.calibrator.calibrator import Calibrator
-from scare.export.c_source import Model, print_header, print_source
+from scare.export.c_source import CModel, print_header, print_source
 from scare.export.descriptor import describe
 from scare.export.memory import plan_memory
 from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
@@ -118,14 +118,14 @@ def branch_program() -> Program:
     return Program("float", ROWS, CHANNELS, (branch,), Y)
 
 
-def make_model(program: Program, calibrator: Calibrator | None = None, name: str = "model") -> Model:
+def make_model(program: Program, calibrator: Calibrator | None = None, name: str = "model") -> CModel:
     calibrator = calibrator or make_calibrator(newest_plan(ROWS))
     labels = tuple(channel.name for channel in calibrator.inputs.channels)
     descriptor = describe(calibrator, "box-1", program.quanta)
-    return Model(name, "made by hand", labels, program, plan_memory(program), descriptor)
+    return CModel(name, "made by hand", labels, program, plan_memory(program), descriptor)
 
 
-def write_model(model: Model, folder: Path) -> Path:
+def write_model(model: CModel, folder: Path) -> Path:
     """A folder as `scare export c` writes it, with the kernels above."""
     (folder / "src").mkdir(parents=True)
     (folder / f"{model.name}.h").write_text(print_header(model), encoding="utf-8")
@@ -153,7 +153,7 @@ def strict_gcc(files: Sequence[Path], out: Path, *flags: str) -> Path:
     return compile_with_gcc(files, out, *STANDARD, *STRICT, *flags)
 
 
-class Compiled:
+class LoadedModel:
     """An exported model in a shared library: readings in, statuses and values out."""
 
     def __init__(self, library: ctypes.CDLL, index: int, source: Path) -> None:
@@ -193,7 +193,7 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, Compiled]:
+def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, LoadedModel]:
     """Exported models, each called as in C, in one library with one runtime."""
     access = scratch / "access.c"
     access.write_text(ACCESS.format(names=", ".join(folders), pointers=", ".join(f"&{name}" for name in folders)))
@@ -202,7 +202,7 @@ def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, Comp
     built = compile_c([*models.values(), access, *sources(RUNTIME)], scratch / library_name("models"), flags, [RUNTIME])
     library = ctypes.CDLL(str(built))
     library.get_model.restype = ctypes.c_void_p
-    return {name: Compiled(library, index, source) for index, (name, source) in enumerate(models.items())}
+    return {name: LoadedModel(library, index, source) for index, (name, source) in enumerate(models.items())}
 
 
 def _constants(source: Path) -> dict[str, int]:

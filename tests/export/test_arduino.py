@@ -14,7 +14,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel
 from scare.errors import UsageError
-from scare.export.library import export_library
+from scare.export.package import export_calibrator
 from scare.export.runtime import runtime_sources
 from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan
@@ -48,7 +48,7 @@ def dust_alone() -> Calibrator:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_library(NETWORK, "arduino", "float32", tmp_path_factory.mktemp("arduino") / "out", "box-2").folder
+    return export_calibrator(NETWORK, "arduino", "float32", tmp_path_factory.mktemp("arduino") / "out", "box-2").folder
 
 
 Run = Callable[..., list[list[str]]]
@@ -112,7 +112,7 @@ def test_folders_are_those_of_the_specification(library: Path) -> None:
 def test_a_zip_holds_one_folder_and_is_the_same_again(library: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        export_library(NETWORK, "arduino", "float32", tmp_path / name / "dust.zip", "box-2")
+        export_calibrator(NETWORK, "arduino", "float32", tmp_path / name / "dust.zip", "box-2")
     first, second = (tmp_path / name / "dust.zip" for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
     with ZipFile(first) as archive:
@@ -128,9 +128,9 @@ def test_a_zip_that_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
     out = tmp_path / "dust.zip"
     out.write_text("mine")
     with pytest.raises(UsageError, match=r"dust.zip is there already; give another name, or --force"):
-        export_library(NETWORK, "arduino", "float32", out)
+        export_calibrator(NETWORK, "arduino", "float32", out)
     assert out.read_text() == "mine"
-    export_library(NETWORK, "arduino", "float32", out, force=True)
+    export_calibrator(NETWORK, "arduino", "float32", out, force=True)
     assert ZipFile(out).testzip() is None
 
 
@@ -146,7 +146,7 @@ def test_a_zip_that_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
     ],
 )
 def test_the_sketch_with_a_simulated_sensor(run_sketch: Run, calibrator: Calibrator, name: str, tmp_path: Path) -> None:
-    library = export_library(calibrator, "arduino", "float32", tmp_path / "library", name=name).folder
+    library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library", name=name).folder
     lines = run_sketch(library, [b""] * 60 * 30, 0, "-DSIMULATED")
     heading, rows = lines[0], lines[1:]
     assert heading[-2:] == ["calibrated", "status"]
@@ -158,14 +158,14 @@ def test_the_sketch_with_a_simulated_sensor(run_sketch: Run, calibrator: Calibra
 
 def test_the_sketch_in_int8(run_sketch: Run, tmp_path: Path) -> None:
     calibrator = make_calibrator(curve_plan(12))
-    library = export_library(calibrator, "arduino", "int8", tmp_path / "library").folder
+    library = export_calibrator(calibrator, "arduino", "int8", tmp_path / "library").folder
     rows = run_sketch(library, [b""] * 60 * 30, 0, "-DSIMULATED")[1:]
     assert compare(calibrator, rows, 0.02) > 15
 
 
 def test_the_sketch_reads_a_pms5003(run_sketch: Run, tmp_path: Path) -> None:
     calibrator = dust_alone()
-    library = export_library(calibrator, "arduino", "float32", tmp_path / "library").folder
+    library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library").folder
     spoilt = bytearray(frame(1, 33, 3))
     spoilt[9] ^= 1
     sent = [
@@ -188,7 +188,7 @@ def test_the_sketch_reads_a_pms5003(run_sketch: Run, tmp_path: Path) -> None:
 
 def test_readings_of_a_step_are_averaged(run_sketch: Run, tmp_path: Path) -> None:
     calibrator = replace(dust_alone(), inputs=replace(dust_alone().inputs, step_seconds=4.0))
-    library = export_library(calibrator, "arduino", "float32", tmp_path / "library").folder
+    library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library").folder
     sent = [frame(0, number, 0) for number in (10, 20, 30, 44, 12, 12, 15, 15)]
     rows = run_sketch(library, sent, 1000)[1:]
     assert [float(row[0]) for row in rows] == [26.0, 13.5]
@@ -203,7 +203,7 @@ def test_readings_of_a_step_are_averaged(run_sketch: Run, tmp_path: Path) -> Non
     ],
 )
 def test_a_correction_reads_the_field_it_was_made_for(name: str, fields: list[str], tmp_path: Path) -> None:
-    library = export_library(correction(name), "arduino", "float32", tmp_path / "out").folder
+    library = export_calibrator(correction(name), "arduino", "float32", tmp_path / "out").folder
     sketch = (library / "examples" / "Calibrate" / "Calibrate.ino").read_text(encoding="utf-8")
     assert re.findall(r"row\[\d\] = (\S+); //", sketch) == fields
 
@@ -214,7 +214,7 @@ def test_a_correction_reads_the_field_it_was_made_for(name: str, fields: list[st
 def test_names_that_would_break_a_file_become_plain(run_sketch: Run, tmp_path: Path) -> None:
     odd = (Channel('a"*/\n$name', "µg/m³"), Channel("b,\\", "°C"))
     calibrator = replace(NETWORK, inputs=replace(NETWORK.inputs, channels=odd), target=Channel('"\n=', "%"))
-    library = export_library(calibrator, "arduino", "float32", tmp_path / "library").folder
+    library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library").folder
     heading, *rows = run_sketch(library, [b""] * 60 * 2, 0, "-DSIMULATED")
     assert heading == ["a/ name [ug/m3]", "b [deg C]", "calibrated", "status"]
     assert len(rows) == 2
@@ -222,11 +222,11 @@ def test_names_that_would_break_a_file_become_plain(run_sketch: Run, tmp_path: P
 
 def test_a_door_with_a_typo_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing is exported to 'ardiuno'; did you mean 'arduino'"):
-        export_library(NETWORK, "ardiuno", "float32", tmp_path / "out")
+        export_calibrator(NETWORK, "ardiuno", "float32", tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["setup", "sums", "a" * 32])
 def test_a_name_that_an_example_has_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot name a model"):
-        export_library(NETWORK, "arduino", "float32", tmp_path / "out", name=name)
+        export_calibrator(NETWORK, "arduino", "float32", tmp_path / "out", name=name)
     assert not any(tmp_path.iterdir())

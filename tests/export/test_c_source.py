@@ -22,7 +22,7 @@ from tests.export.building import (
     NUMBERS,
     ROWS,
     WINDOW_VALUE,
-    Compiled,
+    LoadedModel,
     Y,
     branch_program,
     codes_program,
@@ -41,7 +41,7 @@ PROGRAMS = {"of_dots": dot_program, "of_sums": sum_program, "of_codes": codes_pr
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Compiled]:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     folder = tmp_path_factory.mktemp("printed")
     models = {name: make_model(make(), name=name) for name, make in PROGRAMS.items()}
     return compile_models({name: write_model(model, folder / name) for name, model in models.items()}, folder)
@@ -175,26 +175,26 @@ def test_whole_numbers_of_every_kind_compile(values: np.ndarray, kind: str, firs
 # what it computes
 
 
-def test_a_run_computes_the_program(compiled: dict[str, Compiled]) -> None:
+def test_a_run_computes_the_program(compiled: dict[str, LoadedModel]) -> None:
     for window in windows(5):
         assert_allclose(compiled["of_dots"].run(window), window.ravel() @ NUMBERS + 0.1, rtol=1e-5)
 
 
-def test_an_integer_window_lies_channel_after_channel(compiled: dict[str, Compiled]) -> None:
+def test_an_integer_window_lies_channel_after_channel(compiled: dict[str, LoadedModel]) -> None:
     whole = as_read(windows(5), sum_program().quanta)
     for window, scaled in zip(whole, windows(5), strict=True):
         assert_array_equal(window[1], np.floor(scaled[:, 1] * np.float32(30) + np.float32(0.5)))
         assert compiled["of_sums"].run(window) == 0.25 * float(window.ravel() @ np.arange(-5, 5))
 
 
-def test_what_is_kept_is_where_the_header_says(compiled: dict[str, Compiled]) -> None:
+def test_what_is_kept_is_where_the_header_says(compiled: dict[str, LoadedModel]) -> None:
     offset = make_model(codes_program()).layout.places["hash codes"].offset
     for window in windows(5):
         assert compiled["of_codes"].run(window) == np.count_nonzero(window >= 0)
         assert_array_equal(compiled["of_codes"].scratch(offset, COUNT), window.ravel() >= 0)
 
 
-def test_a_branch_is_chosen_and_stays_chosen_as_in_a_stream(compiled: dict[str, Compiled]) -> None:
+def test_a_branch_is_chosen_and_stays_chosen_as_in_a_stream(compiled: dict[str, LoadedModel]) -> None:
     choice, carried = np.zeros(2, np.uint32), Choice()
     for window in windows(60):
         decision = np.array([window[0, 0] + np.float32(0.5)])

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quality import Flag
-from scare.export.esphome import input_keys
-from scare.export.library import COMPONENT, export_library, plain
+from scare.export.naming import plain
+from scare.export.package import export_calibrator
+from scare.export.targets.esphome import COMPONENT, input_keys
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources
 from tests.export.compilers import c, call, cpp
@@ -28,7 +29,7 @@ Run = Callable[..., list[list[float]]]
 
 def build(calibrator: Calibrator, arithmetic: str, scratch: Path) -> Run:
     """Exported and compiled: lines for `main.cpp` of the stub in, its rows of raw, calibrated, flags out."""
-    folder = export_library(calibrator, "esphome", arithmetic, scratch / "out", "box-2").folder / COMPONENT
+    folder = export_calibrator(calibrator, "esphome", arithmetic, scratch / "out", "box-2").folder / COMPONENT
     call([*c(), "-c", *sources(folder)], scratch)
     includes = [f"-I{folder}", f"-I{STUB}"]
     files = [STUB / "main.cpp", folder / "calibration.cpp", *scratch.glob("*.o")]
@@ -125,7 +126,7 @@ def test_a_sensor_that_never_published_is_missing(node: Run) -> None:
 
 
 def test_the_component_knows_its_model(tmp_path: Path) -> None:
-    library = export_library(NETWORK, "esphome", "float32", tmp_path / "out", name="no2").folder
+    library = export_calibrator(NETWORK, "esphome", "float32", tmp_path / "out", name="no2").folder
     facts = json.loads((library / COMPONENT / "scare_model_no2.json").read_text(encoding="utf-8"))
     assert (facts["name"], facts["window"], facts["step_ms"]) == ("no2", 12, STEP_MS)
     assert facts["inputs"] == ["pm25", "current"]

@@ -12,7 +12,7 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Channel
-from scare.export.library import export_library
+from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, make_calibrator
 from tests.export.compilers import call
 from tests.export.esphome_environment import Esphome, install_esphome
@@ -62,7 +62,7 @@ def check(esphome: Esphome, library: Path, text: str) -> subprocess.CompletedPro
 def test_the_yaml_of_the_readme_is_valid(
     esphome: Esphome, calibrator: Calibrator, board: str, platforms: set[str], tmp_path: Path
 ) -> None:
-    library = export_library(calibrator, "esphome", "float32", tmp_path / "out", name="pm").folder
+    library = export_calibrator(calibrator, "esphome", "float32", tmp_path / "out", name="pm").folder
     said = check(esphome, library, node(library, board))
     assert said.returncode == 0, said.stdout + said.stderr
     assert set(re.findall(r"platform: (\w+)", said.stdout)) == {"scare", *platforms}
@@ -70,7 +70,7 @@ def test_the_yaml_of_the_readme_is_valid(
 
 
 def test_the_simulated_node_is_valid(esphome: Esphome, tmp_path: Path) -> None:
-    library = export_library(make_calibrator(), "esphome", "int8", tmp_path / "out").folder
+    library = export_calibrator(make_calibrator(), "esphome", "int8", tmp_path / "out").folder
     said = esphome("config", library / "simulated.yaml")
     assert said.returncode == 0, said.stdout + said.stderr
 
@@ -102,7 +102,7 @@ SECOND = """
 def test_what_is_wrong_is_refused_with_the_reason(
     esphome: Esphome, right: str, wrong: str, reason: str, tmp_path: Path
 ) -> None:
-    library = export_library(correction("barkjohn-2021"), "esphome", "float32", tmp_path / "out", name="pm25").folder
+    library = export_calibrator(correction("barkjohn-2021"), "esphome", "float32", tmp_path / "out", name="pm25").folder
     said = check(esphome, library, node(library, "esp32") + SECOND.replace(right, wrong, 1))
     assert (said.returncode == 0) == (not reason), said.stdout
     assert reason in " ".join(said.stdout.split())
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_refused_with_the_reason(
 
 def test_two_models_in_one_folder_are_chosen_by_name(esphome: Esphome, tmp_path: Path) -> None:
     for name, model in (("pm25", correction("barkjohn-2021")), ("no2", with_channels("NO2", "T"))):
-        library = export_library(model, "esphome", "float32", tmp_path / "out", name=name, force=True).folder
+        library = export_calibrator(model, "esphome", "float32", tmp_path / "out", name=name, force=True).folder
     nothing_said = node(library, "esp32") + SECOND.replace("pm: read_pm, humidity:", "no2: read_no2, t:")
     chosen = nothing_said.replace("read_humidity", "read_t").replace("window: 1", "model: no2")
     assert "model not specified!" in check(esphome, library, nothing_said).stdout
@@ -134,7 +134,7 @@ def test_esphome_runs_the_component(esphome: Esphome, tmp_path: Path) -> None:
         pytest.skip("g++ (Debian) would run it")
     calibrator = dust_alone()
     calibrator = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=STEP_SECONDS))
-    library = export_library(calibrator, "esphome", "float32", tmp_path / "out", name="raw").folder
+    library = export_calibrator(calibrator, "esphome", "float32", tmp_path / "out", name="raw").folder
     text = (library / "simulated.yaml").read_text(encoding="utf-8")
     text = text.replace("return row[0];", "static int n; return n++ % 9 == 4 ? NAN : row[0];")
     text = re.sub(r"(    (raw|calibrated):\n)", r"\1      id: \2\n", text) + PRINTING

@@ -6,18 +6,19 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
-from scare.export.arithmetic import compute
-from scare.export.c_source import Model
+from scare.calibrator.plan import run
+from scare.export.c_source import CModel
+from scare.export.compiled import compile_calibrator
 from scare.export.descriptor import as_read
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from tests.calibrator.building import make_calibrator
 from tests.contract.test_models import CASES, random_network
-from tests.export.building import Compiled, compile_models
+from tests.export.building import LoadedModel, compile_models
 
 WINDOW = 60
 INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
 EXPORTS = [(name, "float32") for name in CASES] + [(name, "int8") for name in INTEGER]
-Built = dict[tuple[str, str], tuple[Model, Compiled]]
+Built = dict[tuple[str, str], tuple[CModel, LoadedModel]]
 
 
 def called(name: str, arithmetic: str) -> str:
@@ -34,13 +35,13 @@ def calibrators() -> dict[str, Calibrator]:
 def built(calibrators: dict[str, Calibrator], tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("every")
     packages = {
-        (name, arithmetic): export_c(
-            calibrators[name], arithmetic, folder / called(name, arithmetic), name=called(name, arithmetic)
+        (name, arithmetic): export_calibrator(
+            calibrators[name], "c", arithmetic, folder / called(name, arithmetic), name=called(name, arithmetic)
         )
         for name, arithmetic in EXPORTS
     }
-    compiled = compile_models({package.model.name: package.folder for package in packages.values()}, folder)
-    return {key: (package.model, compiled[package.model.name]) for key, package in packages.items()}
+    loaded = compile_models({package.compiled.name: package.folder for package in packages.values()}, folder)
+    return {key: (package.compiled.c_model, loaded[package.compiled.name]) for key, package in packages.items()}
 
 
 @pytest.mark.parametrize(("name", "arithmetic"), EXPORTS)
@@ -48,7 +49,7 @@ def test_what_is_compiled_computes_the_plan(
     calibrators: dict[str, Calibrator], built: Built, name: str, arithmetic: str
 ) -> None:
     windows = np.random.default_rng(1).normal(size=(40, WINDOW, 2)).astype(np.float32)
-    expected = compute(calibrators[name], arithmetic, windows).astype(np.float32)
+    expected = run(compile_calibrator(calibrators[name], arithmetic).plan, windows).astype(np.float32)
     model, compiled = built[name, arithmetic]
     results = np.array([compiled.run(window) for window in as_read(windows, model.program.quanta)], np.float32)
     if arithmetic == "int8":

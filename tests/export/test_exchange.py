@@ -13,14 +13,17 @@ from numpy.testing import assert_allclose
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step, run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.exchange import FORMATS, export_exchange
+from scare.export.compiled import compile_calibrator
 from scare.export.golden_vectors import GOLDEN, GoldenVectors, golden_vectors
-from scare.export.tensors.flatbuffer import run_flatbuffer, run_micro
+from scare.export.package import export_calibrator
+from scare.export.targets.tflite import make_flatbuffer
+from scare.export.tensors.flatbuffer import flatbuffer_operators, run_flatbuffer, run_micro
 from tests.calibrator.building import attention_plan, make_calibrator
 from tests.needs import needs
 
 pytestmark = needs("tflite", "onnx")
-EVERY_FORMAT = pytest.mark.parametrize("form", FORMATS)
+RUNNING = {"tflite": "ai_edge_litert", "onnx": "onnxruntime"}
+EVERY_FORMAT = pytest.mark.parametrize("form", RUNNING)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +51,12 @@ def wide_calibrator(recurrent: bool = False) -> Calibrator:
 
 @EVERY_FORMAT
 def test_the_file_is_what_the_calibrator_computes(network: Calibrator, form: str, tmp_path: Path) -> None:
-    exchange = export_exchange(network, form, "float32", tmp_path / "out")
+    exchange = export_calibrator(network, form, "float32", tmp_path / "out")
     windows = np.random.default_rng(4).normal(size=(20, *network.golden.windows.shape[1:])).astype(np.float32)
     content = (tmp_path / "out" / f"model.{form}").read_bytes()
-    assert content == exchange.made.content
-    assert_allclose(FORMATS[form].run(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
-    assert sum(exchange.operators.values()) > 10
+    assert content == exchange.artefact.files[f"model.{form}"]
+    assert_allclose(exchange.artefact.compute(windows), network.compute(windows), rtol=1e-5, atol=6e-5)
+    assert sum(exchange.artefact.sizes["operators"].values()) > 10
 
 
 @EVERY_FORMAT
@@ -61,7 +64,7 @@ def test_the_same_calibrator_gives_the_same_numbers_from_its_page(
     network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The code in README.md, from raw readings to values in the target's unit."""
-    export_exchange(network, form, "float32", tmp_path / "out", device="box-2", name="dust")
+    export_calibrator(network, form, "float32", tmp_path / "out", device="box-2", name="dust")
     monkeypatch.chdir(tmp_path / "out")
     code = Path("README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     scope: dict[str, Any] = {}
@@ -77,54 +80,56 @@ def test_the_same_calibrator_gives_the_same_numbers_from_its_page(
 
 
 def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> None:
-    content = export_exchange(network, "onnx", "float32", tmp_path / "out").made.content
+    compute = export_calibrator(network, "onnx", "float32", tmp_path / "out").artefact.compute
     windows = network.golden.windows
-    one_by_one = np.concatenate([FORMATS["onnx"].run(content, windows[at : at + 1]) for at in range(len(windows))])
-    assert_allclose(FORMATS["onnx"].run(content, windows), one_by_one, rtol=1e-6)
+    one_by_one = np.concatenate([compute(windows[at : at + 1]) for at in range(len(windows))])
+    assert_allclose(compute(windows), one_by_one, rtol=1e-6)
 
 
 def test_micro_runs_the_flatbuffer_with_its_own_kernels(network: Calibrator, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro", reason="tflite-micro (pip, a pre-release) would run it")
-    content = export_exchange(network, "tflite", "float32", tmp_path / "out").made.content
+    export_calibrator(network, "tflite", "float32", tmp_path / "out")
+    content = (tmp_path / "out" / "model.tflite").read_bytes()
     windows = network.golden.windows
     assert_allclose(run_micro(content, windows), network.compute(windows), rtol=1e-5, atol=6e-5)
-    operators = FORMATS["tflite"].operators(content)
+    operators = flatbuffer_operators(content)
     assert {"GREATER_EQUAL", "SELECT_V2"} <= set(operators)
     assert not {"SIGN", "CUSTOM"} & set(operators)
 
 
 def test_int8_keeps_what_the_result_can_bear(tmp_path: Path) -> None:
     calibrator = wide_calibrator()
-    plain = export_exchange(calibrator, "tflite", "float32", tmp_path / "plain")
-    exchange = export_exchange(calibrator, "tflite", "int8", tmp_path / "out")
-    assert (exchange.made.integer, exchange.made.weights) == (960, 972)
-    assert len(exchange.made.content) < len(plain.made.content) - 2000
+    plain = export_calibrator(calibrator, "tflite", "float32", tmp_path / "plain").artefact
+    integer = export_calibrator(calibrator, "tflite", "int8", tmp_path / "out").artefact
+    assert (integer.sizes["int8_weights"], integer.sizes["matrix_weights"]) == (960, 972)
+    assert integer.sizes["float32_bytes"] == plain.sizes["bytes"] > integer.sizes["bytes"] + 2000
     windows, spread = calibrator.golden.windows, 6.0  # the target's standard deviation in its unit
-    differences = run_flatbuffer(exchange.made.content, windows) - calibrator.compute(windows)
+    differences = integer.compute(windows) - calibrator.compute(windows)
     assert 0 < np.abs(differences).max() < 0.02 * spread
     golden = GoldenVectors.read(tmp_path / "out" / GOLDEN)
     assert_allclose(golden.tolerances, 0.02 * spread)
 
 
-def test_int8_leaves_a_loop_alone(tmp_path: Path) -> None:
+def test_int8_leaves_a_loop_alone() -> None:
     calibrator = wide_calibrator(recurrent=True)
-    exchange = export_exchange(calibrator, "tflite", "int8", tmp_path / "out")
-    assert exchange.made.integer == 960
-    assert exchange.operators["WHILE"] == 1
+    made = make_flatbuffer(compile_calibrator(calibrator, "int8"))
+    assert made.integer_weights == 960
+    assert flatbuffer_operators(made.content).count("WHILE") == 1
     windows = calibrator.golden.windows
-    assert np.abs(run_flatbuffer(exchange.made.content, windows) - calibrator.compute(windows)).max() < 0.02 * 6.0
+    assert np.abs(run_flatbuffer(made.content, windows) - calibrator.compute(windows)).max() < 0.02 * 6.0
 
 
 def test_int8_needs_windows_to_be_fitted_to(tmp_path: Path) -> None:
     empty = Sample(np.empty((0, 40, 2), np.float32), np.empty(0))
+    bare = replace(wide_calibrator(), golden=empty, validation=empty)
     with pytest.raises(NotApplicableError, match="no windows"):
-        export_exchange(replace(wide_calibrator(), golden=empty, validation=empty), "tflite", "int8", tmp_path / "out")
+        export_calibrator(bare, "tflite", "int8", tmp_path / "out")
 
 
 @pytest.mark.parametrize(("form", "reason"), [("onnx", "gains? nothing from int8"), ("tflite", "FULLY_CONNECTED")])
 def test_int8_that_cannot_be_says_why(network: Calibrator, form: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(NotApplicableError, match=reason):
-        export_exchange(network, form, "int8", tmp_path / "out")
+        export_calibrator(network, form, "int8", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -132,9 +137,9 @@ def test_int8_that_cannot_be_says_why(network: Calibrator, form: str, reason: st
 def test_a_missing_package_names_the_command(
     network: Calibrator, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, FORMATS[form].running, None)
+    monkeypatch.setitem(sys.modules, RUNNING[form], None)
     with pytest.raises(UsageError, match=rf"pip install '\.\[{form}\]'"):
-        export_exchange(network, form, "float32", tmp_path / "out")
+        export_calibrator(network, form, "float32", tmp_path / "out")
 
 
 def test_what_is_expected_is_the_plan_in_double_precision(network: Calibrator, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from jsonschema import validate
 
 from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
-from scare.export.esphome import PREFIX
-from scare.export.library import COMPONENT, DOORS, export_library
+from scare.export.package import export_calibrator
+from scare.export.targets import TARGETS
+from scare.export.targets.esphome import COMPONENT, PREFIX
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources
 from tests.export.printed import cells, compare, correction
@@ -48,9 +49,13 @@ def _unprefixed(text: str) -> str:
     return text.replace(PREFIX, "").replace(PREFIX.upper(), "")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_every_door_has_the_same_core(door: str, tmp_path: Path) -> None:
-    libraries = [export_library(NETWORK, one, "float32", tmp_path / one / "out").folder for one in {door, "arduino"}]
+LIBRARIES = [target.name for target in TARGETS.values() if target.in_c and target.name != "c"]
+
+
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_every_library_has_the_same_core(target: str, tmp_path: Path) -> None:
+    both = {target, "arduino"}
+    libraries = [export_calibrator(NETWORK, one, "float32", tmp_path / one / "out").folder for one in both]
     cores = [core(library) for library in libraries]
     assert all(core == cores[0] for core in cores)
     assert {"model.c", "model.h", "model_simulated.h", "scare.c", "scare.h"} <= cores[0].keys()
@@ -65,7 +70,7 @@ def test_every_door_has_the_same_core(door: str, tmp_path: Path) -> None:
 
 
 def test_the_manifest_is_as_platformio_asks(tmp_path: Path) -> None:
-    library = export_library(NETWORK, "platformio", "float32", tmp_path / "out", name="a" * 31).folder
+    library = export_calibrator(NETWORK, "platformio", "float32", tmp_path / "out", name="a" * 31).folder
     manifest = json.loads((library / "library.json").read_text(encoding="utf-8"))
     validate(manifest, MANIFEST)
     assert (library / "src" / manifest["headers"]).exists()
@@ -82,7 +87,7 @@ def test_the_manifest_is_as_platformio_asks(tmp_path: Path) -> None:
     ],
 )
 def test_the_native_example(calibrator: Calibrator, arithmetic: str, share: float, tmp_path: Path) -> None:
-    library = export_library(calibrator, "platformio", arithmetic, tmp_path / "out", name="no2").folder
+    library = export_calibrator(calibrator, "platformio", arithmetic, tmp_path / "out", name="no2").folder
     program = tmp_path / "native"
     files = [library / "examples" / "native" / "src" / "main.c", *sources(library / "src")]
     compile_c(files, program, ("-fno-sanitize=undefined", *STRICT, "-lm"), [library / "src"])
@@ -95,7 +100,7 @@ def test_the_native_example(calibrator: Calibrator, arithmetic: str, share: floa
 def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
     if shutil.which("pio") is None:
         pytest.skip("platformio (pip) would run it")
-    library = export_library(NETWORK, "platformio", "float32", tmp_path / "out").folder
+    library = export_calibrator(NETWORK, "platformio", "float32", tmp_path / "out").folder
     command = ["pio", "run", "-v", "-d", str(library / "examples" / "native"), "-t", "exec"]
     done = subprocess.run(command, capture_output=True, text=True)
     if "HTTPClientError" in done.stdout + done.stderr:
@@ -111,7 +116,7 @@ def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
 
 
 def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
-    library = export_library(NETWORK, "zephyr", "float32", tmp_path / "out", name="no2").folder
+    library = export_calibrator(NETWORK, "zephyr", "float32", tmp_path / "out", name="no2").folder
     kconfig = (library / "zephyr" / "Kconfig").read_text(encoding="utf-8")
     assert re.match(r'config SCARE_NO2\n\tbool "[^"\n]+"\n\thelp\n\t  \S.*\n$', kconfig)
     assert "if(CONFIG_SCARE_NO2)" in (library / "zephyr" / "CMakeLists.txt").read_text(encoding="utf-8")
@@ -120,7 +125,7 @@ def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
 
 def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml", reason="pyyaml (pip) would run it")
-    library = export_library(NETWORK, "zephyr", "float32", tmp_path / "out").folder
+    library = export_calibrator(NETWORK, "zephyr", "float32", tmp_path / "out").folder
     module = yaml.safe_load((library / "zephyr" / "module.yml").read_text(encoding="utf-8"))
     assert (library / module["build"]["cmake"] / "CMakeLists.txt").exists()
     assert (library / module["build"]["kconfig"]).exists()
@@ -134,7 +139,7 @@ def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
 def test_the_sample_builds_and_runs(calibrator: Calibrator, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("cmake (Debian) would run it")
-    library = export_library(calibrator, "zephyr", "float32", tmp_path / "out").folder
+    library = export_calibrator(calibrator, "zephyr", "float32", tmp_path / "out").folder
     sample, build = library / "samples" / "calibrate", tmp_path / "build"
     subprocess.run(["cmake", "-S", sample, "-B", build, f"-DZephyr_DIR={STUB}"], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", build], check=True, capture_output=True)

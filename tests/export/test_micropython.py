@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.board.plain_python import is_python_export, run_module
+from scare.board.plain_python import run_module
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from scare.export.micropython import scare_live
-from scare.export.micropython.package import PythonPackage, export_micropython
 from scare.export.micropython.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
+from scare.export.package import Package, export_calibrator
 from scare.export.runtime import runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
@@ -68,9 +68,9 @@ def random_calibrator(name: str) -> Calibrator:
     return make_calibrator(fold(random_network(CASES[name], WINDOW, 2).plan()).astype(np.float32))
 
 
-def load(package: PythonPackage) -> Stream:
+def load(package: Package) -> Stream:
     """A calibration of the module in a folder."""
-    spec = spec_from_file_location("exported", package.folder / f"{package.name}.py")
+    spec = spec_from_file_location("exported", package.folder / package.artefact.model)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -85,9 +85,9 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> PythonPackage:
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     calibrator = make_calibrator(attention_plan())
-    return export_micropython(calibrator, "float32", tmp_path_factory.mktemp("python") / "out", "box-2")
+    return export_calibrator(calibrator, "micropython", "float32", tmp_path_factory.mktemp("python") / "out", "box-2")
 
 
 # what it computes
@@ -96,7 +96,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> PythonPackage:
 @pytest.mark.parametrize("name", CASES)
 def test_every_model_computes_its_plan(name: str, tmp_path: Path) -> None:
     calibrator = random_calibrator(name)
-    written = export_micropython(calibrator, "float32", tmp_path / "out")
+    written = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out")
     windows = np.random.default_rng(1).normal(size=(20, WINDOW, 2)).astype(np.float32)
     target = calibrator.inputs.scaling.target
     scaled = target.apply(run_module(written.folder, "model", windows)[:, None])[:, 0]
@@ -107,12 +107,12 @@ def test_every_model_computes_its_plan(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_published_correction_computes_its_formula(name: str, tmp_path: Path) -> None:
     calibrator = PUBLISHED[name]
-    written = export_micropython(calibrator, "float32", tmp_path / "out")
+    written = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out")
     windows = calibrator.golden.windows
     assert_allclose(run_module(written.folder, "model", windows), calibrator.compute(windows), rtol=1e-5, atol=1e-5)
 
 
-def test_windows_that_are_no_numbers_give_nan(package: PythonPackage) -> None:
+def test_windows_that_are_no_numbers_give_nan(package: Package) -> None:
     windows = np.full((2, 12, 2), [[[np.nan]], [[np.inf]]], np.float32)
     assert np.isnan(run_module(package.folder, "model", windows)).all()
 
@@ -123,7 +123,7 @@ def test_windows_that_are_no_numbers_give_nan(package: PythonPackage) -> None:
 @pytest.mark.parametrize("name", [name for name in CALIBRATORS if not name.startswith("six_hours")])
 def test_reading_by_reading_it_is_as_live(name: str, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name]
-    board = load(export_micropython(calibrator, "float32", tmp_path / "out", "box-1", "one"))
+    board = load(export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", "box-1", "one"))
     readings, live = readings_in_float32(1), calibrator.live("box-1")
     start = WRAP - milliseconds(readings, 0)[ROWS // 2]  # the clock wraps around in the middle
     pairs = zip(milliseconds(readings, start), readings.values.tolist(), strict=True)
@@ -137,7 +137,7 @@ def test_reading_by_reading_it_is_as_live(name: str, tmp_path: Path) -> None:
 
 
 def test_a_restart_is_a_new_stream(tmp_path: Path) -> None:
-    board = load(export_micropython(CALIBRATORS["branches"], "float32", tmp_path / "out", "box-1"))
+    board = load(export_calibrator(CALIBRATORS["branches"], "micropython", "float32", tmp_path / "out", "box-1"))
     readings = readings_in_float32(3)
     rows = list(zip(milliseconds(readings, 5), readings.values.tolist(), strict=True))[:100]
     before = [board.push(now, row) for now, row in rows]
@@ -146,7 +146,7 @@ def test_a_restart_is_a_new_stream(tmp_path: Path) -> None:
 
 
 def test_two_sensors_share_a_model_and_nothing_else(tmp_path: Path) -> None:
-    one = load(export_micropython(make_calibrator(newest_plan(1)), "float32", tmp_path / "out", "box-1"))
+    one = load(export_calibrator(make_calibrator(newest_plan(1)), "micropython", "float32", tmp_path / "out", "box-1"))
     other = type(one)()
     assert one.push(0, [20.0, 300.0])[1] == other.push(7, [30.0, 200.0])[1] == OK
     assert one.push(60_000, [20.0, 300.0]) != other.push(60_007, [30.0, 200.0])
@@ -191,13 +191,12 @@ def test_statuses_mean_what_they_mean_in_c() -> None:
 # the folder
 
 
-def test_the_files_are_these(package: PythonPackage) -> None:
-    names = {"model.py", "scare_live.py", "main.py", "golden.safetensors", "README.md"}
+def test_the_files_are_these(package: Package) -> None:
+    names = {"model.py", "scare_live.py", "main.py", "golden.safetensors", "scare.json", "README.md"}
     assert {path.name for path in package.folder.iterdir()} == names
-    assert is_python_export(package.folder, "model")
 
 
-def test_golden_windows_have_their_results(package: PythonPackage) -> None:
+def test_golden_windows_have_their_results(package: Package) -> None:
     expected = GoldenVectors.read(package.folder / GOLDEN)
     results = run_module(package.folder, expected.model, expected.windows)
     assert len(results) == 3
@@ -206,21 +205,21 @@ def test_golden_windows_have_their_results(package: PythonPackage) -> None:
 
 def test_a_zip_unpacked_runs_too(tmp_path: Path) -> None:
     calibrator = make_calibrator()
-    export_micropython(calibrator, "float32", tmp_path / "pm.zip")
+    export_calibrator(calibrator, "micropython", "float32", tmp_path / "pm.zip")
     shutil.unpack_archive(tmp_path / "pm.zip", tmp_path / "unpacked")
     windows = calibrator.golden.windows
     assert_allclose(run_module(tmp_path / "unpacked" / "pm", "model", windows), calibrator.compute(windows), rtol=1e-5)
 
 
-def test_the_same_calibrator_gives_the_same_bytes(package: PythonPackage, tmp_path: Path) -> None:
-    again = export_micropython(make_calibrator(attention_plan()), "float32", tmp_path / "again", "box-2")
+def test_the_same_calibrator_gives_the_same_bytes(package: Package, tmp_path: Path) -> None:
+    again = export_calibrator(make_calibrator(attention_plan()), "micropython", "float32", tmp_path / "again", "box-2")
     for path in again.folder.iterdir():
         assert path.read_bytes() == (package.folder / path.name).read_bytes()
 
 
 def test_the_example_prints_what_the_calibrator_gives(tmp_path: Path) -> None:
     calibrator = correction("barkjohn-2021")
-    written = export_micropython(calibrator, "float32", tmp_path / "out", name="pm25")
+    written = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", name="pm25")
     done = subprocess.run(
         [sys.executable, "-B", written.folder / "main.py"], capture_output=True, text=True, check=True
     )
@@ -228,7 +227,7 @@ def test_the_example_prints_what_the_calibrator_gives(tmp_path: Path) -> None:
 
 
 def test_the_readme_is_true(
-    package: PythonPackage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    package: Package, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its loop adds up a clock that wraps around at 2^30 ms, as most boards' does."""
     (example,) = re.findall(r"```python\n(.*?)```", (package.folder / "README.md").read_text("utf-8"), re.DOTALL)
@@ -258,18 +257,17 @@ def test_the_readme_is_true(
 @pytest.mark.parametrize("name", ["class", "array", "machine", "main", "scare_live", "Model", "a b", "", "x" * 32])
 def test_names_that_python_could_not_import_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot name a module"):
-        export_micropython(make_calibrator(), "float32", tmp_path / "out", name=name)
+        export_calibrator(make_calibrator(), "micropython", "float32", tmp_path / "out", name=name)
     assert not (tmp_path / "out").exists()
 
 
 def test_integers_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(NotApplicableError, match="gains nothing from int8"):
-        export_micropython(make_calibrator(), "int8", tmp_path / "out")
+        export_calibrator(make_calibrator(), "micropython", "int8", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_module_that_does_not_run_is_refused(tmp_path: Path, package: PythonPackage) -> None:
-    assert not is_python_export(tmp_path, "model")
+def test_a_module_that_does_not_run_is_refused(tmp_path: Path, package: Package) -> None:
     shutil.copytree(package.folder, tmp_path / "spoilt")
     (tmp_path / "spoilt" / "model.py").write_text("import nothing_like_it\n")
     with pytest.raises(DataError, match="does not run: ModuleNotFoundError"):
@@ -287,7 +285,7 @@ def micropython() -> MicroPython:
 @pytest.mark.parametrize("name", [*CASES, "branches"])
 def test_micropython_computes_the_same(name: str, micropython: MicroPython, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name] if name in CALIBRATORS else random_calibrator(name)
-    folder = export_micropython(calibrator, "float32", tmp_path / "out").folder
+    folder = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out").folder
     expected = GoldenVectors.read(folder / GOLDEN)
     (folder / "windows.json").write_text(json.dumps(expected.windows.reshape(len(expected.windows), -1).tolist()))
     (folder / "check.py").write_text(CHECK)
@@ -298,7 +296,7 @@ def test_micropython_computes_the_same(name: str, micropython: MicroPython, tmp_
 
 @pytest.mark.parametrize("name", ["attention", "branches", "long_window"])
 def test_micropython_takes_bad_readings_as_python_does(name: str, micropython: MicroPython, tmp_path: Path) -> None:
-    written = export_micropython(CALIBRATORS[name], "float32", tmp_path / "out", "box-1")
+    written = export_calibrator(CALIBRATORS[name], "micropython", "float32", tmp_path / "out", "box-1")
     readings = readings_in_float32(2)
     times = milliseconds(readings, WRAP - milliseconds(readings, 0)[100])
     rows = [(now % WRAP, row) for now, row in zip(times, readings.values.tolist(), strict=True)][:250]
@@ -311,7 +309,7 @@ def test_micropython_takes_bad_readings_as_python_does(name: str, micropython: M
     assert_allclose(printed[:, 0], values, rtol=1e-5)
 
 
-def test_micropython_runs_the_example(micropython: MicroPython, package: PythonPackage) -> None:
+def test_micropython_runs_the_example(micropython: MicroPython, package: Package) -> None:
     done = micropython("main.py", package.folder)
     assert done.returncode == 0, done.stderr
     assert sum(row[-1] == MEANINGS[OK] for row in cells(done.stdout)) > 60

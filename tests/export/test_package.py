@@ -13,10 +13,11 @@ import scare
 from scare.board.toolchain import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.arithmetic import compute
+from scare.export.compiled import compile_calibrator
 from scare.export.descriptor import as_read
-from scare.export.package import Package, export_c, validation_rmse
+from scare.export.package import Package, export_calibrator
 from scare.export.runtime import runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.export.building import RUNTIME, compile_models, sources, strict_gcc
@@ -27,7 +28,7 @@ LINE = make_calibrator(newest_plan(6))
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    return export_c(NETWORK, "float32", tmp_path_factory.mktemp("package") / "out", "box-2")
+    return export_calibrator(NETWORK, "c", "float32", tmp_path_factory.mktemp("package") / "out", "box-2")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -38,7 +39,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_files_are_these(package: Package) -> None:
-    ours = {"model.c", "model.h", "golden.h", "golden.safetensors", "README.md"}
+    ours = {"model.c", "model.h", "golden.h", "golden.safetensors", "scare.json", "README.md"}
     assert contents(package.folder).keys() == ours | {f"src/{name}" for name in runtime_sources()}
 
 
@@ -67,7 +68,7 @@ def test_the_page_tells_channels_sizes_and_statuses(package: Package) -> None:
     page = (package.folder / "README.md").read_text(encoding="utf-8")
     assert "| pm25 [ug/m3] | 0 | 1000 |\n| current [nA] | -1e+30 | 1e+30 |" in page
     assert "one reading every 60000 ms" in page
-    assert f"| RAM in all, given to `scare_init` | {package.model.memory_bytes} |" in page
+    assert f"| RAM in all, given to `scare_init` | {package.compiled.c_model.memory_bytes} |" in page
     assert "| `SCARE_EARLY` | less than half a step after" in page
     assert "scaled for box-2, in float32" in page
     assert "$" not in page
@@ -75,13 +76,13 @@ def test_the_page_tells_channels_sizes_and_statuses(package: Package) -> None:
 
 @pytest.mark.parametrize("arithmetic", ["float32", "int8"])
 def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> None:
-    made = export_c(LINE, arithmetic, tmp_path / "out")
+    made = export_calibrator(LINE, "c", arithmetic, tmp_path / "out")
     compiled = compile_models({"model": made.folder}, tmp_path)["model"]
     text = (made.folder / "golden.h").read_text(encoding="utf-8")
     printed = re.findall(r"[-x0-9a-fp.+]+(?=f,)", text.split("_results[")[1])
-    windows = as_read(LINE.golden.windows, made.model.program.quanta)
+    windows = as_read(LINE.golden.windows, made.compiled.program.quanta)
     results = np.array([float.fromhex(number) for number in printed])
-    assert_array_equal(results, compute(LINE, arithmetic, LINE.golden.windows).astype(np.float32))
+    assert_array_equal(results, run(made.compiled.plan, LINE.golden.windows).astype(np.float32))
     assert len(results) == 3
     assert_allclose([compiled.run(window) for window in windows], results, rtol=1e-6 if arithmetic == "float32" else 0)
 
@@ -89,31 +90,31 @@ def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> N
 def test_at_most_sixteen_golden_windows_are_written(tmp_path: Path) -> None:
     windows = np.zeros((40, 6, 2), np.float32)
     many = replace(LINE, golden=Sample(windows, LINE.compute(windows)))
-    export_c(many, "float32", tmp_path / "out")
+    export_calibrator(many, "c", "float32", tmp_path / "out")
     assert "#define MODEL_GOLDEN 16\n" in (tmp_path / "out" / "golden.h").read_text()
 
 
 def test_a_model_may_have_a_name(tmp_path: Path) -> None:
-    export_c(LINE, "float32", tmp_path / "out", name="dust_2")
+    export_calibrator(LINE, "c", "float32", tmp_path / "out", name="dust_2")
     assert (tmp_path / "out" / "dust_2.c").exists()
     assert "extern const scare_model dust_2;" in (tmp_path / "out" / "dust_2.h").read_text()
 
 
 def test_the_scaling_is_the_devices(tmp_path: Path) -> None:
     for device, center in (("", "0x1.6p+4f"), ("box-1", "0x1.4p+4f"), ("box-2", "0x1.9p+4f")):
-        package = export_c(LINE, "float32", tmp_path / f"out{device}", device)
-        assert package.device == device
+        package = export_calibrator(LINE, "c", "float32", tmp_path / f"out{device}", device)
+        assert package.compiled.device == device
         assert f" {center}, 0x0p+0f," in (package.folder / "model.c").read_text()
 
 
 def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
     values = LINE.compute(LINE.validation.windows)
     expected = np.sqrt(np.mean((values - LINE.validation.numbers) ** 2))
-    assert validation_rmse(LINE, "float32") == pytest.approx(expected, rel=1e-6)
-    assert validation_rmse(LINE, "int8") == pytest.approx(expected, rel=1e-2)
+    assert compile_calibrator(LINE, "float32").validation_rmse() == pytest.approx(expected, rel=1e-6)
+    assert compile_calibrator(LINE, "int8").validation_rmse() == pytest.approx(expected, rel=1e-2)
     correction = CORRECTIONS["barkjohn-2021"]
     bound = bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
-    assert np.isnan(validation_rmse(bound, "float32"))
+    assert np.isnan(compile_calibrator(bound, "float32").validation_rmse())
 
 
 # the same again
@@ -122,8 +123,8 @@ def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
 @pytest.mark.parametrize("arithmetic", ["float32", "int8"])
 def test_the_same_bundle_gives_the_same_bytes(arithmetic: str, tmp_path: Path) -> None:
     saved = LINE.save(tmp_path / "a.scare")
-    export_c(LINE, arithmetic, tmp_path / "first", "box-1")
-    export_c(Calibrator.load(saved), arithmetic, tmp_path / "elsewhere" / "second", "box-1")
+    export_calibrator(LINE, "c", arithmetic, tmp_path / "first", "box-1")
+    export_calibrator(Calibrator.load(saved), "c", arithmetic, tmp_path / "elsewhere" / "second", "box-1")
     assert contents(tmp_path / "first") == contents(tmp_path / "elsewhere" / "second")
 
 
@@ -140,7 +141,7 @@ def test_the_library_has_the_packages_version() -> None:
 )
 def test_a_name_that_c_or_we_have_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot name a model"):
-        export_c(LINE, "float32", tmp_path / "out", name=name)
+        export_calibrator(LINE, "c", "float32", tmp_path / "out", name=name)
     assert not any(tmp_path.iterdir())
 
 
@@ -161,25 +162,26 @@ def spoilt() -> list[tuple[Calibrator, dict[str, str], type[Exception], str]]:
 def test_what_cannot_be_exported_leaves_nothing(
     calibrator: Calibrator, options: dict[str, str], kind: type[Exception], reason: str, tmp_path: Path
 ) -> None:
+    arithmetic, device = options.get("arithmetic", "float32"), options.get("device", "")
     with pytest.raises(kind, match=reason):
-        export_c(calibrator, options.get("arithmetic", "float32"), tmp_path / "out", options.get("device", ""))
+        export_calibrator(calibrator, "c", arithmetic, tmp_path / "out", device)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text("mine")
     with pytest.raises(UsageError, match="is not empty; give another folder, or --force"):
-        export_c(LINE, "float32", tmp_path)
+        export_calibrator(LINE, "c", "float32", tmp_path)
     assert contents(tmp_path) == {"main.c": b"mine"}
 
 
 def test_force_replaces_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    export_c(NETWORK, "float32", folder)
+    export_calibrator(NETWORK, "c", "float32", folder)
     (folder / "main.c").write_text("mine")
     (folder / "src" / "other.c").write_text("mine too")
-    export_c(LINE, "float32", folder, force=True)
-    export_c(LINE, "float32", tmp_path / "new")
+    export_calibrator(LINE, "c", "float32", folder, force=True)
+    export_calibrator(LINE, "c", "float32", tmp_path / "new")
     mine = {"main.c": b"mine", "src/other.c": b"mine too"}
     assert contents(folder) == {**contents(tmp_path / "new"), **mine}
     assert {path.name for path in tmp_path.iterdir()} == {"out", "new"}
@@ -187,13 +189,13 @@ def test_force_replaces_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_used(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    export_c(LINE, "float32", tmp_path / "out")
+    export_calibrator(LINE, "c", "float32", tmp_path / "out")
     assert (tmp_path / "out" / "model.c").exists()
 
 
 def test_the_current_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    export_c(LINE, "float32", Path("."), force=True)
+    export_calibrator(LINE, "c", "float32", Path("."), force=True)
     assert (tmp_path / "model.c").exists()
 
 
@@ -201,7 +203,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     for folder in (tmp_path / "out", tmp_path / "out" / "deeper"):
         with pytest.raises(UsageError, match="cannot write into"):
-            export_c(LINE, "float32", folder, force=True)
+            export_calibrator(LINE, "c", "float32", folder, force=True)
     assert contents(tmp_path) == {"out": b"a file"}
 
 
@@ -215,7 +217,7 @@ def test_a_disk_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UsageError, match="No space left on device"):
-        export_c(LINE, "float32", tmp_path / "out")
+        export_calibrator(LINE, "c", "float32", tmp_path / "out")
     assert not any(tmp_path.iterdir())
 
 

@@ -13,9 +13,9 @@ from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan, Step
 from scare.data.quality import Flag
 from scare.data.readings import Readings
-from scare.export.arithmetic import compute
 from scare.export.c_source import print_number
-from scare.export.package import export_c
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
 from scare.models import Scare
 from scare.windowing.feeding import LiveFeed
 from scare.windowing.slicing import RECENT, STRICT
@@ -29,7 +29,7 @@ from tests.calibrator.building import (
 )
 from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import random_network
-from tests.export.building import RUNTIME, Compiled, compile_models, compile_with_gcc, sources
+from tests.export.building import RUNTIME, LoadedModel, compile_models, compile_with_gcc, sources
 
 OK, HISTORY, MISSING, RANGE, EARLY = range(5)
 ROWS = 600
@@ -66,7 +66,7 @@ PUBLISHED = {
     f"correction_{index}": bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
     for index, correction in enumerate(CORRECTIONS.values())
 }
-Built = dict[str, Compiled]
+Built = dict[str, LoadedModel]
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Everything exported and compiled: calibrators for box-1, some in integers too, and corrections."""
     folder = tmp_path_factory.mktemp("streaming")
     for name, calibrator in CALIBRATORS.items():
-        export_c(calibrator, "float32", folder / name, "box-1", name)
+        export_calibrator(calibrator, "c", "float32", folder / name, "box-1", name)
     for name in INTEGER:
-        export_c(CALIBRATORS[name], "int8", folder / f"{name}_int8", "box-1", f"{name}_int8")
+        export_calibrator(CALIBRATORS[name], "c", "int8", folder / f"{name}_int8", "box-1", f"{name}_int8")
     for name, calibrator in PUBLISHED.items():
-        export_c(calibrator, "float32", folder / name, name=name)
+        export_calibrator(calibrator, "c", "float32", folder / name, name=name)
     return compile_models({path.name: path for path in sorted(folder.iterdir())}, folder)
 
 
@@ -155,8 +155,8 @@ def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None
     windows = [feed.take(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
     assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
     assert [status == OK for status, _ in pushed] == calibrator.predict(readings)["calibrated"].is_not_null().to_list()
-    scaled = compute(calibrator, "int8", np.stack([window for window in windows if window is not None]))
-    expected = calibrator.inputs.scaling.target.invert(scaled.astype(float)[:, None])[:, 0]
+    given = np.stack([window for window in windows if window is not None])
+    expected = compile_calibrator(calibrator, "int8").compute(given)
     values = np.array([value for status, value in pushed if status == OK])
     # a reading within rounding of half a step may be one step apart: the board scales in float32
     assert np.isclose(values, expected, rtol=1e-6, atol=1e-5).mean() > 0.95

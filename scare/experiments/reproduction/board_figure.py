@@ -15,8 +15,10 @@ from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table
 from scare.experiments.study import Progress
 from scare.export.arithmetic import Arithmetic
-from scare.export.exchange import FORMATS, make_file
-from scare.export.package import export_c
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
+from scare.export.targets.tflite import make_flatbuffer
+from scare.extras import require
 from scare.scorecard.scoring import board_trials
 
 TFLITE = "tflite"
@@ -70,7 +72,7 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
     try:
         calibrator = draw_contender(name, window)
         with TemporaryDirectory() as scratch:
-            model = export_c(calibrator, arithmetic, Path(scratch) / "model").model
+            model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
             count = protocol.figure_trials if model.memory_bytes <= chosen.ram else 1
             report = measure(Path(scratch) / "model", chosen, board_trials(calibrator, count))
     except NotApplicableError as error:
@@ -90,7 +92,7 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
 def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
     """Of the FlatBuffer, or why there is none."""
     try:
-        made = make_file(draw_contender(name, window), TFLITE, arithmetic is Arithmetic.INT8, {})
+        made = make_flatbuffer(compile_calibrator(draw_contender(name, window), arithmetic))
     except NotApplicableError as error:
         return {"flatbuffer_bytes": None, "why_no_flatbuffer": str(error)}
     return {"flatbuffer_bytes": len(made.content)}
@@ -100,7 +102,7 @@ def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
 def _refusal() -> str:
     """Why no FlatBuffer can be made here, if so."""
     try:
-        FORMATS[TFLITE].check(FORMATS[TFLITE].making, FORMATS[TFLITE].running)
+        require(TFLITE)
     except UsageError as error:
         return str(error)
     return ""

@@ -18,7 +18,7 @@ from scare.calibrator.members import average
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.experiments.random_weights import SAMPLES, draw_plan
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from scare.training.examples import make_examples
 from scare.training.preparation import prepare_inputs
 from scare.training.presets import Recipe
@@ -77,7 +77,7 @@ def measure_cost(
     calibrator = draw_calibrator(recipe, train, validation)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
-        export_c(calibrator, budget.arithmetic, folder)
+        export_calibrator(calibrator, "c", budget.arithmetic, folder)
         report = measure(folder, board(budget.board), calibrator.golden.windows[:1])
     counted = {"instructions": int(report.instructions["max"])} if report.instructions else {}
     return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scare.export.tensors.quiet import quietly
+from scare.export.tensors.silenced_stderr import silenced_stderr
 from scare.export.tensors.tensor import INPUT, Tensor, in_order
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
 
     ordered = in_order(result)
     window = next(tensor for tensor in ordered if tensor.operation == INPUT)
-    with quietly():
+    with silenced_stderr():
         layers = {id(tensor): _lstm_layer(tensor) for tensor in ordered if tensor.operation == "lstm"}
 
     class Model(tf.Module):  # the converter keeps what a module owns alive
@@ -30,7 +30,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
         def __call__(self, given: Any) -> dict[str, Any]:
             return {names[1]: tf.reshape(_compute(ordered, tf.reshape(given, window.shape), layers), (1, 1))}
 
-    with quietly():
+    with silenced_stderr():
         model = Model()
         traced = [model.__call__.get_concrete_function()]
         content = tf.lite.TFLiteConverter.from_concrete_functions(traced, model).convert()

@@ -21,16 +21,16 @@ DAMPING = 0.01  # of the mean square of the inputs, so that what the examples do
 
 
 @dataclass(frozen=True)
-class Made:
-    """The content of a file, how many of the weights of its matrices are int8, and its bytes without."""
+class FlatBuffer:
+    """The content of a file, how many weights its matrices have, how many are int8, and its bytes without these."""
 
     content: bytes
     weights: int = 0
-    integer: int = 0
+    integer_weights: int = 0
     float32_bytes: int = 0
 
 
-def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> Made:
+def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> FlatBuffer:
     """As many large matrices in integers as leave the results of these windows within `limit` of what they were.
 
     Windows are [n, window, channels], `limit` is in the unit of the output.
@@ -43,7 +43,7 @@ def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) ->
         if np.abs(outputs - results).max(initial=0.0) <= limit:
             chosen.append(index)
     integer = sum(matrices.sizes[index] for index in chosen)
-    return Made(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer, len(content))
+    return FlatBuffer(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer, len(content))
 
 
 def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:

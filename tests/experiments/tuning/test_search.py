@@ -23,7 +23,7 @@ from scare.experiments.tuning.knobs import Knobs
 from scare.experiments.tuning.proposing import Proposer
 from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prepare_search, run_search
 from scare.experiments.tuning.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
-from scare.export.package import export_c
+from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit
 from scare.training.presets import PRESETS, Recipe
@@ -115,7 +115,7 @@ def test_a_budget_says_what_is_over_and_the_boards_memory_is_the_default() -> No
 def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tmp_path: Path) -> None:
     split = split_by_time([noisy()], 240.0)
     calibrator = fit(split.train, split.validation, line_recipe())
-    export_c(calibrator, arithmetic, tmp_path / "model")
+    export_calibrator(calibrator, "c", arithmetic, tmp_path / "model")
     after = measure(tmp_path / "model", board("nano33ble"), calibrator.golden.windows[:3])
     before = measure_cost(line_recipe(), split.train, split.validation, replace(SMALL, arithmetic=arithmetic))
     assert before == {

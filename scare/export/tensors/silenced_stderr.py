@@ -1,4 +1,4 @@
-"""Silence for packages that write to the terminal from C++, past Python."""
+"""A silenced stderr, for packages that write to the terminal from C++, past Python."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def silenced_stderr() -> Iterator[None]:
     """Nothing written to stderr in here is seen; what goes wrong is an exception all the same."""
     if sys.stderr is None:  # closed by the caller: nobody sees anything
         yield

@@ -1,17 +1,19 @@
-"""What an ESPHome component needs to know of a model, and the YAML that feeds it.
+"""An ESPHome external component: what it needs to know of its model, and the YAML that feeds it.
 
 In C a model gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into one
-program. Comes from `c_source` and `meaning`; goes to `library`.
+program.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from scare.calibrator.calibrator import Calibrator
-from scare.export.c_source import Model, distinct_names
-from scare.export.meaning import HUMIDITY, TEMPERATURE
+from scare.export.c_library import Library, library
+from scare.export.c_source import CModel, distinct_names
+from scare.export.compiled import Compiled
+from scare.export.meaning import HUMIDITY, TEMPERATURE, meanings
+from scare.export.naming import plain
 
-PREFIX = "scare_model_"
+PREFIX, COMPONENT = "scare_model_", "components/scare"
 YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # that are no text in YAML
 UNITS = {"ug/m3": "µg/m³"}  # as Home Assistant knows them
 OWN = "own"  # a sensor that we do not know
@@ -39,36 +41,40 @@ def input_keys(names: Iterable[str]) -> list[str]:
     return distinct_names(plain, set())
 
 
-def describe_component(model: Model, keys: Sequence[str], calibrator: Calibrator) -> str:
-    """What `sensor.py` of the component reads, as JSON."""
+def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """What `sensor.py` of the component reads, a file of JSON."""
+    calibrator = compiled.calibrator
     units = [UNITS.get(channel.unit, channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
     facts = {
-        "name": model.name.removeprefix(PREFIX),
+        "name": compiled.name,
         "c_name": model.name,
         "about": model.title,
-        "inputs": list(keys),
+        "inputs": _keys(compiled),
         "window": model.program.window,
         "step_ms": model.descriptor.step_ms,
         "unit": units[0],
         "raw_unit": units[1],
     }
-    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    return {f"{model.name}.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
 
 
-def yaml_fields(model: Model, keys: Sequence[str], labels: Sequence[str], meant: Sequence[str]) -> Mapping[str, str]:
-    """What the templates of this door may name beside what all may."""
-    step = _time(model.descriptor.step_ms)
-    named = list(zip(keys, labels, strict=True))
-    platforms = _platforms(keys, meant)
+def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """What the templates may name beside what those of all libraries may."""
+    keys, step = _keys(compiled), _time(model.descriptor.step_ms)
+    labelled = zip(keys, map(plain, model.labels), strict=True)
+    platforms = _platforms(keys, meanings(compiled.calibrator))
     return {
-        "short": model.name.removeprefix(PREFIX),
         "step": step,
         "window": str(model.program.window),
-        "inputs": "\n".join(f"      {key}: read_{key} # {label}" for key, label in named),
+        "inputs": "\n".join(f"      {key}: read_{key} # {label}" for key, label in labelled),
         "buses": "".join(text for platform, text in BUSES.items() if platform in platforms),
         "sensors": "\n".join(_sensor(platform, numbers, step) for platform, numbers in platforms.items()),
         "simulated": "\n".join(_simulated(model, key, index, step) for index, key in enumerate(keys)),
     }
+
+
+def _keys(compiled: Compiled) -> list[str]:
+    return input_keys([plain(channel.name) for channel in compiled.calibrator.inputs.channels])
 
 
 def _time(ms: int) -> str:
@@ -99,7 +105,7 @@ def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:
     return "\n".join([f"  - platform: {platform}", about, *read])
 
 
-def _simulated(model: Model, key: str, index: int, step: str) -> str:
+def _simulated(model: CModel, key: str, index: int, step: str) -> str:
     row = f"float row[{model.name.upper()}_CHANNELS];"
     made = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
     return _template(key, step, f"{row} {made} return row[{index}];")
@@ -108,3 +114,10 @@ def _simulated(model: Model, key: str, index: int, step: str) -> str:
 def _template(key: str, step: str, body: str) -> str:
     lines = ("  - platform: template", f"    id: read_{key}", f"    update_interval: {step}")
     return "\n".join([*lines, "    lambda: |-", f"      {body}"])
+
+
+TARGET = library(
+    "Write an ESPHome external component, with YAML to paste.",
+    ("barkjohn-2021 --name pm25 --out pm25", "no2.scare --board esp8266 --out no2"),
+    Library("esphome", COMPONENT, PREFIX, yaml_fields, describe_component, in_c=False),
+)

@@ -1,4 +1,4 @@
-"""Packaging puts files where a user asked for them, whole or not at all: into a folder, or into one zip."""
+"""Files go where a user asked for them, whole or not at all: into a folder, or into one zip."""
 
 import shutil
 from collections.abc import Mapping

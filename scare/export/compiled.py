@@ -1,0 +1,108 @@
+"""Compiled: a calibrator made ready for export, each part of it once.
+
+Comes from `calibrator`: fused, quantized for int8, lowered to a program. Every target makes its files from it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import scare
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.fuse import fuse
+from scare.calibrator.plan import Plan, run
+from scare.calibrator.quantize import quantize
+from scare.data.readings import Channel
+from scare.export import float32, int8
+from scare.export.arithmetic import Arithmetic, find_arithmetic, window_quanta
+from scare.export.c_source import CModel
+from scare.export.descriptor import Descriptor, choose_device, describe
+from scare.export.golden_vectors import GoldenVectors, golden_vectors, reference_rmse
+from scare.export.memory import plan_memory
+from scare.export.program import Program
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A calibrator in one arithmetic, with the scaling of a device (empty: of the fleet), and what it is to be called.
+
+    A part is made when it is first asked for: not every target needs all of them, and not every model has them.
+    """
+
+    calibrator: Calibrator
+    arithmetic: Arithmetic
+    device: str
+    name: str
+
+    @cached_property
+    def fused(self) -> Plan:
+        """The plan regrouped for small memory, in float32."""
+        return fuse(self.calibrator.plan)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that the program computes; one without an integer form says so."""
+        if self.arithmetic is Arithmetic.FLOAT32:
+            return self.fused
+        return quantize(self.fused, window_quanta(self.calibrator))
+
+    @cached_property
+    def program(self) -> Program:
+        """The plan as calls in C."""
+        return (float32 if self.arithmetic is Arithmetic.FLOAT32 else int8).lower(self.plan)
+
+    @cached_property
+    def descriptor(self) -> Descriptor:
+        """How readings become windows."""
+        quanta = () if self.arithmetic is Arithmetic.FLOAT32 else self.program.quanta
+        return describe(self.calibrator, self.device, quanta)
+
+    @cached_property
+    def c_model(self) -> CModel:
+        """All that is printed as C."""
+        return CModel(self.name, self.title, self.labels, self.program, plan_memory(self.program), self.descriptor)
+
+    @cached_property
+    def golden(self) -> GoldenVectors:
+        """What the program must give for the golden windows."""
+        exact = None if self.arithmetic is Arithmetic.FLOAT32 else self.plan
+        return golden_vectors(self.calibrator, integer_plan=exact)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each channel is, with its unit."""
+        return tuple(map(_label, self.calibrator.inputs.channels))
+
+    @property
+    def title(self) -> str:
+        """What it is, in one sentence."""
+        return (
+            f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
+            f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
+            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit."
+        )
+
+    def compute(self, windows: np.ndarray) -> np.ndarray:
+        """What the program gives for scaled windows [n, window, channels], each by itself, in the target's unit [n]."""
+        return self._in_unit(run(self.plan, windows))
+
+    def compute_in_float32(self, windows: np.ndarray) -> np.ndarray:
+        """The same without integers."""
+        return self._in_unit(run(self.fused, windows))
+
+    def validation_rmse(self) -> float:
+        """The root mean squared error to the reference on the file's validation windows, in the target's unit."""
+        return reference_rmse(self.calibrator, self.compute(self.calibrator.validation.windows))
+
+    def _in_unit(self, scaled: np.ndarray) -> np.ndarray:
+        return self.calibrator.inputs.scaling.target.invert(scaled.astype(np.float64)[:, None])[:, 0]
+
+
+def compile_calibrator(calibrator: Calibrator, arithmetic: str, device: str = "", name: str = "model") -> Compiled:
+    """The calibrator for one of its devices, the only one unless named, or for the fleet."""
+    return Compiled(calibrator, find_arithmetic(arithmetic), choose_device(calibrator.inputs.scaling, device), name)
+
+
+def _label(channel: Channel) -> str:
+    return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
