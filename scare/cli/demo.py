@@ -29,8 +29,8 @@ def demo(
       scare demo --boxes 8 --days 14 --out out/demo
     """
     training_room()
+    from scare.report.demo import write_page
     from scare.report.figure import draw_calibration
-    from scare.report.page import write_page
     from scare.training.presets import Recipe
 
     say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")

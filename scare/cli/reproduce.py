@@ -12,7 +12,7 @@ from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.errors import DataError
 from scare.extras import require
-from scare.report.markup import several
+from scare.report.numbers import several
 
 
 class Experiment(StrEnum):

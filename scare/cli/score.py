@@ -23,7 +23,7 @@ from scare.extras import is_installed
 from scare.extras import require as require_extra
 from scare.files import replacing
 from scare.records import read_json
-from scare.report.markup import readable
+from scare.report.numbers import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.efficiency import Growth
 from scare.scorecard.provenance import trace

@@ -9,19 +9,20 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
+
+from markupsafe import Markup
 
 from scare import __version__
 from scare.data.quantities import display_unit
 from scare.files import replacing
-from scare.report.markup import escape
 from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
-from scare.report.sections.head import chooser, lead, tiles
+from scare.report.sections.head import choices, lead, tiles
 from scare.report.sections.origin import provenance, quality
 from scare.report.sections.targets import target_section
+from scare.report.templating import render
 from scare.report.views import View, make_views, opening
 from scare.scorecard.agency_targets import title
 from scare.scorecard.run import Run
@@ -54,14 +55,16 @@ def make_page(run: Run, views: Sequence[View]) -> str:
     """The whole page as text; the last view is of all devices."""
     scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
-    return Template(_asset("report.html")).substitute(
-        title=escape(f"Calibration report: {heading}"),
-        heading=escape(heading),
+    return render(
+        "report.html.j2",
+        title=f"Calibration report: {heading}",
+        heading=heading,
         lead=lead(run),
         tiles=tiles(run, views),
-        contents="".join(f'<a href="#{name}">{words}</a>' for name, words in CONTENTS.items()),
+        contents=CONTENTS,
         scorecard=scorecard(run.card),
-        chooser=chooser(views),
+        choices=choices(views),
+        opening=opening(views),
         devices=devices(views, run.target.unit),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
@@ -69,12 +72,12 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         quality=quality(run),
         provenance=provenance(run),
         version=__version__,
-        data=as_script_data(_data(run, views)),
-        card=as_script_data(run.card.as_dict()),
+        data=Markup(as_script_data(_data(run, views))),
+        card=Markup(as_script_data(run.card.as_dict())),
         css=_asset("report.css"),
         uplot_css=_asset("uplot/uPlot.min.css"),
         licence=_asset("uplot/LICENSE"),
-        script_hashes=" ".join(_hash(text) for text in scripts.values()),
+        script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
     )
 
@@ -115,5 +118,6 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _asset(name: str) -> str:
-    return (ASSETS / name).read_text(encoding="utf-8").strip()
+def _asset(name: str) -> Markup:
+    """A file of ours, which goes into the page as it is."""
+    return Markup((ASSETS / name).read_text(encoding="utf-8").strip())

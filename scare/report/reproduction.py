@@ -8,7 +8,7 @@ from typing import Any
 
 from scare.experiments.reproduction.result_tables import PAPER, Result, Table
 from scare.files import replacing
-from scare.report.markup import readable
+from scare.report.numbers import readable
 
 IN_MS = " [ms]"  # ends the heading of a column of times
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scare.report.decimate import decimate, pack, with_breaks
 from scare.report.errors import AROUND, Bin, error_around, error_by, greatest_changes
-from scare.report.markup import number, percent, quantity
+from scare.report.numbers import number, percent, quantity
 from scare.scorecard.accuracy import Accuracy, Limits, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
 from scare.scorecard.series import Series, pool

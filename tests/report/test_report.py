@@ -11,8 +11,8 @@ import pytest
 from scare import Calibrator, Channel, Readings
 from scare.experiments.comparison import compare
 from scare.experiments.yardsticks import linear_regression, raw_reading
+from scare.report.demo import write_page
 from scare.report.figure import draw_calibration
-from scare.report.page import score_table, write_page
 from scare.training.preparation import prepare_inputs
 from tests.training.small_fits import line_recipe, make_readings
 
@@ -101,8 +101,12 @@ def test_the_page_tells_scores_cost_and_origin(html: str) -> None:
         assert word in html
 
 
-def test_our_row_is_the_last_and_the_only_one_marked(box: Readings, calibrator: Calibrator) -> None:
-    table = score_table(compare({"a": calibrator, "b": calibrator}, [box]), unit="")
+def test_our_row_is_the_last_and_the_only_one_marked(
+    box: Readings, calibrator: Calibrator, figure: Path, tmp_path: Path
+) -> None:
+    unknown = replace(calibrator, target=replace(calibrator.target, unit=""))
+    scores = compare({"a": calibrator, "b": calibrator}, [box])
+    table = write_page(tmp_path / "page.html", "t", unknown, scores, figure).read_text(encoding="utf-8")
     assert table.count('class="ours"') == 1
     assert table.index("<td>a") < table.index('class="ours"') < table.index("<td>b")
-    assert ", in" not in table
+    assert ", in " not in table.split("</table>")[1].split("</p>")[0]

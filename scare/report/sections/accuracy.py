@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scare.data.quantities import display_unit
-from scare.report.markup import Cell, Html, escape, note, number, table
+from scare.report.blocks import Block, Cell, Note, Table
+from scare.report.numbers import number
 from scare.report.views import View
 
 OURS = "scare"  # how the study's own contenders begin; its room needs JAX, this page does not
@@ -19,23 +20,23 @@ ACCURACY = {
 }
 
 
-def devices(views: Sequence[View], of: str) -> str:
+def devices(views: Sequence[View], of: str) -> list[Block]:
     """Accuracy of every device, raw beside calibrated where they have the same unit."""
-    rows: list[list[Cell]] = []
+    rows: list[list[str]] = []
     for view in views:
         for name, score in (("raw", view.raw_accuracy), ("calibrated", view.accuracy)):
             if score is not None:
                 cells = [number(getattr(score, column)) for column in ACCURACY]
                 rows.append([f"{view.name}, {name}", f"{score.rows:,}", *cells])
     caption = f"Accuracy on the rows scored{f', in {display_unit(of)}' if of else ''}"
-    return table(caption, ("device", "rows", *ACCURACY.values()), rows)
+    return [Table(caption, ("device", "rows", *ACCURACY.values()), rows)]
 
 
-def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str) -> str:
+def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str) -> list[Block]:
     """The study's contenders, best first at each window; without a study, the raw reading beside ours."""
     if not rows:
         return _before_and_after(views[-1], of)
-    tables = []
+    blocks: list[Block] = []
     for window in sorted({row.get("window") or 0 for row in rows}):
         here = [row for row in rows if (row.get("window") or 0) == window]
         scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
@@ -44,24 +45,23 @@ def comparison(rows: Sequence[Mapping[str, Any]], views: Sequence[View], of: str
         head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R² (1:1)", "slope", "bytes")
         unit = display_unit(of) or "the target’s unit"
         caption = f"Everyone on the same rows, window of {window:,} readings, errors in {unit}"
-        tables.append(table(caption, head, body) if body else "")
+        blocks += [Table(caption, head, body)] if body else []
         failed = [row for row in here if row.get("rmse") is None]
-        tables += [note(f"{row['contender']}: no score: {row.get('failed') or 'not run'}") for row in failed]
+        blocks += [Note(f"{row['contender']}: no score: {row.get('failed') or 'not run'}") for row in failed]
     star = "★ less error than every other method, beyond chance. " if any(row.get("winner") for row in rows) else ""
     own = "They were trained for this comparison: none of them is the calibrator of the other sections."
     bars = "A bar is cut at three times the least error. Bytes are those of the weights."
-    return "".join(tables) + note(f"{own} {star}{bars}")
+    return [*blocks, Note(f"{own} {star}{bars}")]
 
 
-def _contender(row: Mapping[str, Any], most: float) -> list[Cell]:
+def _contender(row: Mapping[str, Any], most: float) -> list[str | Cell]:
     ours = str(row["contender"]).startswith(OURS)
     name = f"{'★ ' * bool(row.get('winner'))}{row['contender']}"
     share = 100 * min(1.0, row["rmse"] / most) if most else 0.0
     spread = f" ± {row['rmse_sd']:.1g}" if row.get("rmse_sd") else ""
-    meter = f'<span class="meter{" ours" * ours}"><i style="width:{share:.0f}%"></i></span>'
-    shown: Cell = Html(f'<span class="ours">{escape(name)}</span>') if ours else name
     others = (number(row.get(column)) for column in ("top5_rmse", "mae", "r2", "slope", "bytes"))
-    return [shown, Html(f"{number(row['rmse'])}{spread}{meter}"), _difference(row), *others]
+    error = Cell(f"{number(row['rmse'])}{spread}", bar=round(share), ours=ours)
+    return [Cell(name, ours=ours), error, _difference(row), *others]
 
 
 def _difference(row: Mapping[str, Any]) -> str:
@@ -72,11 +72,11 @@ def _difference(row: Mapping[str, Any]) -> str:
     return f"{difference:+.2g}{bounds}".replace("-", "−")
 
 
-def _before_and_after(view: View, of: str) -> str:
+def _before_and_after(view: View, of: str) -> list[Block]:
     missing = "No study was given: scare compare trains other methods on the same rows, scare score --study adds them."
     if view.raw_accuracy is None or view.accuracy is None:
-        return note(f"The raw reading and the reference are not known to be in the same unit. {missing}")
+        return [Note(f"The raw reading and the reference are not known to be in the same unit. {missing}")]
     scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
     rows = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
     caption = f"{view.name}, in {display_unit(of)}"
-    return table(caption, ("reading", *ACCURACY.values()), rows) + note(missing)
+    return [Table(caption, ("reading", *ACCURACY.values()), rows), Note(missing)]

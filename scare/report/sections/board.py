@@ -3,53 +3,52 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scare.report.markup import Cell, Html, escape, note, number, quantity, table
+from scare.report.blocks import Badge, Block, Cell, Note, Table, Verdict
+from scare.report.numbers import number, quantity
 
 MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}
 
 
-def board(found: Mapping[str, Any] | None) -> str:
+def board(found: Mapping[str, Any] | None) -> list[Block]:
     """Verdicts, memory as shares of what the board has, and what one reading takes."""
     if not found:
-        return note("No board was asked for; scare score --board NAME adds it.")
+        return [Note("No board was asked for; scare score --board NAME adds it.")]
     memory = [_memory(what, *(found.get(key) for key in keys)) for what, keys in MEMORY.items()]
     facts = _facts(found)
-    reading = table("One calibrated reading", ("what it takes", "typical", "between"), facts, "words") if facts else ""
+    reading = Table("One calibrated reading", ("what it takes", "typical", "between"), facts, "words")
     legend = (
         "Instructions, RAM and flash are those of the compiled program on a virtual board. Cycles, time, energy and the"
         " share of time are estimates made from them, not measurements of a device."
     )
-    return (
-        _verdicts(found) + table(found["title"], ("memory", "needs", "has", "share"), memory) + reading + note(legend)
-    )
+    needs = Table(found["title"], ("memory", "needs", "has", "share"), memory)
+    return [*_verdicts(found), needs, *[reading] * bool(facts), Note(legend)]
 
 
-def _verdicts(found: Mapping[str, Any]) -> str:
+def _verdicts(found: Mapping[str, Any]) -> list[Verdict]:
     reasons = "; ".join(str(reason) for reason in found["reasons"])
     fits = _verdict(found["fits"], "fits", "does not fit", reasons or f"{found['title']}, {found['arithmetic']}")
     if found.get("meets_deadline") is None:
-        return fits
+        return [fits]
     longest, period = (quantity(value, "ms") for value in (found["worst"]["reading_ms"], found["deadline_ms"]))
     time = f"{longest} at most of the {period} between readings"
-    return fits + _verdict(found["meets_deadline"], "in time", "too slow", time)
+    return [fits, _verdict(found["meets_deadline"], "in time", "too slow", time)]
 
 
-def _verdict(good: bool, yes: str, no: str, words: str) -> str:
-    kind, badge = ("good", yes) if good else ("bad", no)
-    return f'<p><span class="grade {kind}">{badge}</span> {escape(words)}</p>'
+def _verdict(good: bool, yes: str, no: str, words: str) -> Verdict:
+    return Verdict(Badge("good", yes) if good else Badge("bad", no), words)
 
 
-def _memory(what: str, need: float | None, capacity: float | None) -> list[Cell]:
+def _memory(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
     if need is None or not capacity:
         return [what, "not known", f"{number(capacity)} B", ""]
     share = 100 * need / capacity
-    meter = f'{share:.1f} %<span class="meter ours"><i style="width:{min(100, share):.1f}%"></i></span>'
-    return [what, f"{number(need)} B", f"{number(capacity)} B", Html(meter)]
+    bar = Cell(f"{share:.1f} %", bar=round(min(100.0, share), 1), ours=True)
+    return [what, f"{number(need)} B", f"{number(capacity)} B", bar]
 
 
-def _facts(found: Mapping[str, Any]) -> list[list[Cell]]:
+def _facts(found: Mapping[str, Any]) -> list[list[str]]:
     """Rows of name, number and spread, as far as the board's numbers are known."""
-    rows: list[list[Cell]] = []
+    rows: list[list[str]] = []
     for name, key, middle, low, high, of in (
         ("instructions", "instructions", "mean", "min", "max", ""),
         ("cycles (estimate)", "cycles", "typical", "low", "high", ""),

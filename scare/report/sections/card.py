@@ -3,52 +3,52 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scare.report.markup import NOTHING, Cell, Html, escape, note, number, quantity, table
+from scare.report.blocks import Badge, Block, Cell, Note, Table
+from scare.report.numbers import NOTHING, number, quantity
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import YES_NO, Entry, Measure, Requirements
 
 GRADES = {
-    "O": ("good", "O&ensp;met"),
-    "△": ("fair", "△&ensp;partly"),
-    "X": ("bad", "X&ensp;missed"),
+    "O": ("good", "O\u2002met"),
+    "△": ("fair", "△\u2002partly"),
+    "X": ("bad", "X\u2002missed"),
     None: ("none", "not graded"),
 }
 DIMENSIONS = {"accuracy": "Accuracy", "real-time": "Real time", "efficiency": "Efficiency"}
 
 
-def grade_badge(grade: Any) -> Html:
+def grade_badge(grade: Any) -> Badge:
     """O, △ or X with its word, or that there is none."""
-    kind, words = GRADES.get(grade, GRADES[None])
-    return Html(f'<span class="grade {kind}">{words}</span>')
+    return Badge(*GRADES.get(grade, GRADES[None]))
 
 
-def scorecard(card: Card) -> str:
+def scorecard(card: Card) -> list[Block]:
     """A table for each dimension; under each requirement with its grade, a row for every number."""
     head = ("measure", "value", "grade", "O from", "△ from", "source")
-    measures, tables = Requirements.load().measures, []
+    measures, blocks = Requirements.load().measures, list[Block]()
     for name, title in DIMENSIONS.items():
-        rows: list[list[Cell]] = []
+        rows: list[list[str | Cell]] = []
         for requirement, grade in card.grades().items():
             entries = [one for one in card.entries if (one.dimension, one.requirement) == (name, requirement)]
             if entries:
                 rows += [
-                    [Html(f"{escape(entries[0].title)} {grade_badge(grade).text}")],
+                    [Cell(entries[0].title, badge=grade_badge(grade))],
                     *(_entry(one, measures.get(one.measure)) for one in entries),
                 ]
-        tables.append(table(title, head, rows, "words card") if rows else "")
+        blocks += [Table(title, head, rows, "words card")] if rows else []
     legend = (
         "O: the requirement is met; △: partly; X: missed. A requirement has the worst grade of its numbers, and none if"
         " one with bounds is not known; those without bounds inform. Measured: on a computer; emulated: on a virtual"
         " board; counted: in the model's plan; declared: by the model's file."
     )
-    return "".join(tables) + note(legend)
+    return [*blocks, Note(legend)]
 
 
-def _entry(entry: Entry, measure: Measure | None) -> list[Cell]:
+def _entry(entry: Entry, measure: Measure | None) -> list[str | Cell]:
     good, fair = bounds(entry.threshold or {}, entry.unit)
     value = _value(entry.value, entry.unit) if entry.value is not None else entry.detail.get("reason", NOTHING)
-    how = f"<small>{escape(measure.how.replace('`', ''))}</small>" if measure else ""
-    return [Html(f"{escape(entry.label)}{how}"), value, entry.grade or "", good, fair, entry.source]
+    how = measure.how.replace("`", "") if measure else ""
+    return [Cell(entry.label, how), value, entry.grade or "", good, fair, entry.source]
 
 
 def _value(value: Any, of: str) -> str:

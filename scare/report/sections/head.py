@@ -2,27 +2,20 @@
 
 from collections.abc import Sequence
 
-from scare.report.markup import escape, number, percent, quantity, several
-from scare.report.views import View, opening
+from scare.report.numbers import number, percent, quantity, several
+from scare.report.views import View
 from scare.scorecard.requirements import GRADES
 from scare.scorecard.run import Run
 
 
-def chooser(views: Sequence[View]) -> str:
-    """The list of devices to choose from; nothing for a single one."""
-    if len(views) < 2:
-        return ""
-    options = "".join(_option(index, view, index == opening(views)) for index, view in enumerate(views))
-    return f'<label>Device <select id="device" autocomplete="off">{options}</select></label>'
+def choices(views: Sequence[View]) -> list[str]:
+    """The devices to choose from; none where there is a single one."""
+    names = [view.name if view.accuracy is not None else f"{view.name} (not scored)" for view in views]
+    return names if len(views) > 1 else []
 
 
-def _option(index: int, view: View, chosen: bool) -> str:
-    name = view.name if view.accuracy is not None else f"{view.name} (not scored)"
-    return f'<option value="{index}"{" selected" * chosen}>{escape(name)}</option>'
-
-
-def tiles(run: Run, views: Sequence[View]) -> str:
-    """The few numbers a reader looks for first."""
+def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
+    """The few numbers a reader looks for first, each with what it is."""
     pooled, of = views[-1], run.target.unit
     found: list[tuple[str, str]] = []
     if pooled.accuracy is not None:
@@ -41,7 +34,7 @@ def tiles(run: Run, views: Sequence[View]) -> str:
     if run.card.board:
         fits = "fits" if run.card.board["fits"] else "does not fit"
         found.append((fits, str(run.card.board["title"])))
-    return "".join(f"<li><b>{escape(value)}</b><span>{escape(label)}</span></li>" for value, label in found)
+    return found
 
 
 def lead(run: Run) -> str:
@@ -52,4 +45,4 @@ def lead(run: Run) -> str:
     by = f", calibrated by {run.card.model['model']}" if run.card.model.get("model") else ""
     without = "; rows it was trained on are not among them" if any(one.trained.any() for one in run.series) else ""
     origin = f" The model was made from: {run.card.model['data']}." if run.card.model.get("data") else ""
-    return escape(f"{named} beside a reference{by}. Scored: {scored}{without}.{origin}")
+    return f"{named} beside a reference{by}. Scored: {scored}{without}.{origin}"

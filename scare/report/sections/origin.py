@@ -3,7 +3,8 @@
 import numpy as np
 
 from scare.data.quality import Flag, summary
-from scare.report.markup import Cell, facts, number, percent, table
+from scare.report.blocks import Block, Facts, Note, Table
+from scare.report.numbers import number, percent
 from scare.scorecard.run import Run
 
 MEANINGS = {  # as docs/flags.md has them
@@ -21,9 +22,9 @@ MEANINGS = {  # as docs/flags.md has them
 }
 
 
-def quality(run: Run) -> str:
+def quality(run: Run) -> list[Block]:
     """Rows, rows scored and the share that carries each flag, by device."""
-    rows: list[list[Cell]] = []
+    rows: list[list[str]] = []
     for one in run.series:
         found, calibrated = len(one), int(np.isfinite(one.calibrated).sum())
         reference = int(np.isfinite(one.reference).sum())
@@ -33,23 +34,23 @@ def quality(run: Run) -> str:
         shares.append(percent(calibrated / found, 1))
         rows.append([one.device, f"{found:,}", f"{number(one.step_seconds)} s", *shares, f"{len(one.scored):,}"])
     head = ("device", "rows", "step", "rows of those due", "with a reference", "with a calibrated value", "rows scored")
-    return table("Completeness", head, rows) + _flags(run)
+    return [Table("Completeness", head, rows), _flags(run)]
 
 
-def _flags(run: Run) -> str:
+def _flags(run: Run) -> Block:
     flags = np.concatenate([one.flags for one in run.series])
     counts = {name: count for name, count in summary(flags).items() if count}
     if not counts:
-        return "<p>No row carries a flag.</p>"
-    rows: list[list[Cell]] = [
+        return Note("No row carries a flag.")
+    rows = [
         [name.lower().replace("_", "-"), f"{count:,}", percent(count / len(flags), 2), MEANINGS[Flag[name]]]
         for name, count in counts.items()
     ]
-    return table("Flags: rows are marked, never removed", ("flag", "rows", "share", "meaning"), rows, "words")
+    return Table("Flags: rows are marked, never removed", ("flag", "rows", "share", "meaning"), rows, "words")
 
 
-def provenance(run: Run) -> str:
+def provenance(run: Run) -> list[Block]:
     """Data, model and how it was made, as the card has them."""
     dataset = {name: value for name, value in run.card.dataset.items() if name != "flags"}
     parts = {"The data": dataset, "The model": run.card.model, "How it was made": run.card.provenance}
-    return "".join(f'<h3 class="facts">{name}</h3>{facts(part)}' for name, part in parts.items() if part)
+    return [Facts(name, part) for name, part in parts.items() if part]

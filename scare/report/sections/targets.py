@@ -3,7 +3,8 @@
 from scare.data.quantities import display_unit
 from scare.errors import DataError
 from scare.records import convert
-from scare.report.markup import Cell, Html, note, number, percent, quantity, table
+from scare.report.blocks import Badge, Block, Cell, Note, Table
+from scare.report.numbers import number, percent, quantity
 from scare.scorecard.agency_targets import FEWEST, Assessment, Judged, Target, agency_targets, find_target
 from scare.scorecard.run import Run
 
@@ -15,39 +16,39 @@ PERCENT = {"nrmse", "cv"}
 WITH_UNIT = {"intercept", "rmse", "sd"}
 
 
-def target_section(run: Run) -> str:
+def target_section(run: Run) -> list[Block]:
     """A row for every device with its measures on averages, the bounds above them, precision if it can be told."""
     found = find_target(run.target)
     if found is None:
         names = ", ".join(agency_targets().targets)
-        return note(f"There are targets for {names}; {run.target.name} is none of them by its name.")
+        return [Note(f"There are targets for {names}; {run.target.name} is none of them by its name.")]
     if run.card.targets is None:
         given = f"in {run.target.unit}." if run.target.unit else f"of unknown unit. {HOW}"
-        return note(f"The targets for {found.name} are in {display_unit(found.unit)}; these readings are {given}")
+        return [Note(f"The targets for {found.name} are in {display_unit(found.unit)}; these readings are {given}")]
     told = convert(run.card.targets, Assessment, "scorecard.json: targets", DataError)
-    return _table(told) + _left_out(run) + _precision(told) + _notes(found, told)
+    return [_table(told), *_left_out(run), _precision(told), _note(found, told)]
 
 
-def _left_out(run: Run) -> str:
+def _left_out(run: Run) -> list[Note]:
     """The devices without a row scored, by the reason."""
     reasons: dict[str, list[str]] = {}
     for one in run.series:
         if not len(one.scored):
             reasons.setdefault(one.why_not_scored, []).append(one.device)
-    return "".join(note(f"Not judged: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items())
+    return [Note(f"Not judged: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items()]
 
 
-def _table(target: Assessment) -> str:
+def _table(target: Assessment) -> Table:
     names = [name for name in MEASURES if name in target.bounds]
     either = [EITHER] if "nrmse" in target.bounds else []
     period = "days" if target.average_hours == 24 else "hours"
-    rows: list[list[Cell]] = [["target", "", _days(None), *(_bounds(name, target) for name in names)]]
+    rows: list[list[str | Cell]] = [["target", "", _days(None), *(_bounds(name, target) for name in names)]]
     rows[0] += ["is enough"] * len(either)
     for one in target.devices:
         cells = [_judged(name, one) for name in names] + [_verdict(one.one_is_enough)] * len(either)
         rows.append([one.device, f"{one.averages:,}", _days(one), *cells])
     caption = f"{target.pollutant}: calibrated against reference, {target.average_hours}-hour averages"
-    return table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either), rows)
+    return Table(caption, ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either), rows)
 
 
 def _bounds(name: str, target: Assessment) -> str:
@@ -61,46 +62,47 @@ def _bounds(name: str, target: Assessment) -> str:
     return f"{number(low)} to {quantity(high, target.unit if name in WITH_UNIT else '')}"
 
 
-def _judged(name: str, one: Judged) -> Cell:
+def _judged(name: str, one: Judged) -> str | Cell:
     if name not in one.values:
         return "too few averages"
     value = one.values[name]
     text = percent(value) if name in PERCENT and value is not None else number(value)
-    return Html(f"{text}<br>{_verdict(one.met[name]).text}")
+    return Cell(text, badge=_badge(one.met[name]), below=True)
 
 
-def _verdict(within: bool | None) -> Html:
-    if within is None:
-        return Html("")
-    kind, word = ("good", "within") if within else ("bad", "outside")
-    return Html(f'<span class="grade {kind}">{word}</span>')
+def _verdict(within: bool | None) -> str | Cell:
+    return "" if within is None else Cell("", badge=_badge(within))
 
 
-def _precision(target: Assessment) -> str:
+def _badge(within: bool) -> Badge:
+    return Badge("good", "within") if within else Badge("bad", "outside")
+
+
+def _precision(target: Assessment) -> Block:
     precision = target.precision
     if precision is None:
         needed = (
             f"{agency_targets().units} devices or more with rows scored beside the same reference, and {FEWEST}"
             " averages of all of them"
         )
-        return note(f"Precision needs {needed}: not shown.")
-    bounds: list[Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION), "is enough"]
-    row: list[Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
+        return Note(f"Precision needs {needed}: not shown.")
+    bounds: list[str | Cell] = ["target", "", _days(None), *(_bounds(name, target) for name in PRECISION), "is enough"]
+    row: list[str | Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
     head = ("devices side by side", "common averages", "days", *PRECISION.values(), EITHER)
     rows = [bounds, [*row, *(_judged(name, precision) for name in PRECISION), _verdict(precision.one_is_enough)]]
-    return table("Precision: how alike the devices are", head, rows)
+    return Table("Precision: how alike the devices are", head, rows)
 
 
-def _days(one: Judged | None) -> Cell:
+def _days(one: Judged | None) -> str | Cell:
     """Days with an average, marked when the protocol asks for more."""
     need = agency_targets().days
     if one is None:
         return f"≥ {need}"
-    kind, word = ("good", "enough") if one.days >= need else ("fair", "too few")
-    return Html(f'{one.days}<br><span class="grade {kind}">{word}</span>')
+    badge = Badge("good", "enough") if one.days >= need else Badge("fair", "too few")
+    return Cell(str(one.days), badge=badge, below=True)
 
 
-def _notes(found: Target, target: Assessment) -> str:
+def _note(found: Target, target: Assessment) -> Note:
     facts = agency_targets()
     converted = ""
     if found.unit != target.unit:
@@ -114,4 +116,4 @@ def _notes(found: Target, target: Assessment) -> str:
         " the numbers of a recommendation for non-regulatory monitoring. It is no test by EPA's protocol, and neither"
         " an approval nor an endorsement."
     )
-    return note(text)
+    return Note(text)
