@@ -28,8 +28,7 @@ from scare.board.host import HostModel
 from scare.board.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Choice
-from scare.calibrator.kernels.integer import window_s8
+from scare.calibrator.kernels import Choice, window_s8
 from scare.calibrator.parity import (
     READING_TOLERANCE,
     Tolerance,

@@ -15,7 +15,7 @@ import numpy as np
 
 from scare.calibrator.cost import all_operations
 from scare.calibrator.kernels import KERNELS
-from scare.calibrator.kernels.fused import ACTIVATIONS
+from scare.calibrator.kernels.fused.floats import ACTIVATIONS
 from scare.calibrator.plan import INPUT, Plan, Step
 
 Rule = Callable[[Plan, Step], list[Step] | None]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import hash_activations
-from scare.calibrator.kernels.choice import THRESHOLD
+from scare.calibrator.kernels import THRESHOLD, hash_activations
 from scare.calibrator.plan import Plan, Step, run, values
 
 FLOAT32_TOLERANCE = 1e-5  # how far off a result may be, of the larger of itself and the target's standard deviation

@@ -7,33 +7,14 @@ A plan may end in one `select` of two branches. `run` then computes the branch t
 stream the choice is carried from window to window.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from scare.calibrator.kernels import KERNELS, Choice, Shape, choose, expect
+from scare.calibrator.kernels import INPUT, KERNELS, Choice, Shape, Step, choose, expect
 
-INPUT = "x"
 SELECT = "select"
-
-
-@dataclass(frozen=True)
-class Step:
-    """One kernel call: `output = kernel(*inputs, weights, settings)`."""
-
-    kernel: str
-    inputs: tuple[str, ...]
-    output: str
-    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def weight_shapes(self) -> dict[str, Shape]:
-        """Shape of each weight by name."""
-        return {name: weight.shape for name, weight in self.weights.items()}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from enum import StrEnum
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels.integer import FULL
+from scare.calibrator.kernels import FULL
 from scare.errors import UsageError
 from scare.words import suggestion
 

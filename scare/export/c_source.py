@@ -11,7 +11,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from scare.calibrator.kernels.choice import THRESHOLD
+from scare.calibrator.kernels import THRESHOLD
 from scare.errors import DataError
 from scare.export.descriptor import Descriptor
 from scare.export.memory import WORD, Layout, every_value

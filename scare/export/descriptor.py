@@ -10,7 +10,7 @@ from math import inf, isfinite
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels.integer import FULL, window_s8
+from scare.calibrator.kernels import FULL, window_s8
 from scare.data.quality import LARGEST
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError

@@ -1,9 +1,12 @@
 """The C runtime's sources: beside the package in a source tree, inside it once installed."""
 
+import re
+from functools import cache
 from pathlib import Path
 
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
+KERNEL_HEADERS = "scare_kernels.h", "scare_integer.h"
 
 
 def runtime_sources() -> dict[str, str]:
@@ -14,6 +17,20 @@ def runtime_sources() -> dict[str, str]:
     >>> {"scare.c", "scare.h", "linear_f32.c"} <= runtime_sources().keys()
     True
     """
-    source = (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"
-    paths = sorted(source.rglob("*.[ch]"), key=lambda path: path.name)
+    paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def declared_functions() -> frozenset[str]:
+    """The names of the kernels that generated code may call."""
+    return _declared_in(_folder())
+
+
+@cache
+def _declared_in(folder: Path) -> frozenset[str]:
+    headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
+    return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
+
+
+def _folder() -> Path:
+    return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
-from scare.calibrator.kernels import KERNELS, Choice, Operations, choose
+from scare.calibrator.kernels import FLOATS, KERNELS, Choice, Operations, choose
 from scare.calibrator.plan import Plan, Step, deep_share, run
 from scare.data.readings import Readings
 from tests.calibrator.building import bad_readings, make_calibrator, newest_plan
@@ -109,7 +109,7 @@ def test_only_the_chosen_branch_is_computed(monkeypatch: pytest.MonkeyPatch) -> 
             seen[name] = seen.get(name, 0) + len(x)
             return kernel.run(x, *rest)
 
-        monkeypatch.setitem(KERNELS, name, replace(kernel, run=body))
+        monkeypatch.setitem(FLOATS.families[FLOATS.family_of(name)], name, replace(kernel, run=body))
 
     for name in ("newest", "flatten"):  # of the simple and of the deep branch
         watched(name)

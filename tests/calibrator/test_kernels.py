@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.calibrator.kernels import KERNELS as ALL_KERNELS
-from scare.calibrator.kernels import attention, hash_activations, hat_fractions, hat_matrix
-from scare.calibrator.kernels.integer import INTEGER
+from scare.calibrator.kernels import FLOATS as KERNELS  # the integer ones have their own tests
+from scare.calibrator.kernels import hash_activations, hat_fractions, hat_matrix
+from scare.calibrator.kernels.attention import floats as attention
 
-KERNELS = {name: kernel for name, kernel in ALL_KERNELS.items() if name not in INTEGER}  # those have their own tests
 BATCH = 3
 CODES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=6)
 

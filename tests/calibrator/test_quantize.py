@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
 from scare.calibrator.kernels import KERNELS
+from scare.calibrator.kernels.attention.integers import power_of_two
 from scare.calibrator.kernels.fixed import LEAST_SQUARE, inverse_root, leading_zeros, rounded, spare_bits, to_top
-from scare.calibrator.kernels.integer import power_of_two
+from scare.calibrator.kernels.linear.rules import diffused
+from scare.calibrator.kernels.rule import LARGEST
 from scare.calibrator.plan import Plan, Step, run, values
-from scare.calibrator.quantize import LARGEST, _diffused, quantize
+from scare.calibrator.quantize import quantize
 from scare.errors import NotApplicableError
 from scare.models import Architecture
 from tests.calibrator.building import curve_plan
@@ -134,6 +136,6 @@ def test_power_of_two(power: float) -> None:
 
 def test_what_one_rounding_loses_the_next_makes_up_for() -> None:
     weights = np.random.default_rng(0).normal(size=(400, 1, 3))
-    small, scale = _diffused(weights)
+    small, scale = diffused(weights)
     lost = np.cumsum(weights - small * scale, axis=0) / scale
     assert (np.abs(lost) <= 0.5 + 1e-9).all()

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.calibrator.kernels import KERNELS
-from scare.calibrator.kernels.integer import INTEGER
+from scare.calibrator.kernels import FLOATS
+from scare.export.kernels import TENSORS
 from scare.export.tensors.integer_matrices import fitted_rounding
-from scare.export.tensors.lowering import LOWERINGS
 from scare.export.tensors.tensor import Tensor, size, window
 from tests.calibrator.test_kernels import BATCH, EVERY_CALL, Call, as_float32
 from tests.needs import needs
@@ -34,7 +33,7 @@ def lowered(name: str, call: Call) -> tuple[Tensor, np.ndarray]:
         count = int(np.prod(x.shape[1:]))
         parts.append(source.rows(start, start + count).reshape(*x.shape[1:]))
         start += count
-    result = LOWERINGS[name](*parts, as_float32(call).weights, call.settings)
+    result = TENSORS[name](*parts, as_float32(call).weights, call.settings)
     return result.reshape(size(result)), flat
 
 
@@ -45,7 +44,7 @@ def expected(name: str, call: Call) -> np.ndarray:
 
 
 def test_every_kernel_is_lowered_but_those_in_integers() -> None:
-    assert LOWERINGS.keys() == KERNELS.keys() - INTEGER.keys()
+    assert TENSORS.keys() == FLOATS.keys()
 
 
 @needs("onnx")
@@ -62,7 +61,7 @@ def test_in_onnx_runtime(name: str, call: Call) -> None:
 
 
 @needs("tflite")
-@pytest.mark.parametrize("name", sorted(LOWERINGS))
+@pytest.mark.parametrize("name", sorted(TENSORS))
 def test_in_litert(name: str) -> None:
     from scare.export.tensors.flatbuffer import flatbuffer, run_flatbuffer
 

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
-from scare.calibrator.kernels.integer import INTEGER
+from scare.calibrator.kernels import INTEGERS
+from scare.calibrator.kernels.rule import WINDOW as STEPS
 from scare.calibrator.plan import Plan, Step, values
-from scare.calibrator.quantize import WINDOW as STEPS
 from scare.calibrator.quantize import quantize
-from scare.export.int8 import ARGUMENTS, LARGEST, lower, make_call
+from scare.export.int8 import LOWERING, lower
+from scare.export.kernels.c_form import PlacedStep
+from scare.export.kernels.int8_tables import LARGEST
 from scare.export.program import Value
 from scare.models import ABLATION, Architecture, DLinear, Scare, Tesla
 from tests.calibrator.building import curve_plan
@@ -41,7 +43,7 @@ def check(plan: Plan, seed: int) -> set[str]:
     integer = quantize(fuse(plan), quanta)
     machine, windows = Machine(lower(integer)), strange(plan.window, plan.channels, seed)
     without_first = replace(integer, steps=(_given(integer), *integer.steps[1:]))
-    computed = {step.output for step in integer.steps[1:] if step.kernel in INTEGER}
+    computed = {step.output for step in integer.steps[1:] if step.kernel in INTEGERS}
     expected = values(without_first, windows, computed)
     for index, window in enumerate(windows):
         machine.run(window.T)
@@ -96,11 +98,11 @@ def test_a_curve_of_any_size(window: int, channels: int, hats: bool) -> None:
 def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
     x, factor = np.array(pairs, np.int32).T.copy()
     step = Step("products_s8", ("x",), "y", {"factor": factor}, {"top": top})
-    expected = INTEGER["products_s8"].run(x[None], step.weights, step.settings)[0]
-    value, out = Value("x", "int32_t", x.shape), Value("y", "int32_t", expected.shape)
-    plan = Plan(1, 1, (Step("newest", ("x",), "y"),))
+    expected = INTEGERS["products_s8"].run(x[None], step.weights, step.settings)[0]
+    call, _ = LOWERING.call(PlacedStep(step, (Value("x", "int32_t", x.shape),), (x.shape,), expected.shape))
+    assert call is not None
     held = {"x": x}
-    call_on_new_memory(make_call("scare_products_s8", ARGUMENTS["products_s8"](plan, step, [value]), out), held)
+    call_on_new_memory(call, held)
     np.testing.assert_array_equal(held["y"], expected)
 
 
@@ -111,7 +113,7 @@ def test_every_integer_kernel_is_compared() -> None:
     newest = Step("newest", ("x",), "now")
     called |= check(Plan(5, 2, (newest, Step("dense", ("now",), "y", {"weight": np.ones((2, 1))}))), 0)
     called |= check(curve_plan(), 0)
-    assert called - {"flatten", "part"} == set(INTEGER)
+    assert called - {"flatten", "part"} == set(INTEGERS)
 
 
 def test_the_room_of_the_kernels_is_what_the_header_says() -> None:

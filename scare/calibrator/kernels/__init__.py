@@ -1,44 +1,91 @@
-"""Kernels are what a plan may call: for each operation its NumPy body, its output's shape and its cost.
+"""Kernels are what a plan may call. A family of kernels is a folder, each form of its kernels a file with a table.
+
+`floats.py` has for each operation its NumPy body, its output's shape and its cost; `integers.py` the same for its twin
+in integers, called `<operation>_s8`; `rules.py` how the one becomes the other. How both are printed stands in the
+folder of the same name in `export/kernels`, their C, `scare_<operation>_<type>`, in `runtime/src/kernels/`.
 
 Bodies work on a batch in front of the shapes given here (x [T, C] is an array [batch, T, C]) in the number type
-of their weights. A kernel is named in three places by one word: here, in C as `scare_<operation>_<type>`, and
-in its test `test_<operation>`. Counted are multiply-adds, additions, bit operations (XOR or popcount of one
-word), exponentials, and divisions (square roots among them); moving data, comparing and starting an
-accumulator at a bias are free.
+of their weights. Counted are multiply-adds, additions, bit operations (XOR or popcount of one word), exponentials, and
+divisions (square roots among them); moving data, comparing and starting an accumulator at a bias are free.
 """
 
-from scare.calibrator.kernels.attention import ATTENTION, bitwise_attention, hash_activations
-from scare.calibrator.kernels.choice import CHOICE, PERIODS, Choice, choose
-from scare.calibrator.kernels.formulas import FORMULAS
-from scare.calibrator.kernels.fused import FUSED
-from scare.calibrator.kernels.integer import INTEGER
-from scare.calibrator.kernels.kernel import Kernel, Operations, Shape, expect
-from scare.calibrator.kernels.linear import LINEAR, hat_fractions, hat_matrix
-from scare.calibrator.kernels.patches import PATCHES, count_patches, patch_rows
-from scare.calibrator.kernels.pointwise import POINTWISE
-from scare.calibrator.kernels.recurrent import RECURRENT
-from scare.calibrator.kernels.state_space import STATE_SPACE
+from collections import ChainMap
+from collections.abc import Mapping
 
-KERNELS: dict[str, Kernel] = {
-    **LINEAR,
-    **POINTWISE,
-    **ATTENTION,
-    **STATE_SPACE,
-    **PATCHES,
-    **FORMULAS,
-    **CHOICE,
-    **RECURRENT,
-    **FUSED,
-    **INTEGER,
-}
+from scare.calibrator.kernels import (
+    attention,
+    choice,
+    conversion,
+    formulas,
+    fused,
+    linear,
+    patches,
+    pointwise,
+    recurrent,
+    state_space,
+)
+from scare.calibrator.kernels.attention.floats import bitwise_attention, hash_activations
+from scare.calibrator.kernels.choice.floats import PERIODS, THRESHOLD, Choice, choose
+from scare.calibrator.kernels.conversion.integers import window_s8
+from scare.calibrator.kernels.fixed import FULL
+from scare.calibrator.kernels.forms import Forms
+from scare.calibrator.kernels.kernel import INPUT, Kernel, Operations, Shape, Step, expect
+from scare.calibrator.kernels.linear.floats import hat_fractions, hat_matrix
+from scare.calibrator.kernels.patches.floats import count_patches, patch_rows
+from scare.calibrator.kernels.rule import Rule
+
+FLOATS: Forms[Kernel] = Forms(
+    "NumPy form",
+    "scare/calibrator/kernels/{}/floats.py",
+    linear=linear.FLOATS,
+    pointwise=pointwise.FLOATS,
+    attention=attention.FLOATS,
+    state_space=state_space.FLOATS,
+    patches=patches.FLOATS,
+    formulas=formulas.FLOATS,
+    choice=choice.FLOATS,
+    recurrent=recurrent.FLOATS,
+    fused=fused.FLOATS,
+)
+INTEGERS: Forms[Kernel] = Forms(
+    "integer form",
+    "scare/calibrator/kernels/{}/integers.py",
+    FLOATS,
+    linear=linear.INTEGERS,
+    pointwise=pointwise.INTEGERS,
+    attention=attention.INTEGERS,
+    formulas=formulas.INTEGERS,
+    fused=fused.INTEGERS,
+    conversion=conversion.INTEGERS,
+)
+RULES: Forms[Rule] = Forms(
+    "rule for integers",
+    "scare/calibrator/kernels/{}/rules.py",
+    FLOATS,
+    linear=linear.RULES,
+    pointwise=pointwise.RULES,
+    attention=attention.RULES,
+    formulas=formulas.RULES,
+    fused=fused.RULES,
+)
+KERNELS: Mapping[str, Kernel] = ChainMap(*FLOATS.maps, *INTEGERS.maps)
 
 __all__ = [
+    "FLOATS",
+    "FULL",
+    "INPUT",
+    "INTEGERS",
     "KERNELS",
     "PERIODS",
+    "RULES",
+    "THRESHOLD",
     "Choice",
+    "Forms",
     "Kernel",
     "Operations",
+    "Rule",
     "Shape",
+    "Step",
     "bitwise_attention",
     "choose",
     "count_patches",
@@ -47,4 +94,5 @@ __all__ = [
     "hat_fractions",
     "hat_matrix",
     "patch_rows",
+    "window_s8",
 ]

@@ -1,11 +1,17 @@
 """Fixed-point arithmetic, bit for bit as the C does it: what the integer kernels are made of.
 
+A window holds int16, everything after it int32 whose unit the kernels' rules have chosen; window weights are int8
+(int16 for the newest rows), all other weights int16. Where a product needs half-words, a row is first shifted to the
+top by its own spare bits, so that no input is too large or too small. Arrays in kernels are as a plan names them; the
+order in which C reads them is the business of `export`.
+
 Numbers are held in int64 here and fit the word their names speak of in C: 32 bits unless said otherwise.
 """
 
 import numpy as np
 
 ROOT = (716907464, -1763628704, 1759230083)  # a parabola through 1/√x on [¼, 1] within 2.5 %: Q28, Q29, Q30
+FULL = 32767  # the largest number of 16 bits that has a negative twin
 LEAST_SQUARE = 1 << 26  # of a row scaled by `to_top`, unless it is all zeros
 
 
@@ -59,3 +65,21 @@ def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def word(a: np.ndarray) -> np.ndarray:
     """As stored: 32 bits."""
     return a.astype(np.int32)
+
+
+def exact(sums: np.ndarray) -> np.ndarray:
+    """Whole numbers below 2^53, computed as doubles, as integers."""
+    return sums.astype(np.int64)
+
+
+def mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """x weight for words x [..., I] and half-words weight [I, O], each product without its lowest 16 bits."""
+    sums = np.zeros((*x.shape[:-1], weight.shape[1]), np.int64)
+    for feature, row in enumerate(weight.astype(np.int64)):
+        sums += multiply_half(x[..., feature, None].astype(np.int64), row)
+    return sums
+
+
+def row_bits(width: int) -> int:
+    """To how many bits a row of this width is shifted so that the sum of its squares fits a word."""
+    return (32 - int(width).bit_length()) // 2

@@ -1,7 +1,7 @@
-"""A kernel: what it computes, the shape of its output, what it costs."""
+"""A kernel: what it computes, the shape of its output, what it costs; and a step, one call of it in a plan."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ Shape = tuple[int, ...]
 Weights = Mapping[str, np.ndarray]
 Shapes = Mapping[str, Shape]
 Settings = Mapping[str, Any]
+INPUT = "x"  # the value that every plan begins with: the window
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,22 @@ class Kernel:
     shape: Callable[..., Shape]
     cost: Callable[..., Operations]
     copies: bool = True  # whether the output needs memory of its own
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call: `output = kernel(*inputs, weights, settings)`."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    output: str
+    weights: Weights = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+
+    @property
+    def weight_shapes(self) -> dict[str, Shape]:
+        """Shape of each weight by name."""
+        return {name: weight.shape for name, weight in self.weights.items()}
 
 
 def expect(true: bool, what: str) -> None:

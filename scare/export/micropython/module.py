@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from textwrap import wrap
 
-from scare.calibrator.kernels.choice import PERIODS
+from scare.calibrator.kernels import PERIODS
 from scare.calibrator.plan import Plan
 from scare.export.descriptor import Descriptor
 from scare.export.tensors.lowering import lower

@@ -5,7 +5,7 @@ Shapes are known and leave out the batch. Constants have none. Operations are fe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -152,6 +152,9 @@ def in_order(result: Tensor) -> list[Tensor]:
 def size(tensor: Tensor) -> int:
     """How many numbers it holds."""
     return prod(tensor.shape)
+
+
+MakeTensor = Callable[..., Tensor]  # of inputs, weights and settings: a kernel as tensor operations
 
 
 def _pointwise(operation: str, a: Tensor, b: Tensor | Number) -> Tensor:

@@ -103,7 +103,7 @@ def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
 
 
-CHOICE = {
+FLOATS = {
     "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost),
     "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
     "select": Kernel(select, _select_shape, free),

@@ -75,7 +75,7 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
-POINTWISE = {
+FLOATS = {
     "add": Kernel(add, _add_shape, _add_cost),
     "relu": Kernel(relu, same_shape, free),
     "gelu": Kernel(gelu, same_shape, _gelu_cost),

@@ -114,7 +114,7 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
     )
 
 
-STATE_SPACE = {
+FLOATS = {
     "rms_norm": Kernel(rms_norm, same_shape, _rms_cost),
     "silu": Kernel(silu, same_shape, _silu_cost),
     "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),

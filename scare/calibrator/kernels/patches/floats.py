@@ -90,7 +90,7 @@ def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings
     return y
 
 
-PATCHES = {
+FLOATS = {
     "patches": Kernel(patches, _patches_shape, free),
     "affine": Kernel(affine, _affine_shape, _affine_cost),
     "window_moments": Kernel(window_moments, _moments_shape, _moments_cost),

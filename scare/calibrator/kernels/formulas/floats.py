@@ -94,7 +94,7 @@ def _divide_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Ope
     return Operations(divisions=prod(a))
 
 
-FORMULAS = {
+FLOATS = {
     "polynomial": Kernel(polynomial, _polynomial_shape, _polynomial_cost),
     "products": Kernel(products, _products_shape, _products_cost),
     "blend": Kernel(blend, _blend_shape, _blend_cost),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scare.calibrator.kernels.choice import sigmoid
+from scare.calibrator.kernels.choice.floats import sigmoid
 from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape, Shapes, Weights, expect
 
 
@@ -41,4 +41,4 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     )
 
 
-RECURRENT = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}
+FLOATS = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}

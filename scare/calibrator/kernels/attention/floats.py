@@ -186,7 +186,7 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
     )
 
 
-ATTENTION = {
+FLOATS = {
     "hash_codes": Kernel(hash_codes, _hash_shape, _hash_cost),
     "bitwise_attention": Kernel(bitwise_attention, _bitwise_shape, _bitwise_cost),
     "memory_attention": Kernel(memory_attention, _memory_shape, _memory_cost),

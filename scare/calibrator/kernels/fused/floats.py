@@ -15,7 +15,7 @@ from scare.calibrator.kernels.kernel import (
     free,
     one_product,
 )
-from scare.calibrator.kernels.pointwise import POINTWISE
+from scare.calibrator.kernels.pointwise.floats import FLOATS as POINTWISE
 
 ACTIVATIONS = ("relu", "gelu")
 
@@ -79,7 +79,7 @@ def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return shape
 
 
-FUSED = {
+FLOATS = {
     "token_rows": Kernel(token_rows, _token_shape, _token_cost),
     "feed_forward": Kernel(feed_forward, _feed_shape, _feed_cost),
     "part": Kernel(part, _part_shape, free, copies=False),

@@ -110,7 +110,7 @@ def _add_outer_cost(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> 
     return Operations(multiply_adds=prod(z))
 
 
-LINEAR = {
+FLOATS = {
     "hat_basis": Kernel(hat_basis, _hat_shape, _hat_cost),
     "lens": Kernel(lens, _lens_shape, _lens_cost),
     "bins": Kernel(bins, _bins_shape, _bins_cost),
