@@ -188,9 +188,9 @@ void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, cons
         for (uint32_t i = 0u; i < outputs; i += 4u) {
             scare_words sum = {bias[i], bias[i + 1u], bias[i + 2u], bias[i + 3u]};
             sum = scare_mix_four(x, inputs, &table, sum);
-            const int32_t sums[4] = {sum.a, sum.b, sum.c, sum.d};
+            const int32_t four[4] = {sum.a, sum.b, sum.c, sum.d};
             SCARE_ROLLED
-            for (uint32_t j = 0u; j < 4u && i + j < outputs; j++) *out++ = sums[j] >> shifts[i + j];
+            for (uint32_t j = 0u; j < 4u && i + j < outputs; j++) *out++ = four[j] >> shifts[i + j];
         }
     }
 }
