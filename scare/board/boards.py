@@ -15,6 +15,8 @@ from scare.errors import UsageError
 from scare.records import Amount, Count, convert, load_toml, named
 from scare.words import suggestion
 
+TABLE = Path(__file__).with_name("boards.toml")
+
 
 @dataclass(frozen=True)
 class Board:
@@ -52,8 +54,7 @@ class Board:
 @cache
 def boards() -> dict[str, Board]:
     """All boards by name."""
-    path = Path(__file__).with_name("boards.toml")
-    return convert(named(load_toml(path)), dict[str, Board], path)
+    return convert(named(load_toml(TABLE)), dict[str, Board], TABLE)
 
 
 def board(name: str) -> Board:

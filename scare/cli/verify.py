@@ -42,7 +42,7 @@ def verify(
 ) -> None:
     """Prove that Python, C on this computer and C on a virtual board compute the same, and write a certificate.
 
-    Of what 'scare export' wrote: run its golden windows through it. Only --json applies then. It runs what is there:
+    Of what 'scare export' wrote: run its golden vectors through it. Only --json applies then. It runs what is there:
     try only exports that you trust.
     Exit code 5: a result is not what it must be.
 

@@ -20,14 +20,14 @@ def is_export(model: str) -> bool:
 
 
 def try_export(path: Path, as_json: bool) -> None:
-    """Run the golden windows through an export; exit code 5 when a result is not what it must be."""
+    """Run the golden vectors through an export; exit code 5 when a result is not what it must be."""
     compared = verify_export(path)
     failed = [one for one in compared if one.reasons]
     if as_json:
         emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
     else:
         rows = [_row(one) for one in compared]
-        show_table(f"{path}: golden windows", COLUMNS, rows)
+        show_table(f"{path}: golden vectors", COLUMNS, rows)
         STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
     for one in failed:
         for reason in one.reasons:

@@ -66,7 +66,7 @@ class GoldenVectors:
             ties, tokens = parts["ties"].astype(bool), int(parts["tokens"][0])
             return GoldenVectors(windows, results, tolerances, ties, tokens, model)
         except (OSError, SafetensorError, KeyError) as error:
-            raise DataError(f"{path}: golden windows cannot be read from it; export again ({error})") from error
+            raise DataError(f"{path}: golden vectors cannot be read from it; export again ({error})") from error
 
 
 def golden_vectors(

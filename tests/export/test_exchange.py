@@ -157,5 +157,5 @@ def test_what_is_expected_is_the_plan_in_double_precision(network: Calibrator, t
     with pytest.raises(DataError, match="a model called"):
         GoldenVectors.read(path)
     path.write_bytes(b"no such file")
-    with pytest.raises(DataError, match="golden windows cannot be read"):
+    with pytest.raises(DataError, match="golden vectors cannot be read"):
         GoldenVectors.read(path)

@@ -1,4 +1,4 @@
-"""C99 by itself: the model, its golden windows, and the runtime. It compiles with `cc -c *.c src/*.c`.
+"""C99 by itself: the model, its golden vectors, and the runtime. It compiles with `cc -c *.c src/*.c`.
 
 Also as part of an Arduino sketch.
 """
