@@ -10,11 +10,11 @@ import scare
 from scare.export.c_artefact import GOLDEN_HEADER, c_artefact, golden_header
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.compiled import Compiled
-from scare.export.meaning import PARTICLES, meanings
 from scare.export.naming import plain
 from scare.export.reading_ranges import reading_ranges
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
+from scare.export.sensor_fields import SensorField, sensor_fields
 from scare.export.target import TEMPLATES, Artefact, Target, fill, templates
 
 README, EXTRAS = "README.md", "extras"
@@ -80,19 +80,19 @@ def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
         "target": plain(compiled.calibrator.target.name) or "a sensor",
         "title": plain(model.title),
         "heading": ",".join([*(label.replace(",", "") for label in labels), "calibrated", "status"]),
-        "rows": "\n".join(map(_row, range(len(labels)), labels, meanings(compiled.calibrator))),
+        "rows": "\n".join(map(_row, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
         "ends": "\n".join(f"        {{{_decimal(low)}, {_decimal(high)}}}," for low, high in reading_ranges(compiled)),
     }
 
 
-def _row(index: int, label: str, meaning: str) -> str:
+def _row(index: int, label: str, field: SensorField) -> str:
     """How a sketch reads one channel from a PMS5003.
 
-    >>> _row(0, "pm", "PM25_CF1"), _row(1, "RH", "RH")
+    >>> _row(0, "pm", SensorField("PM25_CF1")), _row(1, "RH", SensorField())
     ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')
     """
-    if meaning.split("_")[0] in PARTICLES.values():
-        return f"    row[{index}] = pms[{meaning}]; // {label}"
+    if field.pms5003:
+        return f"    row[{index}] = pms[{field.pms5003}]; // {label}"
     return f"    row[{index}] = NAN; // {label}: read another sensor here"
 
 

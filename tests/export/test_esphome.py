@@ -131,6 +131,7 @@ def test_the_component_knows_its_model(tmp_path: Path) -> None:
     assert (facts["name"], facts["window"], facts["step_ms"]) == ("no2", 12, STEP_MS)
     assert facts["inputs"] == ["pm25", "current"]
     assert facts["unit"] == "µg/m³"
+    assert facts["device_class"] == "pm25"
     assert not [path for path in (library / COMPONENT).iterdir() if path.is_dir()]  # ESPHome takes no folders
 
 

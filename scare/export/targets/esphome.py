@@ -7,24 +7,17 @@ program.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from scare.data.quantities import display_unit, find_quantity, spell_unit
+from scare.data.readings import Channel
 from scare.export.c_library import Library, library
 from scare.export.c_source import CModel, distinct_names
 from scare.export.compiled import Compiled
-from scare.export.meaning import HUMIDITY, TEMPERATURE, meanings
 from scare.export.naming import plain
+from scare.export.sensor_fields import SensorField, sensor_fields
 
 PREFIX, COMPONENT = "scare_model_", "components/scare"
 YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # that are no text in YAML
-UNITS = {"ug/m3": "µg/m³"}  # as Home Assistant knows them
 OWN = "own"  # a sensor that we do not know
-SENSORS = {  # ESPHome's platform and its number for what a channel means
-    "PM25_CF1": ("pmsx003", "pm_2_5_std"),
-    "PM25_ATM": ("pmsx003", "pm_2_5"),
-    "PM10_CF1": ("pmsx003", "pm_10_0_std"),
-    "PM10_ATM": ("pmsx003", "pm_10_0"),
-    HUMIDITY: ("sht3xd", "humidity"),
-    TEMPERATURE: ("sht3xd", "temperature"),
-}
 BUSES = {
     "pmsx003": "uart:\n  rx_pin: GPIO13 # that the sensor's TXD is wired to\n  baud_rate: 9600\n\n",
     "sht3xd": "i2c:\n\n",
@@ -44,7 +37,7 @@ def input_keys(names: Iterable[str]) -> list[str]:
 def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
     """What `sensor.py` of the component reads, a file of JSON."""
     calibrator = compiled.calibrator
-    units = [UNITS.get(channel.unit, channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
+    units = [display_unit(channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
     facts = {
         "name": compiled.name,
         "c_name": model.name,
@@ -54,15 +47,26 @@ def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
         "step_ms": model.descriptor.step_ms,
         "unit": units[0],
         "raw_unit": units[1],
+        "device_class": _device_class(calibrator.target),
     }
     return {f"{model.name}.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _device_class(target: Channel) -> str:
+    """Home Assistant's class of what is calibrated; none where it knows none, or not in this unit.
+
+    >>> _device_class(Channel("Ref.PM2.5", "µg/m³")), _device_class(Channel("PM10", "mg/m3"))
+    ('pm25', '')
+    """
+    found = find_quantity(target.name)
+    return found.device_class if found and spell_unit(found.unit) == spell_unit(target.unit) else ""
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
     """What the templates may name beside what those of all libraries may."""
     keys, step = _keys(compiled), _time(model.descriptor.step_ms)
     labelled = zip(keys, map(plain, model.labels), strict=True)
-    platforms = _platforms(keys, meanings(compiled.calibrator))
+    platforms = _platforms(keys, sensor_fields(compiled.calibrator))
     return {
         "step": step,
         "window": str(model.program.window),
@@ -86,11 +90,11 @@ def _time(ms: int) -> str:
     return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
 
 
-def _platforms(keys: Sequence[str], meant: Sequence[str]) -> dict[str, dict[str, str]]:
+def _platforms(keys: Sequence[str], fields: Sequence[SensorField]) -> dict[str, dict[str, str]]:
     """The key of the channel that reads each number of each platform; a number is read once, others by `OWN`."""
     platforms: dict[str, dict[str, str]] = {}
-    for key, meaning in zip(keys, meant, strict=True):
-        platform, number = SENSORS.get(meaning, (OWN, key))
+    for key, field in zip(keys, fields, strict=True):
+        platform, number = field.esphome or (OWN, key)
         if number in platforms.get(platform, {}):
             platform, number = OWN, key
         platforms.setdefault(platform, {})[number] = key
