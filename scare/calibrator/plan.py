@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scare.calibrator.kernels import INPUT, KERNELS, Choice, Shape, Step, choose, expect
+from scare.calibrator.kernels import FLOATS, INPUT, KERNELS, Choice, Shape, Step, choose, expect
 
 SELECT = "select"
 
@@ -43,7 +43,7 @@ class Plan:
         shapes: dict[str, Shape] = {INPUT: (self.window, self.channels)}
         for step in self.steps:
             if step.kernel not in KERNELS:
-                raise ValueError(f"no kernel called '{step.kernel}'")
+                raise ValueError(f"no kernel called '{step.kernel}'") from FLOATS.missing(step.kernel)
             unknown = [name for name in step.inputs if name not in shapes]
             if unknown or step.output in shapes:
                 raise ValueError(f"{step.kernel} reads {unknown} or writes '{step.output}' twice")

@@ -1,0 +1,37 @@
+"""A family of kernels has one name in NumPy, in print and in C, and its kernels have every form they should."""
+
+from pathlib import Path
+
+from scare import calibrator, export
+from scare.calibrator.kernels import FLOATS, INTEGERS, KERNELS, RULES
+from scare.calibrator.plan import SELECT
+from scare.export.kernels import FLOAT32, INT8, TENSORS
+
+RUNTIME = Path(__file__).parents[2] / "runtime" / "src" / "kernels"
+
+
+def folders(room: str) -> set[str]:
+    return {path.parent.name for path in (Path(room).parent / "kernels").glob("*/__init__.py")}
+
+
+def test_a_family_is_called_the_same_everywhere() -> None:
+    families = FLOATS.families.keys() | INTEGERS.families.keys()
+    assert folders(calibrator.__file__) == folders(export.__file__) == families
+    assert {path.stem.removesuffix("_f32") for path in RUNTIME.glob("*_f32.c")} == FLOAT32.families.keys()
+    assert {path.stem.removesuffix("_s8") for path in RUNTIME.glob("*_s8.c")} == INT8.families.keys()
+
+
+def test_a_form_stands_in_the_family_of_its_kernel() -> None:
+    for forms in (FLOATS, INTEGERS, RULES, FLOAT32, INT8, TENSORS):
+        for family, table in forms.families.items():
+            for kernel in table:
+                assert family in (FLOATS.family_of(kernel), INTEGERS.family_of(kernel)), kernel
+
+
+def test_every_kernel_has_its_forms() -> None:
+    """In C a choice is a branch, and a board makes the window's steps as readings come."""
+    views = {name for name, kernel in FLOATS.items() if not kernel.copies}
+    assert FLOAT32.keys() == FLOATS.keys() - {SELECT}
+    assert TENSORS.keys() == FLOATS.keys()
+    assert INT8.keys() == INTEGERS.keys() - {"window_s8"} | views
+    assert KERNELS.keys() == FLOATS.keys() | INTEGERS.keys()
