@@ -13,12 +13,12 @@ extern "C" {
 #endif
 
 /* The largest sizes the kernels have room for. */
-#define SCARE_WIDEST_S8 32u    /* numbers in a token */
-#define SCARE_SUPPORTS_S8 64u  /* supports of a hash */
-#define SCARE_POWERS_S8 13u    /* coefficients of its polynomial */
-#define SCARE_HIDDEN_S8 128u   /* numbers in a hidden layer */
-#define SCARE_PAIRS_S8 128u    /* pairs of numbers in the values of an attention */
-#define SCARE_TOKENS_S8 32u    /* tokens in a softmax attention */
+#define SCARE_WIDEST_S8 32u   /* numbers in a token */
+#define SCARE_SUPPORTS_S8 64u /* supports of a hash */
+#define SCARE_POWERS_S8 13u   /* coefficients of its polynomial */
+#define SCARE_HIDDEN_S8 128u  /* numbers in a hidden layer */
+#define SCARE_PAIRS_S8 128u   /* pairs of numbers in the values of an attention */
+#define SCARE_TOKENS_S8 32u   /* tokens in a softmax attention */
 
 /* ---- linear ---- */
 

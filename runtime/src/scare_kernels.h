@@ -24,8 +24,7 @@ void scare_hat_basis_f32(float *hats, const float *x, const uint16_t *run, const
                          uint32_t channels, uint32_t knots);
 
 /* out [lenses][channels], x [rows][channels], weight [1 + rows][lenses] in blocks of four, bias first. */
-void scare_lens_f32(float *out, const float *x, const float *weight, uint32_t rows, uint32_t channels,
-                    uint32_t lenses);
+void scare_lens_f32(float *out, const float *x, const float *weight, uint32_t rows, uint32_t channels, uint32_t lenses);
 
 /* out [bins][channels], x [rows][channels], length [bins] rows of each bin, weight [rows]. */
 void scare_bins_f32(float *out, const float *x, const uint16_t *length, const float *weight, uint32_t bins,
@@ -33,12 +32,11 @@ void scare_bins_f32(float *out, const float *x, const uint16_t *length, const fl
 
 /* out [rows][outputs], x [rows][inputs], weight [inputs][outputs] in blocks of four; row r starts at bias + r step:
  * step is 0 for one bias [outputs], `outputs` for a bias of every row. */
-void scare_dense_f32(float *out, const float *x, const float *weight, const float *bias, uint32_t rows,
-                     uint32_t inputs, uint32_t outputs, uint32_t step);
+void scare_dense_f32(float *out, const float *x, const float *weight, const float *bias, uint32_t rows, uint32_t inputs,
+                     uint32_t outputs, uint32_t step);
 
 /* out, z [rows][width], g [width], share [rows]. In place. */
-void scare_add_outer_f32(float *out, const float *z, const float *g, const float *share, uint32_t rows,
-                         uint32_t width);
+void scare_add_outer_f32(float *out, const float *z, const float *g, const float *share, uint32_t rows, uint32_t width);
 
 /* ---- pointwise: all in place ---- */
 

@@ -35,7 +35,8 @@ static edge *find(record *self, uint32_t to, uint32_t to_size) {
             *here = (edge){self->from, self->from_size, to, to_size, 0};
             self->used++;
         }
-        if (here->from == self->from && here->to == to && here->from_size == self->from_size && here->to_size == to_size)
+        if (here->from == self->from && here->to == to && here->from_size == self->from_size &&
+            here->to_size == to_size)
             return here;
     }
 }

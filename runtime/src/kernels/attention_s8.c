@@ -3,8 +3,7 @@
 #include "scare_integer.h"
 
 /* The row x, divided by its length, as pairs in Q15. */
-SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs)
-{
+SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
     int32_t squares = 0;
     for (uint32_t i = 0u; i < (width + 1u) / 2u; i++) {
@@ -19,8 +18,7 @@ SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs
 }
 
 /* Cosines between a row, given as pairs, and the supports, in Q30. */
-SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike)
-{
+SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike) {
     SCARE_ROLLED
     for (const int32_t *end = alike + supports; alike != end; alike += 2) {
         SCARE_WALK(alike);
@@ -33,16 +31,14 @@ SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *tabl
 }
 
 /* The kernel of one support, a polynomial of the cosine, in the upper half of a word. */
-SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t degree)
-{
+SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t degree) {
     int32_t sum = coefficients[0];
     for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
     return sum;
 }
 
 /* The kernels of all supports, as pairs in the place of the first cosines. */
-SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree)
-{
+SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
     const void *from = alike;
     int32_t powers[SCARE_POWERS_S8];
     for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
@@ -57,8 +53,7 @@ SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coe
 }
 
 /* One bit for each sign, the highest first; the table has for each a bias, then its weights. */
-SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits)
-{
+SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits) {
     uint32_t negative = 0u;
     SCARE_ROLLED
     for (uint32_t left = bits; left > 0u; left--) {
@@ -70,8 +65,7 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
 }
 
 /* The same for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
-SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits)
-{
+SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits) {
 #if SCARE_ASSEMBLY
     register const int32_t *from __asm__("r0") = kernel;
     register const void *next __asm__("r1") = table;
@@ -108,8 +102,7 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
 /* Compiled anew for the usual sizes. */
 SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                             uint32_t degree, uint32_t usual)
-{
+                             uint32_t degree, uint32_t usual) {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
     int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
@@ -124,20 +117,17 @@ SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *s
 
 void scare_hash_codes_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                          const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         uint32_t degree)
-{
+                         uint32_t degree) {
     hash_codes(codes, x, support, coefficients, projection, rows, width, supports, bits, degree, 0u);
 }
 
 void scare_hash_codes_8_16_s8(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                              const int16_t *projection, uint32_t rows, uint32_t bits)
-{
+                              const int16_t *projection, uint32_t rows, uint32_t bits) {
     hash_codes(codes, x, support, coefficients, projection, rows, 8u, 16u, bits, 4u, 1u);
 }
 
 /* Twice the number of bits that are set in each half of a word. */
-SCARE_INLINE uint32_t count_twice(uint32_t word)
-{
+SCARE_INLINE uint32_t count_twice(uint32_t word) {
     word -= (word >> 1) & 0x55555555u;
     word = (word & 0x33333333u) + ((word >> 2) & 0x33333333u);
     word = (word + (word >> 4)) & 0x0f0f0f0fu;
@@ -145,14 +135,12 @@ SCARE_INLINE uint32_t count_twice(uint32_t word)
 }
 
 /* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `room` bits to spare. */
-SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32_t value_bits, uint32_t spare)
-{
+SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32_t value_bits, uint32_t spare) {
     return scare_shifted(scare_multiply_wide(scare_shifted(sum, room), inverse), 32u - value_bits - room) >> spare;
 }
 
 /* The values of two rows at a time as pairs of 15 bits, in blocks of four columns: [width / 4][rows / 2][4]. */
-SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t spare, int32_t *pairs)
-{
+SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t spare, int32_t *pairs) {
     SCARE_ROLLED
     for (uint32_t column = 0u; column < width; column += 4u) {
         const int32_t *value = values + column;
@@ -171,16 +159,14 @@ SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width
 }
 
 /* Two keys at a time in a word; a last one with zeros. */
-SCARE_INLINE void pair_keys(const uint32_t *keys, uint32_t rows, uint32_t *pairs)
-{
+SCARE_INLINE void pair_keys(const uint32_t *keys, uint32_t rows, uint32_t *pairs) {
     SCARE_ROLLED
     for (uint32_t i = 0u; i + 1u < rows; i += 2u) *pairs++ = keys[i] | keys[i + 1u] << 16;
     if (rows % 2u) *pairs = keys[rows - 1u];
 }
 
 /* The weights of two keys at a time as pairs, `most` less two for each bit in which they differ; the sum of all. */
-SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, uint32_t most, int32_t *weights)
-{
+SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, uint32_t most, int32_t *weights) {
     uint32_t twice = query | query << 16, equal = most | most << 16;
     int32_t total = 0, pair = 0;
     SCARE_ROLLED
@@ -194,8 +180,7 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
 }
 
 void scare_bitwise_attention_s8(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room)
-{
+                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
     uint32_t paired[SCARE_TOKENS_S8 / 2u];
     int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
@@ -220,8 +205,7 @@ void scare_bitwise_attention_s8(int32_t *out, const uint32_t *queries, const uin
 }
 
 /* 2^-power, power in Q16, as Q13. */
-SCARE_INLINE int32_t power_of_two(int32_t power)
-{
+SCARE_INLINE int32_t power_of_two(int32_t power) {
     int32_t fraction = power & 0xffff;
     int32_t value = 15078 + ((-2557 * fraction) >> 16);
     value = -45287 + (int32_t)(((int64_t)value * fraction) >> 16);
@@ -231,8 +215,7 @@ SCARE_INLINE int32_t power_of_two(int32_t power)
 
 void scare_softmax_attention_s8(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
                                 uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
-                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room)
-{
+                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room) {
     uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
     uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * heads * value_width));

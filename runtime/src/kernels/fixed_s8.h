@@ -19,8 +19,7 @@
 #endif
 
 /* Two int16_t in a word, the first in the low half: aligned to two bytes at least. */
-SCARE_INLINE int32_t scare_pair(const int16_t *numbers)
-{
+SCARE_INLINE int32_t scare_pair(const int16_t *numbers) {
     int32_t pair;
     __builtin_memcpy(&pair, numbers, sizeof pair);
     return pair;
@@ -31,21 +30,19 @@ typedef struct {
     int32_t a, b, c, d;
 } scare_words;
 
-SCARE_INLINE int32_t scare_next_word(const void **table)
-{
+SCARE_INLINE int32_t scare_next_word(const void **table) {
     int32_t word;
     __builtin_memcpy(&word, *table, sizeof word);
     *table = (const int8_t *)*table + sizeof word;
     return word;
 }
 
-SCARE_INLINE scare_words scare_next_four(const void **table)
-{
+SCARE_INLINE scare_words scare_next_four(const void **table) {
 #if SCARE_ASSEMBLY
     register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
     __asm__("ldmia %[at]!, {r0-r3}"
             : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
-            : "m"(*(const int32_t(*)[4])*table));
+            : "m"(*(const int32_t (*)[4])(*table)));
     return (scare_words){a, b, c, d};
 #else
     scare_words words;
@@ -56,13 +53,12 @@ SCARE_INLINE scare_words scare_next_four(const void **table)
 }
 
 /* One word, then four. */
-SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first)
-{
+SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first) {
 #if SCARE_ASSEMBLY
     register int32_t before __asm__("r0"), a __asm__("r1"), b __asm__("r2"), c __asm__("r3"), d __asm__("r4");
     __asm__("ldmia %[at]!, {r0-r4}"
             : "=r"(before), "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
-            : "m"(*(const int32_t(*)[5])*table));
+            : "m"(*(const int32_t (*)[5])(*table)));
     *first = before;
     return (scare_words){a, b, c, d};
 #else
@@ -74,30 +70,25 @@ SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first)
 /* Keeps a compiler from turning a pointer that goes through an array into an index: it costs additions. */
 #define SCARE_WALK(pointer) __asm__("" : "+r"(pointer))
 
-SCARE_INLINE int32_t scare_low(int32_t pair)
-{
+SCARE_INLINE int32_t scare_low(int32_t pair) {
     return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);
 }
 
-SCARE_INLINE int32_t scare_high(int32_t pair)
-{
+SCARE_INLINE int32_t scare_high(int32_t pair) {
     return pair >> 16;
 }
 
-SCARE_INLINE int32_t scare_pack(int32_t low, int32_t high)
-{
+SCARE_INLINE int32_t scare_pack(int32_t low, int32_t high) {
     return (int32_t)(((uint32_t)low & 0xffffu) | ((uint32_t)high << 16));
 }
 
 /* The upper halves of two words. */
-SCARE_INLINE int32_t scare_pack_upper(int32_t low, int32_t high)
-{
+SCARE_INLINE int32_t scare_pack_upper(int32_t low, int32_t high) {
     return (int32_t)(((uint32_t)low >> 16) | ((uint32_t)high & 0xffff0000u));
 }
 
 /* sum + both products of two pairs. */
-SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
-{
+SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlad(a, b, sum);
 #else
@@ -106,8 +97,7 @@ SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum)
 }
 
 /* sum + the products of four pairs with four others. */
-SCARE_INLINE int32_t scare_add_all(const int32_t *pairs, scare_words others, int32_t sum)
-{
+SCARE_INLINE int32_t scare_add_all(const int32_t *pairs, scare_words others, int32_t sum) {
     sum = scare_add_pairs(pairs[0], others.a, sum);
     sum = scare_add_pairs(pairs[1], others.b, sum);
     sum = scare_add_pairs(pairs[2], others.c, sum);
@@ -115,8 +105,7 @@ SCARE_INLINE int32_t scare_add_all(const int32_t *pairs, scare_words others, int
 }
 
 /* The products of a pair with four others, each to its own sum. */
-SCARE_INLINE void scare_add_each(scare_words *sum, int32_t pair, scare_words others)
-{
+SCARE_INLINE void scare_add_each(scare_words *sum, int32_t pair, scare_words others) {
     sum->a = scare_add_pairs(pair, others.a, sum->a);
     sum->b = scare_add_pairs(pair, others.b, sum->b);
     sum->c = scare_add_pairs(pair, others.c, sum->c);
@@ -124,8 +113,7 @@ SCARE_INLINE void scare_add_each(scare_words *sum, int32_t pair, scare_words oth
 }
 
 /* sum + both squares; the sum may use all 32 bits. */
-SCARE_INLINE int32_t scare_add_squares(int32_t pair, int32_t sum)
-{
+SCARE_INLINE int32_t scare_add_squares(int32_t pair, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlad(pair, pair, sum);
 #else
@@ -135,8 +123,7 @@ SCARE_INLINE int32_t scare_add_squares(int32_t pair, int32_t sum)
 }
 
 /* Bytes 0 and 2 of a word as a pair; shifted right by 8 first, bytes 1 and 3. */
-SCARE_INLINE int32_t scare_even_bytes(int32_t word)
-{
+SCARE_INLINE int32_t scare_even_bytes(int32_t word) {
 #if defined(__ARM_FEATURE_DSP)
     return __sxtb16(word);
 #else
@@ -144,14 +131,12 @@ SCARE_INLINE int32_t scare_even_bytes(int32_t word)
 #endif
 }
 
-SCARE_INLINE int32_t scare_odd_bytes(int32_t word)
-{
+SCARE_INLINE int32_t scare_odd_bytes(int32_t word) {
     return scare_even_bytes((int32_t)(((uint32_t)word >> 8) | ((uint32_t)word << 24)));
 }
 
 /* The product of a word and a half-word without its lowest 16 bits, plus a word. */
-SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum)
-{
+SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawb(word, half, sum);
 #else
@@ -160,8 +145,7 @@ SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum)
 }
 
 /* The same with the upper half of a pair. */
-SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum)
-{
+SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawt(word, pair, sum);
 #else
@@ -170,30 +154,25 @@ SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum)
 }
 
 /* The upper word of a product. */
-SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b)
-{
+SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* sum / 2^bits, to the nearest; at least one bit. */
-SCARE_INLINE int32_t scare_rounded(int64_t sum, uint32_t bits)
-{
+SCARE_INLINE int32_t scare_rounded(int64_t sum, uint32_t bits) {
     return (int32_t)((sum + ((int64_t)1 << (bits - 1u))) >> bits);
 }
 
-SCARE_INLINE int32_t scare_least(int32_t a, int32_t b)
-{
+SCARE_INLINE int32_t scare_least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-SCARE_INLINE int32_t scare_most(int32_t a, int32_t b)
-{
+SCARE_INLINE int32_t scare_most(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
 /* From 0 to 32767. */
-SCARE_INLINE int32_t scare_positive_half(int32_t number)
-{
+SCARE_INLINE int32_t scare_positive_half(int32_t number) {
 #if defined(__ARM_FEATURE_SAT)
     return (int32_t)__usat(number, 15);
 #else
@@ -201,32 +180,27 @@ SCARE_INLINE int32_t scare_positive_half(int32_t number)
 #endif
 }
 
-SCARE_INLINE int32_t scare_shifted(int32_t number, uint32_t left)
-{
+SCARE_INLINE int32_t scare_shifted(int32_t number, uint32_t left) {
     return (int32_t)((uint32_t)number << left);
 }
 
 /* How far numbers may be shifted left; `bits` is all of them, each as number ^ (number >> 31), or-ed together. */
-SCARE_INLINE uint32_t scare_spare_bits(uint32_t bits)
-{
+SCARE_INLINE uint32_t scare_spare_bits(uint32_t bits) {
     return (bits == 0u ? 32u : (uint32_t)__builtin_clz(bits)) - 1u;
 }
 
-SCARE_INLINE uint32_t scare_magnitude(int32_t number)
-{
+SCARE_INLINE uint32_t scare_magnitude(int32_t number) {
     return (uint32_t)(number ^ (number >> 31));
 }
 
-SCARE_INLINE uint32_t scare_magnitudes(const int32_t *numbers, uint32_t count)
-{
+SCARE_INLINE uint32_t scare_magnitudes(const int32_t *numbers, uint32_t count) {
     uint32_t bits = 0u;
     for (uint32_t i = 0u; i < count; i++) bits |= scare_magnitude(numbers[i]);
     return bits;
 }
 
 /* Shifted left by the spare bits, then right so that `bits` bits remain. */
-SCARE_INLINE int32_t scare_to_top(int32_t number, uint32_t spare, uint32_t bits)
-{
+SCARE_INLINE int32_t scare_to_top(int32_t number, uint32_t spare, uint32_t bits) {
     return scare_shifted(number, spare) >> (31u - bits);
 }
 
@@ -236,8 +210,7 @@ typedef struct {
     uint32_t half;
 } scare_root;
 
-SCARE_INLINE scare_root scare_inverse_root(uint32_t square)
-{
+SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
     uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
     int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
     int32_t bend = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);

@@ -2,8 +2,7 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
-void scare_products_s8(int32_t *out, const int32_t *x, const int32_t *factors, uint32_t count, int32_t top)
-{
+void scare_products_s8(int32_t *out, const int32_t *x, const int32_t *factors, uint32_t count, int32_t top) {
     int32_t *held = out + count * (count - 1u) / 2u;
     SCARE_ROLLED
     for (uint32_t i = 0u; i < count; i++) {

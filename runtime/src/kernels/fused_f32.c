@@ -27,7 +27,8 @@ void scare_token_rows_f32(float *out, const float *seen, const float *shared, co
             uint32_t c = channels;
             SCARE_ROLLED do {
                 scare_add_product(&sum, *number++, &next);
-            } while (--c > 0);
+            }
+            while (--c > 0);
             scare_store_four(to, sum);
         }
     }

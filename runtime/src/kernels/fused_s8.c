@@ -6,8 +6,7 @@
 /* Compiled anew for one channel and eight outputs. */
 SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                              const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
-                             uint32_t outputs)
-{
+                             uint32_t outputs) {
     const void *mixing = mix, *table = rest;
     const int32_t *end = seen + rows * channels;
     SCARE_ROLLED
@@ -37,20 +36,17 @@ SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *s
 
 void scare_token_rows_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                          const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs)
-{
+                         uint32_t outputs) {
     token_rows(out, seen, shared, local, mix, rest, rows, channels, width, outputs);
 }
 
 void scare_token_rows_1_8_s8(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width)
-{
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
     token_rows(out, seen, shared, local, mix, rest, rows, 1u, width, 8u);
 }
 
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
-SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, int32_t *pairs)
-{
+SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, int32_t *pairs) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width));
     spare = spare < most ? spare : most;
     for (uint32_t i = 0u; i + 1u < width; i += 2u)
@@ -60,8 +56,7 @@ SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, 
 }
 
 /* One number of the hidden layer, from 0 to 32767: its bias, then its weights. */
-SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift)
-{
+SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift) {
     int32_t sum;
     scare_words next = scare_next_five(table, &sum);
     sum = scare_add_all(pairs, next, sum >> shift);
@@ -71,8 +66,7 @@ SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const vo
 
 /* The hidden layer as pairs. */
 SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *table, uint32_t couples, uint32_t shift,
-                           int32_t *active)
-{
+                           int32_t *active) {
     SCARE_ROLLED
     for (const int32_t *end = active + couples; active != end; active += 2) {
         SCARE_WALK(active);
@@ -84,8 +78,7 @@ SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *tab
 }
 
 /* Four sums of products with the hidden layer; on to the next weights. */
-SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer)
-{
+SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer) {
     scare_words sum = {0, 0, 0, 0};
     const void *table = *outer;
     SCARE_ROLLED
@@ -103,8 +96,7 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
 
 SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                                const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                               int32_t bits)
-{
+                               int32_t bits) {
     int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
@@ -128,13 +120,11 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
 
 void scare_feed_forward_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                            const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                           int32_t bits)
-{
+                           int32_t bits) {
     feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits);
 }
 
 void scare_feed_forward_8_s8(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
-                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits)
-{
+                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
     feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
 }

@@ -70,8 +70,8 @@ void scare_bins_f32(float *out, const float *x, const uint16_t *length, const fl
     }
 }
 
-void scare_dense_f32(float *out, const float *x, const float *weight, const float *bias, uint32_t rows,
-                     uint32_t inputs, uint32_t outputs, uint32_t step) {
+void scare_dense_f32(float *out, const float *x, const float *weight, const float *bias, uint32_t rows, uint32_t inputs,
+                     uint32_t outputs, uint32_t step) {
     uint32_t o = 0;
     for (; o + 4 <= outputs; o += 4, weight += 4 * inputs) {
         for (uint32_t r = 0; r < rows; r++) {

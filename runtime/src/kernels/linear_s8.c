@@ -8,8 +8,7 @@ typedef struct {
 } sums;
 
 /* sum + the products of two pairs of samples with four weights of 8 bits, which are in the order 0 2 1 3. */
-SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32_t sum)
-{
+SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32_t sum) {
     return scare_add_pairs(second, scare_odd_bytes(word), scare_add_pairs(first, scare_even_bytes(word), sum));
 }
 
@@ -23,13 +22,11 @@ SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32
 
 #define ADD_FOUR_WORDS      \
     "ldmia r12!, {r0-r3}\n" \
-    "ldmia lr!, {r4-r5}\n"  \
-    ADD_WORD("r0", "r6") ADD_WORD("r1", "r8") ADD_WORD("r2", "r9") ADD_WORD("r3", "r10")
+    "ldmia lr!, {r4-r5}\n" ADD_WORD("r0", "r6") ADD_WORD("r1", "r8") ADD_WORD("r2", "r9") ADD_WORD("r3", "r10")
 #endif
 
 /* Four sums at once, so that each sample is loaded once for all of them; on to the next weights. */
-SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights)
-{
+SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights) {
 #if SCARE_ASSEMBLY
     register const int16_t *from __asm__("r0") = x, *end __asm__("r1") = x + older;
     register const void *table __asm__("r2") = *weights;
@@ -39,8 +36,7 @@ SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older,
             "mov lr, r0\n"
             "mov r11, r1\n"
             "mov r12, r2\n"
-            "1: " ADD_FOUR_WORDS ADD_FOUR_WORDS
-            "cmp lr, r11\n"
+            "1: " ADD_FOUR_WORDS ADD_FOUR_WORDS "cmp lr, r11\n"
             "bne 1b\n"
             "mov r2, r12\n"
             "pop {r7}"
@@ -63,8 +59,7 @@ SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older,
 
 /* Four projections of a channel, added to their sums; on to the next weights. */
 SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
-                               const void **large)
-{
+                               const void **large) {
     if (older) add_coarse(&sum->coarse, x, older, small);
     const void *table = *large;
     x += older;
@@ -78,8 +73,7 @@ SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint
 
 /* The same for one. */
 SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
-                              const void **large)
-{
+                              const void **large) {
     const void *weights = *small, *more = *large, *samples = x;
     int32_t coarse = sum->coarse.a, fine = sum->fine.a;
     x += older;
@@ -98,8 +92,7 @@ SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint3
 
 void scare_project_s8(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
                       const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
-                      uint32_t newer, uint32_t rows, uint32_t shift)
-{
+                      uint32_t newer, uint32_t rows, uint32_t shift) {
     uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
     SCARE_ROLLED
     for (uint32_t turn = 0u; turn < turns; turn++, window += stride, out++) {
@@ -130,8 +123,7 @@ void scare_project_s8(int32_t *out, const int16_t *window, const int8_t *older_w
 }
 
 void scare_hat_basis_s8(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
-                        uint32_t stride, uint32_t channels, uint32_t knots)
-{
+                        uint32_t stride, uint32_t channels, uint32_t knots) {
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
         const uint16_t *segment = segments;
@@ -162,8 +154,7 @@ void scare_hat_basis_s8(int32_t *out, const int16_t *window, const uint16_t *seg
 
 void scare_bins_s8(int32_t *out, const int16_t *window, const int16_t *weights, const uint16_t *starts,
                    const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
-                   uint32_t shift)
-{
+                   uint32_t shift) {
     SCARE_ROLLED
     for (uint32_t bin = 0u; bin < bins; bin++) {
         uint32_t start = starts[bin], end = bin + 1u < bins ? starts[bin + 1u] : rows;
@@ -179,8 +170,7 @@ void scare_bins_s8(int32_t *out, const int16_t *window, const int16_t *weights, 
 }
 
 void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, const int32_t *bias, const uint8_t *shifts,
-                    uint32_t rows, uint32_t inputs, uint32_t outputs)
-{
+                    uint32_t rows, uint32_t inputs, uint32_t outputs) {
     SCARE_ROLLED
     for (const int32_t *end = x + rows * inputs; x != end; x += inputs) {
         const void *table = weights;
@@ -196,8 +186,7 @@ void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, cons
 }
 
 void scare_dense_1_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t inputs, int32_t bias,
-                      uint32_t shift)
-{
+                      uint32_t shift) {
     const void *words = x, *table = weights;
     int32_t sum = bias;
     SCARE_ROLLED
@@ -213,8 +202,7 @@ void scare_dense_1_s8(int32_t *out, const int32_t *x, const int16_t *weights, ui
 }
 
 void scare_lens_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
-                   uint32_t lenses)
-{
+                   uint32_t lenses) {
     for (uint32_t lens = 0u; lens < lenses; lens++, weights += rows)
         for (uint32_t channel = 0u; channel < channels; channel++) {
             int32_t sum = 0;

@@ -1,7 +1,6 @@
 #include "scare_kernels.h"
 #include "math_f32.h"
 
-
 void scare_add_f32(float *out, const float *a, const float *b, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) out[i] = a[i] + b[i];
 }

@@ -2,8 +2,7 @@
 #include "fixed_s8.h"
 #include "scare_integer.h"
 
-void scare_add_s8(int32_t *out, const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift)
-{
+void scare_add_s8(int32_t *out, const int32_t *a, const int32_t *b, uint32_t count, uint32_t shift) {
     const void *first = a;
     SCARE_ROLLED
     for (const int32_t *end = b + count / 4u * 4u; b != end; b += 4, out += 4) {
@@ -17,16 +16,14 @@ void scare_add_s8(int32_t *out, const int32_t *a, const int32_t *b, uint32_t cou
     for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + (b[i] >> shift);
 }
 
-void scare_newest_s8(int32_t *out, const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels)
-{
+void scare_newest_s8(int32_t *out, const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels) {
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++)
         out[channel] = window[channel * stride + rows - 1u] * 16384;
 }
 
 SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
-                             uint32_t epsilon, int32_t epsilon_bits)
-{
+                             uint32_t epsilon, int32_t epsilon_bits) {
     uint32_t level_bits = (uint32_t)__builtin_clz(width) - 3u, row_bits = (uint32_t)__builtin_clz(width) / 2u;
     SCARE_ROLLED
     for (uint32_t row = 0u; row < rows; row++, x += width, out += width) {
@@ -61,13 +58,11 @@ SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scal
 }
 
 void scare_layer_norm_s8(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
-                         uint32_t epsilon, int32_t epsilon_bits)
-{
+                         uint32_t epsilon, int32_t epsilon_bits) {
     layer_norm(out, x, scales, rows, width, epsilon, epsilon_bits);
 }
 
 void scare_layer_norm_8_s8(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
-                           int32_t epsilon_bits)
-{
+                           int32_t epsilon_bits) {
     layer_norm(out, x, scales, rows, 8u, epsilon, epsilon_bits);
 }

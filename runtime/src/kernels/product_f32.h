@@ -16,11 +16,13 @@ typedef struct {
 
 #if SCARE_VFP
 
-#define SCARE_NUMBERS(count, at) "m"(*(const float(*)[count])(at))
+#define SCARE_NUMBERS(count, at) "m"(*(const float (*)[count])(at))
 
 SCARE_INLINE scare_four scare_load_four(const float *from) {
     register float a __asm__("s12"), b __asm__("s13"), c __asm__("s14"), d __asm__("s15");
-    __asm__("vldmia %[from], {s12-s15}" : "=t"(a), "=t"(b), "=t"(c), "=t"(d) : [from] "r"(from), SCARE_NUMBERS(4, from));
+    __asm__("vldmia %[from], {s12-s15}"
+            : "=t"(a), "=t"(b), "=t"(c), "=t"(d)
+            : [from] "r"(from), SCARE_NUMBERS(4, from));
     scare_four four = {a, b, c, d};
     return four;
 }
@@ -28,7 +30,7 @@ SCARE_INLINE scare_four scare_load_four(const float *from) {
 SCARE_INLINE void scare_store_four(float *to, scare_four four) {
     register float a __asm__("s12") = four.a, b __asm__("s13") = four.b;
     register float c __asm__("s14") = four.c, d __asm__("s15") = four.d;
-    __asm__("vstmia %[to], {s12-s15}" : "=m"(*(float(*)[4])to) : [to] "r"(to), "t"(a), "t"(b), "t"(c), "t"(d));
+    __asm__("vstmia %[to], {s12-s15}" : "=m"(*(float (*)[4])to) : [to] "r"(to), "t"(a), "t"(b), "t"(c), "t"(d));
 }
 
 /* sum + x weight[4], and on to the next weights */

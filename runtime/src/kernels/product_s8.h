@@ -5,8 +5,7 @@
 #include "fixed_s8.h"
 
 /* A word times four weights, the halves of two words, each product to its own sum. */
-SCARE_INLINE void scare_add_to_four(scare_words *sum, int32_t x, int32_t first, int32_t second)
-{
+SCARE_INLINE void scare_add_to_four(scare_words *sum, int32_t x, int32_t first, int32_t second) {
     sum->a = scare_add_half(x, first, sum->a);
     sum->b = scare_add_upper(x, first, sum->b);
     sum->c = scare_add_half(x, second, sum->c);
@@ -14,8 +13,7 @@ SCARE_INLINE void scare_add_to_four(scare_words *sum, int32_t x, int32_t first, 
 }
 
 /* Four outputs: two inputs at a time, a last one alone. */
-SCARE_INLINE scare_words scare_mix_four(const int32_t *x, uint32_t inputs, const void **weights, scare_words sum)
-{
+SCARE_INLINE scare_words scare_mix_four(const int32_t *x, uint32_t inputs, const void **weights, scare_words sum) {
     const void *table = *weights;
     SCARE_ROLLED
     for (const int32_t *end = x + inputs / 2u * 2u; x != end; x += 2) {
