@@ -26,19 +26,32 @@ WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
 class Flag(IntFlag):
     """Every bit a row can carry. A number, once given, is never reused."""
 
-    RANGE = 1 << 0  # outside the channel's range: taken as missing
-    SENTINEL = 1 << 1  # a number that means "no reading": taken as missing
-    STUCK = 1 << 2  # the same value for too long
-    SPIKE = 1 << 3  # far from its recent past
-    RATE = 1 << 4  # changed faster than the instrument can
-    WARM_UP = 1 << 5  # soon after a start or a long gap
-    GAP = 1 << 6  # first row after missing time
-    MISSING = 1 << 8  # a channel has no usable value: no calibrated value
-    EARLY = 1 << 9  # less than half a step after the row before: not used
-    HISTORY = 1 << 10  # the gap policy found too little history: no calibrated value
-    UNSETTLED = 1 << 11  # a new device, still scaled as the fleet is
+    RANGE = 1 << 0
+    SENTINEL = 1 << 1
+    STUCK = 1 << 2
+    SPIKE = 1 << 3
+    RATE = 1 << 4
+    WARM_UP = 1 << 5
+    GAP = 1 << 6
+    MISSING = 1 << 8
+    EARLY = 1 << 9
+    HISTORY = 1 << 10
+    UNSETTLED = 1 << 11
 
 
+MEANINGS = {  # in words, as docs/flags.md has them
+    Flag.RANGE: "outside the channel's range: taken as missing",
+    Flag.SENTINEL: 'a number that means "no reading" (−200, −999, 65535 …): taken as missing',
+    Flag.STUCK: "the same value for 60 rows",
+    Flag.SPIKE: "far from its recent past",
+    Flag.RATE: "changed faster than a quarter of the channel's range a minute",
+    Flag.WARM_UP: "within 30 minutes of a start or of a gap longer than an hour",
+    Flag.GAP: "first row after missing time",
+    Flag.MISSING: "a channel has no usable value",
+    Flag.EARLY: "less than half a step after the row before: not used",
+    Flag.HISTORY: "too little history for a window under the gap policy",
+    Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
+}
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
 NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a calibrated value
 
@@ -250,6 +263,7 @@ RULES_2026_1 = (
     ),
     Rule("Q07", "gap", Flag.GAP, "The row before is more than `gap_steps` steps ago.", _after_gap),
 )
+RULES = RULES_2026_1  # the set in use
 
 
 def usable_values(
@@ -263,7 +277,7 @@ def usable_values(
     usable = np.array(values, float)
     flags = np.zeros(usable.shape[:-1], np.uint32)
     rows = Rows(usable.copy(), channels, np.empty(0), inf, Past.none(0, 0))  # these rules ask for no time
-    for rule in RULES_2026_1:
+    for rule in RULES:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
             usable[marks] = np.nan
@@ -298,7 +312,7 @@ class Flagging:
             return flags
         rows = Rows(usable, self._channels, times, self._step_seconds, self.past)
         with np.errstate(invalid="ignore"):
-            for rule in RULES_2026_1:
+            for rule in RULES:
                 if rule.flag not in UNUSABLE:
                     flags[rule.marks(rows, self._settings).any(axis=-1)] |= np.uint32(rule.flag)
         self.past = rows.remembered

@@ -15,10 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.data.quality import Flag
 from scare.report.document import CONTENTS, as_script_data, write_report
 from scare.report.sections.card import bounds
-from scare.report.sections.origin import MEANINGS
 from scare.report.views import ALL, ROWS
 from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
@@ -281,13 +279,6 @@ def test_a_board_too_small_or_too_slow_is_said(tmp_path: Path) -> None:
     ):
         unknown.pop(name)
     assert "not known" in write(tmp_path, series(1, 0.2), board=unknown)
-
-
-def test_flags_mean_what_the_flags_page_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "flags.md").read_text(encoding="utf-8")
-    said = dict(re.findall(r"^\| \d+ \| (\w+) \| (.+?) \|", page, re.MULTILINE))
-    assert {flag.name: words for flag, words in MEANINGS.items()} == said
-    assert set(MEANINGS) == set(Flag)
 
 
 def test_script_data_is_plain_json() -> None:

@@ -2,24 +2,10 @@
 
 import numpy as np
 
-from scare.data.quality import Flag, summary
+from scare.data.quality import MEANINGS, Flag, summary
 from scare.report.blocks import Block, Facts, Note, Table
 from scare.report.numbers import number, percent
 from scare.scorecard.run import Run
-
-MEANINGS = {  # as docs/flags.md has them
-    Flag.RANGE: "outside the channel's range: taken as missing",
-    Flag.SENTINEL: 'a number that means "no reading" (−200, −999, 65535 …): taken as missing',
-    Flag.STUCK: "the same value for 60 rows",
-    Flag.SPIKE: "far from its recent past",
-    Flag.RATE: "changed faster than a quarter of the channel's range a minute",
-    Flag.WARM_UP: "within 30 minutes of a start or of a gap longer than an hour",
-    Flag.GAP: "first row after missing time",
-    Flag.MISSING: "a channel has no usable value",
-    Flag.EARLY: "less than half a step after the row before: not used",
-    Flag.HISTORY: "too little history for a window under the gap policy",
-    Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
-}
 
 
 def quality(run: Run) -> list[Block]:
