@@ -46,21 +46,21 @@ def verify_export(path: Path) -> list[Comparison]:
     This runs what is there: code of others only if they are trusted.
     """
     with _opened(path) as folder:
-        return [compared for export in find_exports(folder) for compared in _verify_model(export)]
+        return [compared for export in find_exports(folder, path) for compared in _verify_model(export)]
 
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
-    expected = GoldenVectors.read(export.golden)
+    name, expected = export.description.name, GoldenVectors.read(export.golden)
     if not len(expected.windows):
-        raise DataError(f"{export.golden.name} of {expected.model} holds no windows: there is nothing to compare")
+        raise DataError(f"{export.golden.name} of {name} holds no windows: there is nothing to compare")
     for runner in _runners(export):
         try:
-            yield compare(expected.model, runner.runtime, runner.run(export, expected.windows), expected)
+            yield compare(name, runner.runtime, runner.run(export, expected.windows), expected)
         except ScareError:
             raise
         except Exception as error:  # each runtime has its own for a file that it cannot read
             reason = f"it does not run: {_first_line(error)}"
-            yield Comparison(expected.model, runner.runtime, len(expected.windows), np.nan, np.nan, (), (reason,))
+            yield Comparison(name, runner.runtime, len(expected.windows), np.nan, np.nan, (), (reason,))
 
 
 def _runners(export: ExportFolder) -> list[Runner]:

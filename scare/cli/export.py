@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.cli.board_room import check_fit
+from scare.cli.board_fit import check_fit
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.opening import CorrectionStep, Model, open_calibrator
 from scare.cli.options import Json

@@ -4,7 +4,6 @@ Results are in double precision, tolerances by the rule of `parity`. Comes from 
 `board.verifying` runs them.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from scare.calibrator.parity import (
 from scare.calibrator.plan import Plan, run
 from scare.errors import DataError
 
-GOLDEN, MODEL = "golden.safetensors", "model"
+GOLDEN = "golden.safetensors"
 MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but one window always
 
 
@@ -37,7 +36,7 @@ class GoldenVectors:
     """Scaled windows [n, window, channels], results in the target's unit [n], how far off each may be [n].
 
     `ties` [n] says which have a hash activation, or a choice of a branch, that is as good as undecided; `tokens` are
-    hashed in all of them. `model` is what the export calls the model.
+    hashed in all of them.
     """
 
     windows: np.ndarray
@@ -45,13 +44,12 @@ class GoldenVectors:
     tolerances: np.ndarray
     ties: np.ndarray
     tokens: int = 0
-    model: str = ""
 
     def as_bytes(self, model: str) -> bytes:
         """A safetensors file for the model of this name."""
         real = {"windows": self.windows, "results": self.results, "allowed": self.tolerances}
         whole = {"ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])}
-        return save({**real, **whole}, {MODEL: model})
+        return save({**real, **whole}, {"model": model})
 
     @staticmethod
     def read(path: Path) -> "GoldenVectors":
@@ -59,12 +57,9 @@ class GoldenVectors:
         try:
             with safe_open(path, "numpy") as file:
                 parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                model = (file.metadata() or {})[MODEL]
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", model):
-                raise KeyError(f"a model called {model!r}")  # it becomes part of a path
             windows, results, tolerances = (parts[name] for name in ("windows", "results", "allowed"))
             ties, tokens = parts["ties"].astype(bool), int(parts["tokens"][0])
-            return GoldenVectors(windows, results, tolerances, ties, tokens, model)
+            return GoldenVectors(windows, results, tolerances, ties, tokens)
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: golden vectors cannot be read from it; export again ({error})") from error
 

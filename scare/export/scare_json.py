@@ -110,15 +110,20 @@ def describe_target(calibrator: Calibrator) -> ScaledChannel:
     return _scaled(calibrator.target, target.center[0], target.scale[0])
 
 
-def find_exports(root: Path) -> list[ExportFolder]:
-    """Every export in a folder: build systems may share one between several models."""
+def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
+    """Every export in a folder, for which a user has another name if it was unpacked.
+
+    Several models may share the folder of a build system.
+    """
     found = [ExportFolder(path.parent, _read(path)) for path in sorted(root.rglob(SCARE_JSON))]
     if not found:
-        raise DataError(f"{root} holds no {SCARE_JSON}: no export of ours, or one of an older version; export again")
+        raise DataError(
+            f"{called or root} holds no {SCARE_JSON}: no export of ours, or one of an older version; export again"
+        )
     for one in found:
         for path in (one.model, one.golden, one.runtime):
             if not path.resolve().is_relative_to(root.resolve()):
-                raise DataError(f"{one.folder / SCARE_JSON} names {path}, which is not in {root}; export again")
+                raise DataError(f"{SCARE_JSON} names {path}, which is not in {called or root}; export again")
     return found
 
 

@@ -63,11 +63,6 @@ class Target:
     name_help: str = "What the model is called in C."
     arithmetic_help: str = "What it computes in."
 
-    @property
-    def arithmetics(self) -> list[Arithmetic]:
-        """Those it has, of a model that has them."""
-        return [one for one in Arithmetic if one not in self.refuses]
-
 
 def templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:
     """The files of a folder of templates, filled in."""

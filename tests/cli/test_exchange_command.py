@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, 
     expected = GoldenVectors.read(path)
     moved = expected.results + np.array([0.0, 1.0, 0.0])
     other = GoldenVectors(expected.windows, moved, expected.tolerances, expected.ties, expected.tokens)
-    path.write_bytes(other.as_bytes(expected.model))
+    path.write_bytes(other.as_bytes("model"))
     said = scare("scare verify out")
     assert said.code == ExitCode.PARITY_FAILED
     assert said.out.splitlines()[-1] == "FAILED"
@@ -73,6 +74,9 @@ def test_what_is_no_export_is_refused(scare: Type, tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"PK no zip")
     said = scare("scare verify bad.zip")
     assert (said.code, "cannot be read as a folder or a zip" in said.err) == (ExitCode.DATA, True)
+    ZipFile(tmp_path / "other.zip", "w").close()
+    said = scare("scare verify other.zip")
+    assert (said.code, "other.zip holds no scare.json" in said.err) == (ExitCode.DATA, True)
 
 
 @pytest.mark.parametrize(("target", "file"), [("c", "model.c"), ("tflite", "model.tflite"), ("onnx", "model.onnx")])

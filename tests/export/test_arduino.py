@@ -127,7 +127,7 @@ def test_a_zip_holds_one_folder_and_is_the_same_again(library: Path, tmp_path: P
 def test_a_zip_that_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
     out = tmp_path / "dust.zip"
     out.write_text("mine")
-    with pytest.raises(UsageError, match=r"dust.zip is there already; give another name, or --force"):
+    with pytest.raises(UsageError, match=r"dust.zip exists already; give another name, or --force"):
         export_calibrator(NETWORK, "arduino", "float32", out)
     assert out.read_text() == "mine"
     export_calibrator(NETWORK, "arduino", "float32", out, force=True)

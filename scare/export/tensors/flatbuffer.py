@@ -68,14 +68,14 @@ def values_of(content: bytes, windows: np.ndarray, tensors: Collection[int]) -> 
     """What tensors of these numbers were for these windows, as rows: [n·rows, last axis]."""
     interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
     source = interpreter.get_input_details()[0]["index"]
-    seen: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
+    found: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
     for window in windows:
         interpreter.set_tensor(source, window[None].astype(np.float32))
         interpreter.invoke()
-        for index, rows in seen.items():
+        for index, rows in found.items():
             numbers = interpreter.get_tensor(index)
             rows.append(numbers.reshape(-1, numbers.shape[-1]))
-    return {index: np.concatenate(rows) for index, rows in seen.items()}
+    return {index: np.concatenate(rows) for index, rows in found.items()}
 
 
 def flatbuffer_operators(content: bytes) -> list[str]:

@@ -69,7 +69,7 @@ def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray)
 
 
 class _Matrices:
-    """The matrices of a FlatBuffer, by the number of their operator, and what every tensor was on the examples."""
+    """The matrices of a FlatBuffer, by the number of their operator, and the values of every tensor around them on the examples."""
 
     def __init__(self, content: bytes, examples: np.ndarray) -> None:
         from tensorflow.lite.python import schema_py_generated as schema
@@ -86,7 +86,7 @@ class _Matrices:
                     self.weights[index] = weights
                     around |= {int(operator.inputs[0]), int(operator.outputs[0])}
         self.sizes = {index: weights.size for index, weights in self.weights.items()}
-        self.seen = values_of(content, examples, around)
+        self.values = values_of(content, examples, around)
         self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -109,7 +109,7 @@ class _Matrices:
         if index not in self._steps:
             weights = self.weights[index]
             scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / INT8
-            self._steps[index] = scales, fitted_rounding(weights, scales, self.seen[source])
+            self._steps[index] = scales, fitted_rounding(weights, scales, self.values[source])
         return self._steps[index]
 
     def _in_integers(self, graph: _Graph, index: int, operator: Any) -> list[Any]:
@@ -118,7 +118,7 @@ class _Matrices:
         source, weights, *rest = (int(one) for one in operator.inputs)
         (result,) = (int(one) for one in operator.outputs)
         scales, steps = self.steps(index, source)
-        unit_in, unit_out = (max(float(np.abs(self.seen[one]).max()), 1e-6) / INT16 for one in (source, result))
+        unit_in, unit_out = (max(float(np.abs(self.values[one]).max()), 1e-6) / INT16 for one in (source, result))
         inner = graph.tensor(source, kinds.INT16, [unit_in])
         outer = graph.tensor(result, kinds.INT16, [unit_out])
         read = [inner, graph.tensor(weights, kinds.INT8, scales, steps)]
