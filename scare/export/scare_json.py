@@ -116,14 +116,12 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
     Several models may share the folder of a build system.
     """
     found = [ExportFolder(path.parent, _read(path)) for path in sorted(root.rglob(SCARE_JSON))]
+    called = called or root
     if not found:
-        raise DataError(
-            f"{called or root} holds no {SCARE_JSON}: no export of ours, or one of an older version; export again"
-        )
-    for one in found:
-        for path in (one.model, one.golden, one.runtime):
-            if not path.resolve().is_relative_to(root.resolve()):
-                raise DataError(f"{SCARE_JSON} names {path}, which is not in {called or root}; export again")
+        raise DataError(f"{called} holds no {SCARE_JSON}: no export of ours, or one of an older version; export again")
+    for path in (path for one in found for path in (one.model, one.golden, one.runtime)):
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise DataError(f"{SCARE_JSON} names {path}, which is not in {called}; export again")
     return found
 
 

@@ -69,7 +69,7 @@ def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray)
 
 
 class _Matrices:
-    """The matrices of a FlatBuffer, by the number of their operator, and the values of every tensor around them on the examples."""
+    """The matrices of a FlatBuffer, by the number of their operator, and the values around them on the examples."""
 
     def __init__(self, content: bytes, examples: np.ndarray) -> None:
         from tensorflow.lite.python import schema_py_generated as schema
