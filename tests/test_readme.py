@@ -3,12 +3,14 @@
 import re
 import runpy
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scare.cli.application import run
 from scare.extras import is_installed
+from scare.training.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,8 +28,15 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert names["value"] == pytest.approx(names["table"]["calibrated"][-1], rel=1e-5)
 
 
+def train_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The presets' networks, after a few steps."""
+    for name, preset in PRESETS.items():
+        monkeypatch.setitem(PRESETS, name, replace(preset, settings=replace(preset.settings, steps=100, checkpoints=2)))
+
+
 def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    train_for_a_moment(monkeypatch)
     own = [block for block in blocks("console") if "box*.csv" not in block]  # the others need files of the reader's
     lines = [line[2:] for block in own for line in block.splitlines() if line.startswith("$ scare")]
     assert len(lines) == 13
