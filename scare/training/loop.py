@@ -73,7 +73,7 @@ class Trainer:
         self.steps = sum(map(sum, self.phases))
         self.gather, self.references = make_gather(examples, network), examples.targets
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
-        self.pool = self.gather(jnp.asarray(examples.spread(SUPPORT_POOL)))
+        self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
         self.network = network.start(lambda: known(examples, network.basis), lambda: known(held, network.basis))
         self.start = self.network if self.network is not network else None  # itself worth a checkpoint
         self.start_outputs = None if self.start is None else self._outputs(self.start)
