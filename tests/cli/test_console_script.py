@@ -2,11 +2,11 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -117,19 +117,23 @@ def test_an_interrupted_simulation_leaves_nothing_behind(tmp_path: Path, suffix:
     assert os.listdir() == []
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A table that takes a while."""
+    path = tmp_path_factory.mktemp("large") / "large.parquet"
+    write_simulation(Simulation(boxes=40, days=20), path)
+    yield path
+    path.unlink()
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz"])
-def test_an_interrupted_prediction_leaves_nothing_behind(
-    model: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, suffix: str
-) -> None:
-    large = tmp_path_factory.mktemp("large") / "large.parquet"
-    write_simulation(Simulation(boxes=40, days=20), large)
+def test_an_interrupted_prediction_leaves_nothing_behind(model: Path, large: Path, tmp_path: Path, suffix: str) -> None:
     process = start(f"scare predict {model} {large} --out calibrated.{suffix}")
     code, out, err = interrupt_when_writing(process, tmp_path)
     assert (code, out) == (130, ""), err
     assert err.splitlines()[-1] == "scare: interrupted"
     assert "Traceback" not in err
     assert os.listdir() == []
-    shutil.rmtree(large.parent)
 
 
 # --- the lines of the documentation, with the network itself ---

@@ -26,7 +26,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
         layers = {id(tensor): _lstm_layer(tensor) for tensor in ordered if tensor.operation == "lstm"}
 
     class Model(tf.Module):  # the converter keeps what a module owns alive
-        @tf.function(input_signature=[tf.TensorSpec((1, *window.shape), tf.float32, name=names[0])])
+        @tf.function(input_signature=[tf.TensorSpec((1, *window.shape), tf.float32, name=names[0])], autograph=False)
         def __call__(self, given: Any) -> dict[str, Any]:
             return {names[1]: tf.reshape(_compute(ordered, tf.reshape(given, window.shape), layers), (1, 1))}
 
