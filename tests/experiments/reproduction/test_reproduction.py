@@ -228,7 +228,7 @@ def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> None:
         raise NotApplicableError("no such operation")
 
-    monkeypatch.setattr(board_figure, "make_file", refuse)
+    monkeypatch.setattr(board_figure, "make_flatbuffer", refuse)
     row = board_figure._size("dlinear", 15, Arithmetic.INT8)
     assert row == {"flatbuffer_bytes": None, "why_no_flatbuffer": "no such operation"}
 
