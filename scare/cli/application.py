@@ -25,14 +25,25 @@ from scare.cli import (
     tune,
     verify,
 )
+from scare.cli.config import MOVED
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.cli.interruption import interrupt_between_polars_calls
 from scare.errors import ExitCode, ScareError
 
+USUAL = """\
+From a co-location CSV to calibrated readings on a board. What people do:
+
+  scare inspect box.csv --out box.toml      its columns, as a config file
+  scare train box.csv --config box.toml     model.scare, scored on later rows
+  scare predict model.scare raw.csv         calibrated values and flags
+  scare export c model.scare --out model_c  C for a board; scare verify proves it
+  scare score model.scare --data later.csv  grades; scare report makes a page
+
+No data yet: scare demo. All commands: scare --help. One: scare train --help."""
+
 app = typer.Typer(
     name="scare",
     help="From a co-location CSV to calibrated sensor readings on a board, with proof.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -58,11 +69,15 @@ app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)
-def root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def root(
+    context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and leave.")
+) -> None:
     """From a co-location CSV to calibrated sensor readings on a board, with proof."""
     if version:
         STDOUT.print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        STDOUT.print(USUAL, markup=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -109,4 +124,9 @@ def _usage(error: TyperException) -> str:
     if not message:
         return ""
     context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", "")
+    takes_config = context and "config" in {one.name for one in context.command.params}
+    moved = MOVED.get(option.removeprefix("--").replace("-", "_")) if takes_config else None
+    if moved and message.startswith("No such option"):
+        return f"{option} is now {moved} in a --config file (docs/config.md)"
     return f"{message}{'' if message[-1] == '?' else ';'} see {context.command_path if context else 'scare'} --help"

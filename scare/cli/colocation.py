@@ -1,21 +1,21 @@
-"""A co-location as `train` takes it: tables read, a reference joined, rows flagged, parts kept apart."""
+"""A co-location as a config describes it: tables read, a reference joined, rows flagged, parts kept apart."""
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from scare.cli import options
-from scare.cli.console import say
+from scare.cli.config import Config, SplitBy
+from scare.cli.console import counts, say
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.dead_channels import find_dead
 from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping
+from scare.data.mapping import ColumnMapping, DataSection
 from scare.data.quality import flag, summary, without_unusable_references
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
@@ -23,39 +23,84 @@ from scare.data.split import Split, split_by_device, split_by_label, split_by_si
 from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
 
-
-class SplitBy(StrEnum):
-    """What keeps training, validation and test apart."""
-
-    TIME = "time"
-    DEVICE = "device"
-    SITE = "site"
+COLUMNS = tuple(field.name for field in fields(ColumnMapping))
 
 
-def read(
-    files: Sequence[Path], mapping_file: Path | None, columns: Mapping[str, Any], with_reference: bool = True
-) -> list[Readings]:
-    """The readings of all files; several files are several devices."""
+def read(files: Sequence[Path], data: DataSection) -> list[Readings]:
+    """The readings of all files, each beside its reference; several files are several devices."""
+    if not data.reference_file:
+        return _read(files, data)
+    sensors = _read(files, replace(data, reference=None), with_reference=False)
+    name = data.reference.name if data.reference else ""
+    return join(sensors, Path(data.reference_file), name, data.apply_offset)
+
+
+def _read(files: Sequence[Path], data: DataSection, with_reference: bool = True) -> list[Readings]:
     readings: list[Readings] = []
     mapping: ColumnMapping | None = None
     for file in files:
-        if mapping is None:
-            mapping, guessed = options.column_mapping(file, mapping_file, **columns)
-            if not with_reference:
-                mapping = replace(mapping, reference=None)
-            elif mapping.reference is None:
-                raise DataError(
-                    f"{file}: no reference; name its column with --reference or its table with --reference-file"
-                )
-            flags = options.as_flags(mapping, [name for name, value in columns.items() if value])
-            if guessed and flags:
-                say(f"{file}: guessed {flags}")
+        mapping = mapping or _announced(file, data, with_reference)
         readings += read_readings(file, mapping)
     devices = [one.device for one in readings]
     for device in devices:
         if devices.count(device) > 1:
             raise DataError(f"two files hold a device called '{device}'; rename one or join them")
     return readings
+
+
+def _announced(file: Path, data: DataSection, with_reference: bool) -> ColumnMapping:
+    """The mapping of the first file, which holds for all; what was guessed is said."""
+    mapping, guessed = column_mapping(file, data)
+    if not with_reference:
+        mapping = replace(mapping, reference=None)
+    elif mapping.reference is None:
+        raise DataError(f"{file}: no reference; name its column with --reference or its table with --reference-file")
+    if guessed and (flags := as_flags(mapping, data)):
+        say(f"{file}: guessed {flags}")
+    return mapping
+
+
+def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
+    """The mapping that [data] gives, completed by a look at the file; and whether anything was guessed."""
+    given = {name: value for name in COLUMNS if (value := getattr(data, name))}
+    if data.time and data.channels:
+        return ColumnMapping(**given), False
+    guess = inspect_table(file).mapping
+    described = (*guess.channels, *([guess.reference] if guess.reference else ()))
+    known = {channel.name: channel for channel in described}
+    given["channels"] = tuple(_known(channel, known) for channel in data.channels or guess.channels)
+    if data.reference:
+        given["reference"] = _known(data.reference, known)
+        if not data.channels:
+            given["channels"] = tuple(one for one in guess.channels if one.name != data.reference.name)
+    return replace(guess, **given), True
+
+
+def _known(channel: Channel, known: Mapping[str, Channel]) -> Channel:
+    """The channel, with the guessed unit and limits if only its name was given."""
+    return known.get(channel.name, channel) if channel == Channel(channel.name) else channel
+
+
+def as_flags(mapping: ColumnMapping, given: DataSection) -> str:
+    """The mapping as options to paste, without what is given.
+
+    >>> mapping = ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2"), sort=True)
+    >>> as_flags(mapping, DataSection())
+    '--time date --channels NO2,T --reference Ref.NO2, data.sort = true'
+    >>> as_flags(mapping, DataSection(reference=Channel("Ref.NO2"), sort=True))
+    '--time date --channels NO2,T'
+    """
+    options = {
+        "time": ",".join(mapping.time),
+        "channels": ",".join(channel.name for channel in mapping.channels),
+        "reference": mapping.reference.name if mapping.reference else "",
+        "device_column": mapping.device_column,
+    }
+    new = {name: value for name, value in options.items() if value and not getattr(given, name)}
+    flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in new.items())
+    only_keys = [name for name in ("site_column", "sort") if getattr(mapping, name) and not getattr(given, name)]
+    keys = [f"data.{name} = {json.dumps(getattr(mapping, name))}" for name in only_keys]
+    return ", ".join([*([flags] if flags else []), *keys])
 
 
 def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bool) -> list[Readings]:
@@ -99,7 +144,7 @@ def prepare(readings: Readings, step: float | None) -> Readings:
             f"{readings.device}: {lost} values of {readings.reference.name} stand for 'no reading' and count as missing"
         )
     if flagged.flags.any():
-        say(f"{readings.device}: flagged rows: {options.counts(summary(flagged.flags))}")
+        say(f"{readings.device}: flagged rows: {counts(summary(flagged.flags))}")
     return flagged
 
 
@@ -109,43 +154,40 @@ def say_split(split: Split) -> None:
         say(line)
 
 
-def divide(readings: Sequence[Readings], by: SplitBy, window: int, borders: str) -> Split:
-    """Training, validation and test."""
-    if borders and by is not SplitBy.TIME:
-        raise UsageError(f"--borders goes with --split time, not with --split {by}")
-    if by is SplitBy.DEVICE:
+def divide(readings: Sequence[Readings], files: Sequence[Path], given: Config, window: int) -> Split:
+    """Training, validation and test as [split] says."""
+    split = given.split
+    if split.borders and (split.column or split.by is not SplitBy.TIME):
+        raise UsageError("split.borders goes with a split by time only")
+    if split.column:
+        return _divide_by_column(readings, files, given.data, split.column)
+    if split.by is SplitBy.DEVICE:
         return split_by_device(readings)
-    if by is SplitBy.SITE:
+    if split.by is SplitBy.SITE:
         return split_by_site(readings)
     step = float(np.median([one.step_seconds for one in readings]))
-    times = [moment(text, "--borders") for text in borders.split(",")] if borders else []
+    times = [moment(text, "split.borders") for text in split.borders]
     if len(times) not in (0, 2):
-        raise UsageError(f"--borders takes two times with a comma between them, not '{borders}'")
+        raise UsageError(f"split.borders takes two times, not {len(times)}")
     try:
         return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
     except DataError as error:
-        raise DataError(f"{error}; a shorter --window, other --borders or more data may help") from error
+        raise DataError(f"{error}; a shorter window, other split.borders or more data may help") from error
 
 
-def divide_by_column(
-    readings: Sequence[Readings],
-    files: Sequence[Path],
-    mapping_file: Path | None,
-    columns: Mapping[str, Any],
-    name: str,
-) -> Split:
+def _divide_by_column(readings: Sequence[Readings], files: Sequence[Path], data: DataSection, name: str) -> Split:
     """Training, validation and test as a column of the files says."""
-    mapping, _ = options.column_mapping(files[0], mapping_file, **columns)
+    mapping, _ = column_mapping(files[0], data)
     labels: dict[str, pl.DataFrame] = {}
     for file in files:
         labels |= read_labels(file, mapping, name)
     return split_by_label(readings, labels)
 
 
-def moment(text: str, option: str) -> datetime:
-    """The time that an option names; UTC unless it says otherwise."""
+def moment(text: str, key: str) -> datetime:
+    """The time that a key of a config names; UTC unless it says otherwise."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise UsageError(f"{option}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
+        raise UsageError(f"{key}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

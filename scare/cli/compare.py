@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from scare.cli import options
-from scare.cli.colocation import SplitBy, divide, divide_by_column, prepare, read, say_split
+from scare.cli.colocation import divide, prepare, read, say_split
+from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.training import training_room
-from scare.errors import DataError, UsageError
+from scare.cli.options import OUTPUT, option
+from scare.cli.training import recipe_of
+from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
 from scare.files import replacing
 
@@ -21,62 +21,62 @@ COST = ("parameters", "bytes", "training [s]", "windows/s")
 
 
 def compare(
-    files: Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for rows, table and figure; run again to resume.")] = Path(
-        "out/compare"
-    ),
-    models: Annotated[str, typer.Option("--models", help="all, or names: scare,tesla,ridge.")] = "all",
-    windows: Annotated[str, typer.Option("--windows", help="Window lengths: 60,360.")] = "60",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Fits of each network.")] = 3,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Fits at the same time.")] = 1,
+    files: options.Files,
+    config: options.ConfigFile = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
     device_column: options.DeviceColumn = "",
-    site_column: options.SiteColumn = "",
-    mapping: options.MappingFile = None,
-    sort: options.Sort = False,
-    step: options.Step = None,
-    split: Annotated[SplitBy, typer.Option("--split", help="What keeps the test apart.")] = SplitBy.TIME,
-    split_column: Annotated[str, typer.Option("--split-column", help="Column that says train, validate or test.")] = "",
-    borders: options.Borders = "",
-    epochs: options.Epochs = None,
-    steps: options.Steps = None,
+    split: options.Split = None,
+    models: options.Models = "",
+    windows: options.Windows = None,
+    seeds: options.Seeds = None,
+    jobs: options.Fits = None,
+    out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
+        "out/compare"
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Train and score every model and yardstick on the same rows.
 
     Examples:
       scare compare box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --windows 60,360 --jobs 2
-      scare compare sim.parquet --models scare,tesla,ridge,linear --seeds 1 --steps 500
+      scare compare sim.parquet --models scare,tesla,ridge,linear --seeds 1
     """
-    training_room()
+    given = read_config(
+        config,
+        data=options.columns(time, channels, reference, device_column),
+        split={"by": split},
+        compare={
+            "models": list(options.names(models)) if models else None,
+            "windows": None if windows is None else options.numbers(windows, "--windows"),
+            "seeds": seeds,
+            "jobs": jobs,
+        },
+    )
+    recipe_of(given)  # what is wrong with [training] is said before the work
     from scare.experiments.contenders import choose, grid
     from scare.experiments.study import prepare as prepare_study
     from scare.experiments.study import run_study
     from scare.experiments.table import make_table
     from scare.report.comparison import draw_comparison
 
-    names, lengths = choose(options.names(models)), _numbers(windows)
-    labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
-    columns = {**labels, "reference": reference, "sort": sort}
-    readings = [prepare(one, step) for one in read(files, mapping, columns)]
-    if split_column:
-        parts = divide_by_column(readings, files, mapping, columns, split_column)
-    else:
-        parts = divide(readings, split, max(lengths), borders)
+    asked, data = given.config.compare, given.config.data
+    grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
+    readings = [prepare(one, data.step) for one in read(files, data)]
+    parts = divide(readings, files, given.config, max(asked.windows))
     say_split(parts)
-    given = {name: value for name, value in (("epochs", epochs), ("steps", steps)) if value is not None}
-    study = prepare_study(out, parts, grid(names, lengths, seeds), given)
+    settings = {name: value for name, value in given.config.training.items() if name != "seed"}
+    study = prepare_study(out, parts, grid_of_jobs, settings)
     with progress("comparing", "job") as (bar, task):
-        run_study(study, jobs, lambda done, total, job: bar.update(task, completed=done, total=total, job=job))
+        run_study(study, asked.jobs, lambda done, total, job: bar.update(task, completed=done, total=total, job=job))
     rows = make_table(study)
     plain = [row.as_dict() for row in rows]
     _write(out, plain)
     if as_json:
         emit({**parts.facts, "folder": str(out), "rows": plain})
     else:
-        for length in lengths:
+        for length in asked.windows:
             _show([row for row in rows if row.window == length], length)
     scored = [row for row in rows if row.accuracy is not None]
     if not scored:
@@ -132,10 +132,3 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(rows)
     with replacing(folder / "table.json") as temporary:
         temporary.write_text(json.dumps(rows, indent=1, default=str), encoding="utf-8")
-
-
-def _numbers(text: str) -> list[int]:
-    numbers = dict.fromkeys(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
-    if 0 in numbers:
-        raise UsageError(f"--windows takes whole numbers above zero with commas between them, not '{text}'")
-    return list(numbers)

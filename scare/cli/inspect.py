@@ -1,4 +1,4 @@
-"""`scare inspect`: what is in a file, and the column mapping ready to paste."""
+"""`scare inspect`: what is in a file, and its columns as a config file."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -18,30 +18,30 @@ SHOWN_SENTINELS = 3
 def inspect(
     file: Annotated[Path, typer.Argument(help="CSV (, ; or tab; .gz) or Parquet.")],
     as_json: Json = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the mapping to this TOML file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the columns to this config file.")] = None,
 ) -> None:
-    """Guess time, step, channels and reference of a table and print the mapping.
+    """Guess time, step, channels and reference of a table and print them as a config.
 
     Examples:
       scare inspect sensor.csv
-      scare inspect sensor.csv --out mapping.toml
-      scare train sensor.csv --mapping mapping.toml
+      scare inspect sensor.csv --out sensor.toml
+      scare train sensor.csv --config sensor.toml
     """
     found = inspect_table(file)
-    mapping = found.mapping.to_toml()
+    config = found.mapping.to_toml()
     if out is not None:
         with replacing(out) as temporary:
-            temporary.write_text(mapping, encoding="utf-8")
-        say(f"mapping written to {out}")
+            temporary.write_text(config, encoding="utf-8")
+        say(f"config written to {out}")
     if as_json:
-        emit({**summary(found), "mapping": mapping})
+        emit({**summary(found), "config": config})
         return
     facts = summary(found)
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
     show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "looks missing"], _rows(found))
-    STDOUT.print("\nmapping, ready to paste into a TOML file:\n")
-    STDOUT.print(mapping, markup=False)
+    STDOUT.print("\nconfig, ready to paste into a TOML file for --config:\n")
+    STDOUT.print(config, markup=False)
 
 
 def summary(found: Inspection) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.streams import Streams
 from scare.cli import options
-from scare.cli.console import emit, progress, say
+from scare.cli.console import counts, emit, progress, say
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.quality import summary
@@ -58,7 +58,7 @@ def predict(
         emit(result_facts)
     say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
     if any(flags.values()):
-        say(f"flagged rows: {options.counts(flags)}")
+        say(f"flagged rows: {counts(flags)}")
 
 
 def _announce(calibrator: Calibrator, device: str) -> None:

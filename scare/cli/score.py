@@ -13,8 +13,10 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
 from scare.cli import options
 from scare.cli.colocation import prepare, read
+from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
+from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
 from scare.experiments.task import read_task
@@ -46,7 +48,7 @@ def score(
     channels: options.Channels = "",
     reference: options.Reference = "",
     device_column: options.DeviceColumn = "",
-    mapping: options.MappingFile = None,
+    config: options.ConfigFile = None,
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it, or none.")] = "nano33ble",
     arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
     require: Annotated[str, typer.Option("--require", help="What must hold: rmse=5,ram=20000,compatibility=O.")] = "",
@@ -68,8 +70,8 @@ def score(
     demands = read_demands(require, table)
     chosen = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
-    columns = {"time": time, "channels": channels, "reference": reference, "device_column": device_column}
-    calibrator, readings = _open(model, files, mapping, columns)
+    given = read_config(config, data=options.columns(time, channels, reference, device_column))
+    calibrator, readings = _open(model, files, given.config.data)
     comparison = _comparison(study, {one.name for one in (calibrator.target, readings[0].reference) if one})
     subject = Subject(calibrator, readings, arithmetic, chosen, _growth(calibrator))
     with _writing(out) as write:
@@ -88,24 +90,19 @@ def score(
         raise typer.Exit(ExitCode.REQUIREMENT_MISSED)
 
 
-def _open(
-    model: str, files: Sequence[Path], mapping: Path | None, columns: dict[str, str]
-) -> tuple[Calibrator, list[Readings]]:
+def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
-        readings = [prepare(one, None) for one in read(files, mapping, columns)]
+        readings = [prepare(one, data.step) for one in read(files, data)]
         correction, first = find_correction(model), readings[0]
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)
-    if mapping is None:
-        named = {"channels": ",".join(channel.name for channel in calibrator.inputs.channels)}
-        named["reference"] = calibrator.target.name
-        columns = {name: value or named.get(name, "") for name, value in columns.items()}
+    channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
+    reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
-    readings = [
-        prepare(one, step if one.step_seconds < FINER * step else None) for one in read(files, mapping, columns)
-    ]
+    found_rows = read(files, replace(data, channels=channels, reference=reference))
+    readings = [prepare(one, step if one.step_seconds < FINER * step else None) for one in found_rows]
     return _with_unit(calibrator, readings[0].reference), readings
 
 

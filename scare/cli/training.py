@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from scare.board.toolchain import cache_folder
 from scare.calibrator.calibrator import Calibrator
+from scare.cli.config import Given
 from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
@@ -52,6 +54,15 @@ def training_room() -> Any:
     from scare.training import fit
 
     return fit
+
+
+def recipe_of(given: Given) -> Any:
+    """The recipe that [model] and [training] describe, named after its preset and the file that changes it."""
+    training_room()
+    from scare.training.recipes import make_recipe
+
+    recipe = make_recipe(given.recipe, given.where)
+    return replace(recipe, name=f"{recipe.name}+{Path(given.where).stem}") if given.changes_recipe else recipe
 
 
 def score_against_yardsticks(calibrator: Calibrator, split: Split, name: str) -> dict[str, Accuracy]:

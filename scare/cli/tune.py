@@ -11,12 +11,13 @@ import typer
 
 from scare.cli import options
 from scare.cli.colocation import moment, prepare, read
+from scare.cli.config import TuneSection, read_config
 from scare.cli.console import STDERR, emit, progress, say, show_table
-from scare.cli.training import training_room
+from scare.cli.options import OUTPUT, option
+from scare.cli.training import recipe_of
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
-from scare.export.arithmetic import Arithmetic
 from scare.extras import require
 from scare.files import replacing
 
@@ -28,97 +29,82 @@ SHOWN = 10  # of the candidates that do not fit
 
 
 def tune(
-    files: Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for trials and recipes; run again to go on.")] = Path(
-        "out/tune"
-    ),
+    files: options.Files,
+    config: options.ConfigFile = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
     device_column: options.DeviceColumn = "",
-    site_column: options.SiteColumn = "",
-    mapping: options.MappingFile = None,
-    sort: options.Sort = False,
-    step: options.Step = None,
-    window: Annotated[int, typer.Option("--window", min=4, help="Readings to begin at; ½ to 4 times are tried.")] = 60,
-    knobs: Annotated[
-        Path | None, typer.Option("--knobs", help="TOML of other knobs and values (docs/tune.md).")
-    ] = None,
-    until: Annotated[
-        str, typer.Option("--until", help="Time from which rows are left for a test; else the last quarter.")
-    ] = "",
-    folds: Annotated[int, typer.Option("--folds", min=1, help="Periods a candidate is scored on.")] = 3,
-    minutes: Annotated[float, typer.Option("--minutes", min=0, help="How long to search.")] = 10.0,
-    trials: Annotated[int | None, typer.Option("--trials", min=1, help="Candidates in all, earlier ones too.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Candidates at the same time.")] = 2,
-    board: Annotated[str, typer.Option("--board", help="Board whose memory is the budget.")] = "",
-    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.INT8,
-    max_instructions: Annotated[
-        int | None, typer.Option("--max-instructions", min=1, help="Budget of one inference.")
-    ] = None,
-    max_ram: Annotated[int | None, typer.Option("--max-ram", min=1, help="Budget in bytes.")] = None,
-    max_flash: Annotated[int | None, typer.Option("--max-flash", min=1, help="Budget in bytes.")] = None,
-    seed: options.Seed = 0,
+    window: options.FirstWindow = None,
+    minutes: options.Minutes = None,
+    jobs: options.Candidates = None,
+    board: options.BudgetBoard = "",
+    max_instructions: options.MaxInstructions = None,
+    out: Annotated[Path, option(OUTPUT, "--out", "Folder for trials and configs; run again to go on.")] = Path(
+        "out/tune"
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Search knobs of SCARE's preset for less error on later periods, within a budget on a board.
 
     Examples:
       scare tune sim.parquet --minutes 10 --out out/tune
-      scare tune box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --board nano33ble --max-ram 4096
+      scare tune box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --board nano33ble
+      scare train box*.csv --config out/tune/best-1.toml
     """
-    _rooms()
-    from scare.experiments.tuning.knobs import read_knobs, usual_knobs
+    given = read_config(
+        config,
+        data=options.columns(time, channels, reference, device_column),
+        model={"window": window},
+        tune={"minutes": minutes, "jobs": jobs, "board": board or None, "max_instructions": max_instructions},
+    )
+    asked = given.config.tune
+    preset = recipe_of(given)
+    require("train", "optuna")
+    from scare.experiments.tuning.knobs import make_knobs, usual_knobs
     from scare.experiments.tuning.search import Effort, prepare_search, run_search
     from scare.experiments.tuning.trials import Terms
 
-    terms = Terms(folds, seed, _budget(board, arithmetic, max_instructions, max_ram, max_flash))
-    chosen = read_knobs(knobs, window) if knobs else usual_knobs(window)
-    labels = {"time": time, "channels": channels, "device_column": device_column, "site_column": site_column}
-    columns = {**labels, "reference": reference, "sort": sort}
-    readings = _before([prepare(one, step) for one in read(files, mapping, columns)], until)
+    knobs = make_knobs(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else usual_knobs(preset)
+    terms = Terms(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
+    readings = [prepare(one, given.config.data.step) for one in read(files, given.config.data)]
     try:
-        search = prepare_search(out, readings, chosen, window, terms)
+        search = prepare_search(out, _before(readings, asked.until), knobs, terms)
     except DataError as error:
-        raise DataError(f"{error}; a shorter --window, fewer --folds or more data may help") from error
+        raise DataError(f"{error}; a shorter window, fewer tune.folds or more data may help") from error
     for sentence in search.left_out:
         say(sentence)
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
         def show_progress(found: Sequence[Any]) -> None:
-            bar.update(task, completed=len(found), total=trials, what=_best(search, found))
+            bar.update(task, completed=len(found), total=asked.trials, what=_best(search, found))
             if not STDERR.is_terminal:  # a log shows no bar
                 say(_best(search, found))
 
-        run_search(search, Effort(60 * minutes, trials, jobs), show_progress)
+        run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs), show_progress)
         interrupted = False
-    _tell(search, as_json)
+    _tell(search, given.tables, as_json)
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _rooms() -> None:
-    """Refuse, with the command that helps, when what a search needs is not installed."""
-    training_room()
-    require("train", "optuna")
-
-
-def _budget(board: str, arithmetic: Arithmetic, *limits: int | None) -> Any:
-    """The budget that the options describe, or none."""
+def _budget(asked: TuneSection) -> Any:
+    """The budget that [tune] describes, or none."""
     from scare.experiments.tuning.budget import Budget
 
-    if not board and not any(limits):
+    limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
+    if not asked.board and not any(limits):
         say("no --board and no budget: what candidates take on a board is not measured")
         return None
     require("board")
-    return Budget.of(board or BOARD, str(arithmetic), *limits)
+    return Budget.of(asked.board or BOARD, str(asked.arithmetic), *limits)
 
 
 def _before(readings: list[Readings], until: str) -> list[Readings]:
     """The rows before the test begins, which are all that the search sees."""
     if until:
-        end = moment(until, "--until").timestamp()
+        end = moment(until, "tune.until").timestamp()
         rows = [one.rows(one.times < end) for one in readings]
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
@@ -126,7 +112,7 @@ def _before(readings: list[Readings], until: str) -> list[Readings]:
     say(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
     kept = [one for one in rows if len(one)]
     if not kept:
-        raise UsageError(f"--until {until}: no row is before that")
+        raise UsageError(f"tune.until: no row is before {until}")
     return kept
 
 
@@ -139,14 +125,15 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _tell(search: Any, as_json: bool) -> None:
-    """Print the outcome, write it and the recipes of the front."""
-    from scare.experiments.tuning.front import make_outcome, write_recipes
+def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
+    """Print the outcome, write it and the configs of the front."""
+    from scare.experiments.tuning.front import make_outcome, write_configs
 
     outcome = make_outcome(search)
-    recipes = write_recipes(search, outcome["front"])
-    for member, path in zip(outcome["front"], recipes, strict=True):
-        member["recipe"] = str(path)
+    told = {name: given[name] for name in ("data", "split") if name in given}
+    configs = write_configs(search, outcome["front"], told)
+    for member, path in zip(outcome["front"], configs, strict=True):
+        member["config"] = str(path)
     with replacing(search.folder / "table.json") as temporary:
         temporary.write_text(json.dumps(outcome, indent=1), encoding="utf-8")
     if as_json:
@@ -160,7 +147,7 @@ def _tell(search: Any, as_json: bool) -> None:
         say("no candidate within the budget has a score yet: run again to go on, or allow more")
         return
     say("these folds chose the candidates, so the scores above are optimistic; the rows left for a test tell more:")
-    say(f"scare train … --recipe {recipes[0]}")
+    say(f"scare train … --config {configs[0]}")
 
 
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:

@@ -1,14 +1,15 @@
-"""A column mapping says which column of a table is what, in flags or as TOML that a person can correct."""
+"""A column mapping says which column of a table is what, in options or as TOML that a person can correct."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+import tomli_w
 
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
 from scare.errors import UsageError
-from scare.records import convert, load_toml
-
-CHANNEL = tuple(field.name for field in fields(Channel))
+from scare.records import Positive, convert, load_toml
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,14 @@ class ColumnMapping:
     Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times.
 
     >>> print(ColumnMapping(("date",), (Channel("pm25", "ug/m3"),), Channel("Ref.PM2.5", "ug/m3")).to_toml())
+    [data]
     time = "date"
-    reference = {name = "Ref.PM2.5", unit = "ug/m3"}
+    channels = [
+        { name = "pm25", unit = "ug/m3" },
+    ]
     <BLANKLINE>
-    [[channels]]
-    name = "pm25"
+    [data.reference]
+    name = "Ref.PM2.5"
     unit = "ug/m3"
     """
 
@@ -51,28 +55,51 @@ class ColumnMapping:
 
     @classmethod
     def from_toml(cls, path: Path | str) -> "ColumnMapping":
-        """The mapping a TOML file describes, in the form `to_toml` writes."""
-        table = load_toml(path)
-        if not isinstance(time := table.get("time", []), list):
-            table["time"] = [time]
-        return convert(table, cls, path)
+        """The mapping in a `--config` file: what its section [data] says of columns."""
+        data = convert(tidy_columns(load_toml(path).get("data", {})), DataSection, f"{path}: [data]")
+        return cls(**{field.name: getattr(data, field.name) for field in fields(cls)})
 
     def to_toml(self) -> str:
-        """The mapping as TOML, without the settings that are at their default."""
-        lines = [f"time = {_toml(self.time[0] if len(self.time) == 1 else self.time)}"]
+        """The mapping as a `--config` file, without what is at its default."""
+        table = {**_changed(self), "time": self.time[0] if len(self.time) == 1 else list(self.time)}
         if self.reference:
-            lines.append(f"reference = {{{', '.join(_settings(self.reference, *CHANNEL))}}}")
-        lines += _settings(self, "device_column", "site_column", "sort")
-        for channel in self.channels:
-            lines += ["", "[[channels]]", *_settings(channel, *CHANNEL)]
-        return "\n".join(lines) + "\n"
+            table["reference"] = _changed(self.reference)
+        table["channels"] = [_changed(channel) for channel in self.channels]
+        return tomli_w.dumps({"data": table})
 
 
-def _settings(described: ColumnMapping | Channel, *names: str) -> list[str]:
-    defaults = {field.name: field.default for field in fields(described)}
-    pairs = [(name, getattr(described, name)) for name in names]
-    return [f"{name} = {_toml(value)}" for name, value in pairs if value != defaults[name]]
+@dataclass(frozen=True)
+class DataSection:
+    """The section [data] of a `--config` file: columns, as far as they are said, and what is done to rows first."""
+
+    time: tuple[str, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    reference: Channel | None = None
+    device_column: str = ""
+    site_column: str = ""
+    sort: bool = False
+    step: Positive | None = None
+    reference_file: str = ""
+    apply_offset: bool = False
 
 
-def _toml(value: object) -> str:
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of [data] in their long form: a time column is a list of one, a channel's name is a table.
+
+    >>> tidy_columns({"time": "date", "channels": ["NO2"], "reference": "Ref.NO2"})
+    {'time': ['date'], 'channels': [{'name': 'NO2'}], 'reference': {'name': 'Ref.NO2'}}
+    """
+    tidy = dict(data)
+    if isinstance(time := tidy.get("time"), str):
+        tidy["time"] = [time]
+    if isinstance(channels := tidy.get("channels"), list):
+        tidy["channels"] = [{"name": one} if isinstance(one, str) else one for one in channels]
+    if isinstance(reference := tidy.get("reference"), str):
+        tidy["reference"] = {"name": reference}
+    return tidy
+
+
+def _changed(described: ColumnMapping | Channel) -> dict[str, Any]:
+    """The fields that are not at their default."""
+    pairs = [(field, getattr(described, field.name)) for field in fields(described)]
+    return {field.name: value for field, value in pairs if value != field.default}

@@ -72,7 +72,7 @@ class Readings:
         if backwards and frame[TIME][backwards] <= frame[TIME][backwards - 1]:
             raise DataError(
                 f"{self.device}: row {backwards + 1} ({frame[TIME][backwards]:%Y-%m-%d %H:%M:%S}) is not later than"
-                " the row before it; sort the table and drop duplicate times (--sort does both)"
+                " the row before it; sort the table and drop duplicate times (data.sort in a --config file does both)"
             )
         object.__setattr__(self, "frame", frame)
 

@@ -84,7 +84,7 @@ def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFi
     for line, time in late.select(LINE, TIME).head(1).rows():
         raise DataError(
             f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
-            " --sort orders the rows and drops repeated times"
+            " data.sort in a --config file orders the rows and drops repeated times"
         )
     device, site = group[DEVICE][0], next(iter(group[SITE].drop_nulls()), "")
     return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
@@ -121,7 +121,7 @@ def check_step(readings: Readings) -> None:
     raise DataError(
         f"{readings.device}: the time step changes from {round(before, 3):g} s to {round(after, 3):g} s at"
         f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
-        " coarser step with --step"
+        " coarser step with data.step in a --config file"
     )
 
 

@@ -83,7 +83,7 @@ def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) ->
     preset = "paper" if name in EXPERIMENTS or name.endswith(BY_PAPER) else "default"
     model = "scare" if name in EXPERIMENTS or name == THREE else name.removesuffix(BY_PAPER)
     members = {"members": 3} if name == THREE else {}
-    recipe = Recipe.preset(preset, window, model, seed=seed, **settings, **members)
+    recipe = Recipe.preset(preset, window, model, **{**settings, **members, "seed": seed})
     return replace(recipe, name=preset, model=EXPERIMENTS.get(name, recipe.model))
 
 

@@ -106,7 +106,7 @@ class Trainer:
                 if not np.isfinite(loss + rmse):
                     raise DataError(
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
-                        " (--rate), and look for extreme values in the channels with 'scare inspect'"
+                        " (training.rate in a --config file) and look for extreme values with 'scare inspect'"
                     )
                 left = (time.perf_counter() - started) / done * (self.steps - done)
                 if report is not None:

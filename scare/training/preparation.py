@@ -91,7 +91,7 @@ def common_step(readings: Sequence[Readings]) -> float:
         if len(one) > 1 and not 0.75 < one.step_seconds / step < 1.5:
             raise DataError(
                 f"{one.device} has a row every {one.step_seconds:g} s and others every {step:g} s;"
-                " average them to one step (--step)"
+                " average them to one step (data.step in a --config file)"
             )
     return step
 

@@ -1,49 +1,97 @@
-"""Recipes as TOML: what differs from a preset, in tables of the same shape as `Recipe`.
+"""Recipes as tables: the sections [model] and [training] of a `--config` file, which say what differs from a preset.
 
+    [model]
+    preset = "default"
     window = 120
-    [model.front]
-    width = 12
-    [settings]
+    front = { width = 12 }
+    [training]
     rate = 0.0025
 
-`scare tune` writes them, `scare train --recipe` reads them.
+`scare tune` writes them, `scare train` reads them (docs/config.md).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, make_dataclass, replace
+from dataclasses import asdict, fields, make_dataclass, replace
+from enum import StrEnum
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+from scare.errors import UsageError
 from scare.records import convert, merged
 from scare.training.presets import Recipe, Window
 from scare.training.settings import Settings
+from scare.windowing.slicing import POLICIES
 
 Table = Mapping[str, Any]
 
 
-def adjust(recipe: Recipe, table: Table, where: str) -> Recipe:
-    """The recipe with the values of a table; `where` it came from begins the message about a wrong one.
+class ScalingKind(StrEnum):
+    """How channels are scaled."""
 
-    >>> adjust(Recipe(), {"window": 24, "model": {"front": {"width": 4}}}, "r.toml").model.front.width
-    4
-    >>> adjust(Recipe(), {"settings": {"rat": 0.1}}, "r.toml")
-    Traceback (most recent call last):
-    scare.errors.UsageError: r.toml: unknown key 'rat' in [settings]; did you mean 'rate'?
+    AUTO = "auto"  # as the preset does
+    DEVICE = "device"
+    POOLED = "pooled"
+    ROBUST = "robust"
+    CONSTANT = "constant"
+
+
+SCALINGS: dict[ScalingKind, dict[str, Any]] = {
+    ScalingKind.AUTO: {},
+    ScalingKind.DEVICE: {"scaling": "standard", "per_device": True},
+    ScalingKind.POOLED: {"scaling": "standard", "per_device": False},
+    ScalingKind.ROBUST: {"scaling": "robust"},
+    ScalingKind.CONSTANT: {"scaling": "constant"},
+}
+
+
+def make_recipe(tables: Table, where: Path | str) -> Recipe:
+    """The recipe that the tables describe; `where` they came from begins the message about a wrong value.
+
+    >>> make_recipe({"model": {"preset": "paper", "window": 60}, "training": {"seed": 5}}, "r.toml").settings.batch
+    32
     """
-    settings = table.get("settings")
-    if isinstance(settings, Mapping) and "steps" in settings:
-        table = {**table, "settings": {"epochs": 0, **settings}}
-    model: Any = recipe.model
-    now = {"window": recipe.window, "model": asdict(model), "settings": asdict(recipe.settings)}
-    changed = convert(merged(now, table), _adjustable(model.__class__), where)
-    return replace(recipe, **{name: getattr(changed, name) for name in now})
+    model = tables.get("model", {})
+    try:
+        preset = Recipe.preset(str(model.get("preset", "default")), model=str(model.get("name", "scare")))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    return adjust(preset, tables, where)
+
+
+def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
+    """The recipe with the values of tables.
+
+    >>> adjust(Recipe(), {"model": {"window": 24, "front": {"width": 4}}}, "r.toml").model.front.width
+    4
+    >>> adjust(Recipe(), {"training": {"rat": 0.1}}, "r.toml")
+    Traceback (most recent call last):
+    scare.errors.UsageError: r.toml: unknown key 'rat' in [training]; did you mean 'rate'?
+    """
+    training = tables.get("training")
+    if isinstance(training, Mapping) and "steps" in training:
+        tables = {**tables, "training": {"epochs": 0, **training}}
+    kind: Any = recipe.model.__class__
+    changed = convert(merged(describe(recipe), tables), _tables_of(kind), where)
+    model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
+    policy, scaling = POLICIES[changed.model.gap_policy], SCALINGS[changed.model.scaling]
+    return replace(
+        recipe, model=model, window=changed.model.window, policy=policy, settings=changed.training, **scaling
+    )
+
+
+def describe(recipe: Recipe) -> dict[str, Any]:
+    """The tables of a recipe, every key with its value."""
+    architecture: Any = recipe.model
+    own = {"window": recipe.window, "gap_policy": recipe.policy.name, "scaling": ScalingKind.AUTO}
+    return {"model": {**own, **asdict(architecture)}, "training": asdict(recipe.settings)}
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted name as tables in tables.
 
-    >>> nested({"window": 24, "model.front.width": 4})
-    {'window': 24, 'model': {'front': {'width': 4}}}
+    >>> nested({"model.window": 24, "model.front.width": 4})
+    {'model': {'window': 24, 'front': {'width': 4}}}
     """
     tables: dict[str, Any] = {}
     for name, value in flat.items():
@@ -65,30 +113,17 @@ def flattened(tables: Table, prefix: str = "") -> dict[str, Any]:
 
 def look_up(recipe: Recipe, name: str) -> Any:
     """The recipe's value of a dotted name."""
-    found: Any = recipe
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def print_recipe(flat: Mapping[str, int | float]) -> str:
-    """Numbers by dotted name as TOML that `scare train --recipe` reads.
-
-    >>> print(print_recipe({"settings.rate": 0.01, "window": 24}))
-    window = 24
-    <BLANKLINE>
-    [settings]
-    rate = 0.01
-    """
-    tables: dict[str, list[str]] = {"": []}
-    for name, value in flat.items():
-        table, _, last = name.rpartition(".")
-        tables.setdefault(table, []).append(f"{last} = {value!r}")
-    blocks = ["\n".join([f"[{table}]"] * bool(table) + lines) for table, lines in tables.items() if lines]
-    return "\n\n".join(blocks) + "\n"
+    known = flattened(describe(recipe))
+    if name not in known:
+        raise UsageError(f"this model has no {name}; [tune.knobs] names what to search instead")
+    return known[name]
 
 
 @cache
-def _adjustable(model: Any) -> Any:
-    """What a table may change in a recipe of a model."""
-    return make_dataclass("Adjustable", [("window", Window), ("model", model), ("settings", Settings)])
+def _tables_of(architecture: Any) -> Any:
+    """What tables may say of a recipe with this architecture."""
+    policies: Any = Literal[tuple(POLICIES)]
+    own = [("name", str, ""), ("preset", str, ""), ("gap_policy", policies, ""), ("scaling", ScalingKind, "")]
+    parts = [(field.name, field.type) for field in fields(architecture)]
+    model = make_dataclass("Model", [("window", Window), *parts, *own])
+    return make_dataclass("Tables", [("model", model), ("training", Settings)])

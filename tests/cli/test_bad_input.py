@@ -65,13 +65,13 @@ def test_a_table_that_is_none_is_refused(refused, model: Path, command: str, con
 def test_duplicate_times_are_refused_with_their_line(refused) -> None:
     frame = colocation()
     write(pl.concat([frame[:100], frame[99:]]), "box.csv")
-    refused(TRAIN, DATA, "box.csv: line 102", "2026-01-01 01:39:00", "--sort")
+    refused(TRAIN, DATA, "box.csv: line 102", "2026-01-01 01:39:00", "data.sort")
 
 
 def test_unsorted_times_are_refused_with_their_line(refused) -> None:
     frame = colocation()
     write(pl.concat([frame[:10], frame[11:12], frame[10:11], frame[12:]]), "box.csv")
-    refused(TRAIN, DATA, "box.csv: line 13", "not later than the row before", "--sort")
+    refused(TRAIN, DATA, "box.csv: line 13", "not later than the row before", "data.sort")
 
 
 def test_times_with_and_without_a_zone_are_refused(refused) -> None:
@@ -105,7 +105,7 @@ def test_a_channel_of_nothing_but_sentinels_is_refused(refused) -> None:
 def test_a_time_step_that_changes_is_refused_with_the_moment(refused) -> None:
     frame, rest = colocation(300), colocation(200, seed=1, step_seconds=600)
     write(pl.concat([frame, rest.with_columns(pl.col("date") + timedelta(hours=6))]), "box.csv")
-    refused(TRAIN, DATA, "from 60 s to 600 s at 2026-01-01 ", "--step")
+    refused(TRAIN, DATA, "from 60 s to 600 s at 2026-01-01 ", "data.step")
 
 
 def test_a_reference_shorter_than_a_window_is_refused(refused) -> None:
@@ -116,7 +116,7 @@ def test_a_reference_shorter_than_a_window_is_refused(refused) -> None:
 
 def test_a_window_longer_than_the_data_is_refused(refused) -> None:
     write(colocation(), "box.csv")
-    refused(f"{TRAIN} --window 1000", DATA, "no rows with a reference", "a shorter --window")
+    refused(f"{TRAIN} --window 1000", DATA, "no rows with a reference", "a shorter window")
 
 
 def test_a_constant_reference_is_refused(refused) -> None:
@@ -145,7 +145,7 @@ def test_a_reference_file_of_another_time_is_refused_with_both_periods(refused) 
 def test_devices_of_different_steps_are_refused(refused) -> None:
     write(colocation(), "box.csv")
     write(colocation(step_seconds=300), "other.csv")
-    refused(TRAIN.replace("box.csv", "box.csv other.csv"), DATA, "average them to one step (--step)")
+    refused(TRAIN.replace("box.csv", "box.csv other.csv"), DATA, "average them to one step (data.step")
 
 
 def test_two_files_of_one_name_are_refused(refused) -> None:
@@ -165,7 +165,6 @@ def test_two_files_of_one_name_are_refused(refused) -> None:
         ("--channels NO,OX", "no column 'NO'; did you mean 'NO2'?"),
         ("--reference ref.no2", "no column 'ref.no2'; did you mean 'Ref.NO2'?"),
         ("--device-column box", "no column 'box'"),
-        ("--site-column site", "no column 'site'"),
     ],
 )
 def test_an_unknown_column_is_refused_with_the_nearest(refused, given: str, words: str) -> None:
@@ -183,21 +182,14 @@ def test_an_unknown_column_of_the_reference_file_is_refused_with_the_nearest(ref
     ("given", "words"),
     [
         ("--model scar", "no model called 'scar'; did you mean 'scare'?"),
-        ("--preset papper", "no preset called 'papper'; did you mean 'paper'?"),
-        ("--gap-policy strikt", "no gap policy called 'strikt'; did you mean 'strict'?"),
-        ("--window 3", "at least 4 readings"),
+        ("--window 3", "--window"),
         ("--steps 0", "--steps"),
-        ("--step 0", "--step"),
-        ("--batch -1", "--batch"),
         ("--channels ,", "names no column"),
         ("--channels NO2,NO2", "mapped twice"),
         ("--channels Ref.NO2", "mapped twice"),
-        ("--borders 2026-01-01", "two times with a comma"),
-        ("--borders 2026-01-01,soon", "'soon' is not an ISO 8601 time"),
-        ("--borders 2026-01-01,2026-01-02 --split device", "--borders goes with --split time"),
         ("--split tiem", "time"),
         ("--widnow 8", "--window"),
-        ("--mapping none.toml", "none.toml"),
+        ("--config none.toml", "none.toml"),
     ],
 )
 def test_a_wrong_option_is_refused(refused, given: str, words: str) -> None:
@@ -206,32 +198,61 @@ def test_a_wrong_option_is_refused(refused, given: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "borders",
+    ("flag", "key"),
     [
-        "2026-01-01T03:00,2026-01-01T02:00",
-        "2027-01-01,2027-02-01",
-        "2026-01-01T02:00,2026-01-01T02:01",
+        ("--rate 0.1", "training.rate"),
+        ("--gap-policy strict", "model.gap_policy"),
+        ("--sort", "data.sort"),
+        ("--mapping m.toml", "[data]"),
+        ("--recipe r.toml", "[model] and [training]"),
     ],
 )
-def test_borders_that_leave_a_part_empty_are_refused(refused, borders: str) -> None:
+def test_an_option_that_became_a_key_says_which(refused, flag: str, key: str) -> None:
     write(colocation(), "box.csv")
-    refused(f"{TRAIN} --borders {borders}", DATA, "has no rows with a reference", "borders")
+    refused(f"{TRAIN} {flag}", USAGE, f"{flag.split()[0]} is now {key} in a --config file")
+
+
+@pytest.mark.parametrize(
+    "borders",
+    [
+        ["2026-01-01T03:00", "2026-01-01T02:00"],
+        ["2027-01-01", "2027-02-01"],
+        ["2026-01-01T02:00", "2026-01-01T02:01"],
+    ],
+)
+def test_borders_that_leave_a_part_empty_are_refused(refused, borders: list[str]) -> None:
+    write(colocation(), "box.csv")
+    Path("c.toml").write_text(f"[split]\nborders = {borders}\n")
+    refused(f"{TRAIN} --config c.toml", DATA, "has no rows with a reference", "split.borders")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('time = "date', "TOML"),
-        ('time = "date"\n', "'channels' is missing"),
-        ('tiem = "date"\n[[channels]]\nname = "NO2"\n', "unknown key 'tiem'; did you mean 'time'?"),
-        ('time = "date"\n[[channels]]\nnam = "NO2"\n', "unknown key 'nam' in [channels[0]]; did you mean 'name'?"),
-        ('time = 5\n[[channels]]\nname = "NO2"\n', "time[0] is 5; it takes text"),
+        ("[data", "cannot be read as TOML"),
+        ("[date]\ntime = 'date'", "unknown key 'date'; did you mean 'data'?"),
+        ("data = 5", "data is 5; it takes a table of settings"),
+        ("[data]\ntiem = 'date'", "unknown key 'tiem' in [data]; did you mean 'time'?"),
+        ("[data]\ntime = 5", "data.time is 5; it takes a list"),
+        ("[[data.channels]]\nnam = 'NO2'", "unknown key 'nam' in [data.channels[0]]; did you mean 'name'?"),
+        ("[data]\nstep = 0", "data.step is 0; it takes a number above 0"),
+        ("[split]\nby = 'tiem'", "split.by is 'tiem'; did you mean 'time'?"),
+        ("[split]\nborders = ['2026-01-01']", "split.borders takes two times, not 1"),
+        ("[split]\nborders = ['2026-01-01', 'soon']", "'soon' is not an ISO 8601 time"),
+        ("[split]\nby = 'device'\nborders = ['2026-01-01', '2026-01-02']", "goes with a split by time"),
+        ("[model]\nname = 'scar'", "no model called 'scar'; did you mean 'scare'?"),
+        ("[model]\npreset = 'papper'", "no preset called 'papper'; did you mean 'paper'?"),
+        ("[model]\ngap_policy = 'strikt'", "model.gap_policy is 'strikt'; did you mean 'strict'?"),
+        ("[training]\nbatch = -1", "batch must be at least 1, not -1"),
+        ("[training]\nstep = 20", "unknown key 'step' in [training]; did you mean 'steps'?"),
+        ("[tune]\nminute = 1", "unknown key 'minute' in [tune]; did you mean 'minutes'?"),
+        ("[compare]\nseeds = 0", "compare.seeds is 0; it takes a whole number from 1 on"),
     ],
 )
-def test_a_bad_mapping_is_refused(refused, text: str, words: str) -> None:
+def test_a_bad_config_is_refused(refused, text: str, words: str) -> None:
     write(colocation(), "box.csv")
-    Path("mapping.toml").write_text(text)
-    refused("scare train box.csv --mapping mapping.toml --out m.scare", USAGE, "mapping.toml", words)
+    Path("c.toml").write_text(text)
+    refused(f"{TRAIN} --config c.toml", USAGE, words)
 
 
 @pytest.mark.parametrize(

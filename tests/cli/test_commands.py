@@ -1,6 +1,8 @@
 """Every command: help with examples, JSON alone on stdout, the file that was asked for, the same bytes again."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -33,11 +35,32 @@ def test_the_help_lists_the_commands(scare: Type) -> None:
         assert command.split()[0] in said.out
 
 
-@pytest.mark.parametrize("line", ["scare", "scare data"])
-def test_without_a_command_the_help_is_shown(scare: Type, line: str) -> None:
-    said = scare(line)
+def test_without_a_sub_command_the_help_is_shown(scare: Type) -> None:
+    said = scare("scare data")
     assert "Commands" in said.out
     assert (said.code, said.err) == (2, "")
+
+
+def test_alone_it_prints_what_people_do_in_order(scare: Type, sim: Path) -> None:
+    said = scare("scare")
+    assert (said.code, said.err) == (0, "")
+    assert max(map(len, said.out.splitlines())) <= 80
+    lines = [line.strip() for line in said.out.splitlines() if line.startswith("  ")]
+    assert [line.split()[1] for line in lines] == ["inspect", "train", "predict", "export", "score"]
+    pl.read_parquet(sim).write_csv("box.csv")
+    shutil.copy("box.csv", "raw.csv")
+    for line in lines[:4]:  # the fifth takes a board
+        assert scare(line.split("  ")[0]).code == 0
+
+
+@pytest.mark.parametrize("command", ["train", "tune", "compare"])
+def test_the_help_has_few_options_in_panels(scare: Type, command: str) -> None:
+    said = scare(f"scare {command} --help")
+    options = re.findall(r"^│ \*? *(--[a-z-]+)", said.out, re.MULTILINE)
+    assert 8 < len(options) - 1 <= 12  # but for --help
+    assert "--config" in options
+    for panel in ("Data", "Model", "Output"):
+        assert f"─ {panel} ─" in said.out
 
 
 def test_the_version_is_printed(scare: Type) -> None:
@@ -47,8 +70,8 @@ def test_the_version_is_printed(scare: Type) -> None:
 @pytest.mark.parametrize(
     ("line", "key", "out"),
     [
-        ("scare inspect {sim} --json", "mapping", ""),
-        ("scare inspect {sim} --json --out mapping.toml", "mapping", "mapping.toml"),
+        ("scare inspect {sim} --json", "config", ""),
+        ("scare inspect {sim} --json --out box.toml", "config", "box.toml"),
         ("scare simulate --days 0.1 --out sim.csv --json", "seed", "sim.csv"),
         ("scare simulate --days 0.1 --kind linear --out sim.csv --json", "best_achievable_rmse", "sim.csv"),
         ("scare train {sim} --window 8 --out m.scare --json", "scores", "m.scare"),
@@ -88,12 +111,12 @@ def test_a_number_json_does_not_have_is_null(scare: Type) -> None:
 # --- one by one ---
 
 
-def test_inspect_writes_the_mapping_it_prints(scare: Type) -> None:
+def test_inspect_writes_the_config_it_prints(scare: Type) -> None:
     write(colocation(), "box.csv")
-    said = scare("scare inspect box.csv --out mapping.toml")
-    text = Path("mapping.toml").read_text()
+    said = scare("scare inspect box.csv --out box.toml")
+    text = Path("box.toml").read_text()
     assert text in said.out
-    mapping = ColumnMapping.from_toml("mapping.toml")
+    mapping = ColumnMapping.from_toml("box.toml")
     assert [channel.name for channel in mapping.channels] == ["NO2", "OX", "T", "RH"]
     assert mapping.reference is not None
     assert mapping.reference.name == "Ref.NO2"
@@ -134,7 +157,8 @@ def test_the_same_seed_simulates_the_same_bytes(scare: Type, suffix: str) -> Non
 
 def test_the_same_seed_trains_the_same_bytes(scare: Type, sim: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        assert scare(f"scare train {sim} --window 8 --seed {seed} --out {name}.scare").code == 0
+        Path("seed.toml").write_text(f"[training]\nseed = {seed}\n")
+        assert scare(f"scare train {sim} --window 8 --config seed.toml --out {name}.scare").code == 0
     first, again, other = (Path(f"{name}.scare").read_bytes() for name in "abc")
     assert first == again
     assert first != other

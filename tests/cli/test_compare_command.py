@@ -52,6 +52,20 @@ def test_a_network_runs_with_every_seed(scare: Type, sim: Path) -> None:
     assert rows["raw", 8]["to_ours_low"] is None  # hours of test rows are too few for an interval
 
 
+def test_a_config_names_the_models_and_trains_them_all(scare: Type, sim: Path) -> None:
+    Path("c.toml").write_text(
+        "[compare]\nmodels = ['scare', 'scare-3', 'raw']\nwindows = [8]\nseeds = 2\n"
+        "[training]\nsteps = 20\nmembers = 1\nseed = 9\n"
+    )
+    said = scare(f"scare compare {sim} --config c.toml --seeds 1 --out study --json")
+    assert {row["contender"]: row["seeds"] for row in json.loads(said.out)["rows"]} == {
+        **{"scare": 1, "scare-3": 1, "raw": 1},
+    }
+    for name, members in (("scare", 1), ("scare-3", 3)):
+        settings = Calibrator.load(f"study/rows/{name}-w8-s0.scare").facts["settings"]
+        assert (settings["steps"], settings["members"], settings["seed"]) == (20, members, 0)
+
+
 def test_the_interval_is_shown_and_the_winner_has_a_star(scare: Type) -> None:
     scare("scare simulate --boxes 2 --days 5 --seed 1 --out days.parquet")
     said = scare("scare compare days.parquet --models scare,raw --windows 8 --seeds 2 --out study")
@@ -120,17 +134,19 @@ def test_the_file_may_say_what_is_train_and_test(scare: Type) -> None:
     labelled = table.with_columns(part=thirds.replace_strict({0: "train", 1: "validate", 2: "test"}))
     write(labelled, "box.csv")
     line = f"scare compare box.csv --time date {CHANNELS} --reference Ref.NO2 {QUICK} --out study --json"
-    said = scare(f"{line} --split-column part")
+    Path("c.toml").write_text("[split]\ncolumn = 'part'\n")
+    said = scare(f"{line} --config c.toml")
     assert said.code == 0, said.err
     assert json.loads(said.out)["split"] == "as a column says"
     assert json.loads(said.out)["rows"][0]["rows"] > 150
 
 
 def test_bad_requests_are_refused_in_a_sentence(scare: Type, sim: Path) -> None:
+    Path("c.toml").write_text("[split]\ncolumn = 'part'\n")
     for line, reason in (
         (f"scare compare {sim} --models lineer --out study", "no model called 'lineer'; did you mean 'linear'?"),
         *((f"scare compare {sim} --windows '{text}' --out study", f"not '{text}'") for text in ("sixty", "8,0", "")),
-        (f"scare compare {sim} {QUICK} --split-column part --out study", "no column 'part'"),
+        (f"scare compare {sim} {QUICK} --config c.toml --out study", "no column 'part'"),
         ("scare compare missing.csv --out study", "missing.csv"),
     ):
         said = scare(line)
@@ -142,14 +158,15 @@ def test_bad_requests_are_refused_in_a_sentence(scare: Type, sim: Path) -> None:
 
 def test_another_task_in_the_folder_is_refused(scare: Type, sim: Path) -> None:
     scare(f"scare compare {sim} {QUICK} --out study")
-    said = scare(f"scare compare {sim} {QUICK} --steps 7 --out study")
+    Path("c.toml").write_text("[training]\nsteps = 7\n")
+    said = scare(f"scare compare {sim} {QUICK} --config c.toml --out study")
     assert said.code == 2
     assert "holds a study of other data or settings" in said.err
 
 
 # --- Ctrl-C, as a terminal sends it: to the command and all its processes ---
 
-SLOW = "--models linear,scare,ridge --windows 8 --seeds 2 --steps 100000"
+SLOW = "--models linear,scare,ridge --windows 8 --seeds 2 --config slow.toml"
 PATIENCE = 120  # seconds, for a machine that is busy with other things
 
 
@@ -179,6 +196,7 @@ def group_exists(group: int) -> bool:
 @pytest.mark.skipif(sys.platform == "win32", reason="Linux or macOS would run it: they signal process groups")
 def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
     row = Path("study/rows/linear-w8-s0.json")
+    Path("slow.toml").write_text("[training]\nsteps = 100000\n")
     program = [Path(sys.executable).with_name("scare"), "compare", sim, *SLOW.split(), "--jobs", "2", "--out", "study"]
     process = subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

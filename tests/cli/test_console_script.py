@@ -94,7 +94,8 @@ sys.exit(run(sys.argv[1:]))
 
 def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     write_simulation(Simulation(boxes=2, days=0.5), "sim.parquet")
-    process = start("scare train sim.parquet --window 8 --epochs 100000 --out m.scare")
+    Path("long.toml").write_text("[training]\nepochs = 100000\n")
+    process = start("scare train sim.parquet --window 8 --config long.toml --out m.scare")
     assert process.stderr is not None
     first = next(line for line in process.stderr if line.startswith("epoch 1/100000"))
     process.send_signal(signal.SIGINT)
@@ -103,10 +104,10 @@ def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     assert "validation" in first
     assert "calibrator written to m.scare: the best until the interruption, not the end of the training" in told
     assert told.splitlines()[-1] == "scare: interrupted"
-    assert "scare (default)" in out
+    assert "scare (default+long)" in out
     model = Calibrator.load("m.scare")
     assert model.facts["interrupted"] is True
-    assert sorted(os.listdir()) == ["m.scare", "sim.parquet"]
+    assert sorted(os.listdir()) == ["long.toml", "m.scare", "sim.parquet"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -138,15 +139,15 @@ def test_an_interrupted_prediction_leaves_nothing_behind(model: Path, large: Pat
 
 # --- the lines of the documentation, with the network itself ---
 
+PAPER = "[model]\npreset = 'paper'\n[training]\nepochs = 2\nseed = 5\n"
+
 
 @pytest.mark.slow
 def test_from_simulation_to_calibrated_readings_with_the_preset_of_the_paper() -> None:
+    Path("paper.toml").write_text(PAPER)
     for line, told in (
         ("scare simulate --boxes 4 --days 0.3 --seed 5 --out sim.parquet", "4 boxes of 0.3 days"),
-        (
-            "scare train sim.parquet --model scare --preset paper --window 60 --epochs 2 --seed 5 --out m.scare",
-            "epoch 2/2",
-        ),
+        ("scare train sim.parquet --config paper.toml --window 60 --out m.scare", "epoch 2/2"),
         ("scare predict m.scare sim.parquet --out calibrated.csv", "rows calibrated"),
     ):
         code, _, err = finish(start(line))
@@ -154,15 +155,16 @@ def test_from_simulation_to_calibrated_readings_with_the_preset_of_the_paper() -
         assert told in err
     assert pl.read_csv("calibrated.csv")["calibrated"].count() > 1000
     facts = Calibrator.load("m.scare").facts
-    assert (facts["model"], facts["preset"], facts["settings"]["seed"]) == ("scare", "paper", 5)
+    assert (facts["model"], facts["preset"], facts["settings"]["seed"]) == ("scare", "paper+paper", 5)
 
 
 @pytest.mark.slow
 def test_the_lines_of_the_documentation_work_as_written() -> None:
+    Path("paper.toml").write_text(PAPER)
     for line in (
         "scare simulate --boxes 4 --days 6 --seed 5 --out sim.parquet",
-        "scare train sim.parquet --model scare --preset paper --window 360 --epochs 2 --seed 5 --out m.scare",
-        "scare train sim.parquet --model scare --preset paper --window 360 --epochs 2 --seed 5 --out again.scare",
+        "scare train sim.parquet --config paper.toml --window 360 --out m.scare",
+        "scare train sim.parquet --config paper.toml --window 360 --out again.scare",
     ):
         code, _, err = finish(start(line))
         assert code == 0, err

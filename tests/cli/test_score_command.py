@@ -213,15 +213,15 @@ def test_a_study_for_another_reference_is_refused(scare: Type, model: Path, sim:
     assert "study compares methods for Ref.NO2, not for pm25_reference" in said.err
 
 
-def test_a_mapping_tells_the_unit_that_the_file_does_not_know(scare: Type, sim: Path) -> None:
+def test_a_config_tells_the_unit_that_the_file_does_not_know(scare: Type, sim: Path) -> None:
     pl.read_parquet(sim).rename({"pm25_reference": "reference"}).write_parquet("plain.parquet")
     assert scare("scare train plain.parquet --window 8 --out plain.scare").code == ExitCode.OK
     said = scare("scare inspect plain.parquet --json")
-    mapping = json.loads(said.out)["mapping"].replace('{name = "reference"}', '{name = "reference", unit = "ug/m3"}')
-    Path("map.toml").write_text(mapping)
+    config = json.loads(said.out)["config"].replace('name = "reference"\n', 'name = "reference"\nunit = "ug/m3"\n')
+    Path("plain.toml").write_text(config)
     line = "scare score plain.scare --data plain.parquet --board none --thresholds quick.toml --json"
     assert json.loads(scare(line).out)["entries"][0]["detail"]["raw_rmse"] is None
-    said = scare(f"{line} --mapping map.toml")
+    said = scare(f"{line} --config plain.toml")
     assert said.code == ExitCode.OK, said.err
     card = json.loads(said.out)
     assert (card["target"]["unit"], card["entries"][0]["unit"]) == ("ug/m3", "ug/m3")

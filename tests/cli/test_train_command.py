@@ -62,20 +62,33 @@ def test_a_column_tells_the_devices_of_a_long_file_apart(scare: Type, fleet: str
 def test_what_is_not_said_is_guessed_and_announced(scare: Type, fleet: str) -> None:
     said = scare(f"scare train {fleet} --window 8 --out no2.scare")
     assert trained(said).facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
-    assert f"fleet.csv: guessed {COLUMNS} --device-column box --site-column site\n" in said.err
+    assert f'fleet.csv: guessed {COLUMNS} --device-column box, data.site_column = "site"\n' in said.err
 
 
-def test_the_mapping_of_inspect_trains_as_the_guess_does(scare: Type, boxes: list[str]) -> None:
-    assert scare("scare inspect box1.csv --out mapping.toml").code == 0
-    trained(scare("scare train box1.csv --mapping mapping.toml --window 8 --out a.scare"), "a.scare")
+def test_the_config_of_inspect_trains_as_the_guess_does(scare: Type, boxes: list[str]) -> None:
+    assert scare("scare inspect box1.csv --out box.toml").code == 0
+    trained(scare("scare train box1.csv --config box.toml --window 8 --out a.scare"), "a.scare")
     trained(scare("scare train box1.csv --window 8 --out b.scare"), "b.scare")
     assert Path("a.scare").read_bytes() == Path("b.scare").read_bytes()
 
 
-def test_a_flag_wins_over_the_mapping(scare: Type, boxes: list[str]) -> None:
-    assert scare("scare inspect box1.csv --out mapping.toml").code == 0
-    said = scare("scare train box1.csv --mapping mapping.toml --channels NO2,T --window 8 --out no2.scare")
-    assert [channel.name for channel in trained(said).inputs.channels] == ["NO2", "T"]
+def test_an_option_wins_over_the_config_and_a_channel_keeps_its_unit(scare: Type, boxes: list[str]) -> None:
+    Path("box.toml").write_text(
+        "[data]\ntime = 'date'\nreference = 'Ref.NO2'\nchannels = ['OX', {name = 'NO2', unit = 'ppb'}]\n"
+        "[split]\nby = 'device'\n[model]\nwindow = 20\n[training]\nsteps = 30\nseed = 3\n"
+    )
+    line = "scare train box1.csv --config box.toml --channels NO2,T --split time --window 8 --steps 20 --out no2.scare"
+    model = trained(scare(line))
+    assert [(channel.name, channel.unit) for channel in model.inputs.channels] == [("NO2", "ppb"), ("T", "")]
+    assert (model.window, model.facts["split"][:7], model.facts["preset"]) == (8, "by time", "default+box")
+    assert (model.facts["settings"]["steps"], model.facts["settings"]["seed"]) == (20, 3)
+
+
+def test_columns_that_the_config_does_not_name_are_guessed(scare: Type, boxes: list[str]) -> None:
+    Path("box.toml").write_text("[data]\nchannels = ['NO2', 'T']\n")
+    said = scare("scare train box1.csv --config box.toml --window 8 --out no2.scare")
+    assert "box1.csv: guessed --time date --reference Ref.NO2\n" in said.err
+    assert trained(said).facts["preset"] == "default"
 
 
 def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: Type, boxes: list[str]) -> None:
@@ -83,14 +96,17 @@ def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: Type, boxes: li
     shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
     write(pl.concat([shuffled, shuffled[:20]]), "shuffled.csv")
     write(frame, "in_order.csv")
+    Path("sort.toml").write_text("[data]\nsort = true\n")
     for name in ("shuffled", "in_order"):
-        trained(scare(f"scare train {name}.csv {COLUMNS} --sort --window 8 --out {name}.scare"), f"{name}.scare")
+        line = f"scare train {name}.csv {COLUMNS} --config sort.toml --window 8 --out {name}.scare"
+        trained(scare(line), f"{name}.scare")
     shuffled_facts, facts = (Calibrator.load(f"{name}.scare").facts for name in ("shuffled", "in_order"))
     assert shuffled_facts["training_data_sha256"] == facts["training_data_sha256"]
 
 
 def test_a_step_averages_first(scare: Type, boxes: list[str]) -> None:
-    model = trained(scare(f"scare train {' '.join(boxes)} {COLUMNS} --step 300 --window 4 --out no2.scare"))
+    Path("step.toml").write_text("[data]\nstep = 300\n")
+    model = trained(scare(f"scare train {' '.join(boxes)} {COLUMNS} --config step.toml --window 4 --out no2.scare"))
     assert model.inputs.step_seconds == 300
 
 
@@ -98,7 +114,8 @@ def test_a_changing_step_can_be_averaged(scare: Type) -> None:
     fine, coarse = colocation(1200), colocation(300, seed=1, step_seconds=600)
     write(pl.concat([fine, coarse.with_columns(pl.col("date") + timedelta(hours=21))]), "box.csv")
     assert scare(f"scare train box.csv {COLUMNS} --window 4 --out no2.scare").code == 3
-    model = trained(scare(f"scare train box.csv {COLUMNS} --step 600 --window 4 --out no2.scare"))
+    Path("step.toml").write_text("[data]\nstep = 600\n")
+    model = trained(scare(f"scare train box.csv {COLUMNS} --config step.toml --window 4 --out no2.scare"))
     assert model.inputs.step_seconds == 600
 
 
@@ -141,7 +158,8 @@ def test_a_reference_file_is_joined_and_the_clock_offset_reported(scare: Type, a
 
 def test_the_clock_offset_is_applied_when_asked(scare: Type, apart: float) -> None:
     as_is = json.loads(scare(f"{APART} --reference Ref.NO2 --json").out)["scores"]["linear"]["rmse"]
-    said = scare(f"{APART} --reference Ref.NO2 --apply-offset --json")
+    Path("shift.toml").write_text("[data]\napply_offset = true\n")
+    said = scare(f"{APART} --reference Ref.NO2 --config shift.toml --json")
     assert "; shifted" in said.err
     assert json.loads(said.out)["scores"]["linear"]["rmse"] < as_is / 3
 
@@ -229,14 +247,16 @@ def test_devices_that_share_a_reference_are_noted(scare: Type, sim: Path) -> Non
 
 
 def test_a_split_by_site_keeps_sites_apart(scare: Type, fleet: str) -> None:
-    line = f"scare train {fleet} {COLUMNS} --device-column box --site-column site --split site --window 8"
+    Path("site.toml").write_text("[data]\nsite_column = 'site'\n")
+    line = f"scare train {fleet} {COLUMNS} --device-column box --config site.toml --split site --window 8"
     assert trained(scare(f"{line} --out no2.scare")).facts["split"] == (
         "by site: train site 0; validation site 1; test site 2"
     )
 
 
 def test_borders_are_where_validation_and_test_begin(scare: Type, boxes: list[str]) -> None:
-    line = f"scare train box1.csv {COLUMNS} --borders 2026-01-01T04:00,2026-01-01T06:00 --window 8 --out no2.scare"
+    Path("split.toml").write_text("[split]\nborders = [2026-01-01T04:00:00, '2026-01-01 06:00']\n")  # a time or text
+    line = f"scare train box1.csv {COLUMNS} --config split.toml --window 8 --out no2.scare"
     split = trained(scare(line)).facts["split"]
     assert "borders 2026-01-01 04:00:00 and 2026-01-01 06:00:00" in split
 
@@ -245,11 +265,11 @@ def test_borders_are_where_validation_and_test_begin(scare: Type, boxes: list[st
 
 
 def test_settings_travel_into_the_calibrator(scare: Type, boxes: list[str]) -> None:
-    said = scare(
-        f"scare train box1.csv {COLUMNS} --window 8 --epochs 2 --batch 32 --rate 0.01 --seed 7"
-        " --gap-policy strict --scaling robust --out no2.scare"
+    Path("c.toml").write_text(
+        "[training]\nepochs = 2\nbatch = 32\nrate = 0.01\nseed = 7\n"
+        "[model]\ngap_policy = 'strict'\nscaling = 'robust'\n"
     )
-    model = trained(said)
+    model = trained(scare(f"scare train box1.csv {COLUMNS} --window 8 --config c.toml --out no2.scare"))
     settings = {name: model.facts["settings"][name] for name in ("epochs", "batch", "rate", "seed")}
     assert settings == {"epochs": 2, "batch": 32, "rate": 0.01, "seed": 7}
     assert (model.inputs.policy.name, model.inputs.scaling.method) == ("strict", "robust")
@@ -261,7 +281,8 @@ def test_settings_travel_into_the_calibrator(scare: Type, boxes: list[str]) -> N
 def test_scaling_is_per_device_pooled_or_constant(
     scare: Type, boxes: list[str], kind: str, method: str, devices: int
 ) -> None:
-    line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --scaling {kind} --out no2.scare"
+    Path("c.toml").write_text(f"[model]\nscaling = '{kind}'\n")
+    line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --config c.toml --out no2.scare"
     scaling = trained(scare(line)).inputs.scaling
     assert (scaling.method, len(scaling.devices)) == (method, devices)
 

@@ -12,26 +12,34 @@ from typing import Any
 import polars as pl
 import pytest
 
+from scare import Calibrator
 from scare.experiments.tuning import search as search_module
 from tests.cli.said import Type
 from tests.cli.test_compare_command import group_exists
 from tests.experiments.tuning.trials_at_once import run_at_once
 
-KNOBS = "window = [8, 12]\n[settings]\nrate = [0.02, 0.05, 0.1]\nsteps = [20, 40]\n"
-QUICK = "--knobs knobs.toml --window 8 --folds 1 --jobs 1 --out found"
+SEARCH = "[tune]\nfolds = {folds}\ntrials = {trials}\n[tune.knobs]\n"
+KNOBS = "model.window = [8, 12]\ntraining.rate = [0.02, 0.05, 0.1]\ntraining.steps = [20, 40]\n"
+QUICK = "--config tune.toml --window 8 --jobs 1 --out found"
+
+
+def ask(trials: int, folds: int = 1, knobs: str = KNOBS) -> None:
+    """What the next search is to do."""
+    Path("tune.toml").write_text(SEARCH.format(trials=trials, folds=folds) + knobs)
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, scare: Type) -> list[int]:
-    """Knobs of a line in the folder; trials run in this process."""
-    Path("knobs.toml").write_text(KNOBS)
+    """Trials run in this process."""
+    ask(trials=2)
     return run_at_once(monkeypatch)
 
 
 def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
     scare: Type, sim: Path, started: list[int]
 ) -> None:
-    said = scare(f"scare tune {sim} {QUICK} --folds 2 --trials 2")
+    ask(trials=2, folds=2)
+    said = scare(f"scare tune {sim} {QUICK}")
     assert said.code == 0, said.err
     assert started == [0, 1]
     for shown in ("front: means over 2 folds", "RMSE", "top-5 %", "0: preset"):
@@ -41,42 +49,46 @@ def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
         "on are left for a test and not looked at",
         "2 examined, ",
         "the scores above are optimistic",
-        "scare train … --recipe found/best-1.toml",
+        "scare train … --config found/best-1.toml",
     ):
         assert told in said.err
     assert Path("found/best-1.toml").exists()
 
 
 def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: Type, sim: Path, started: list[int]) -> None:
-    scare(f"scare tune {sim} {QUICK} --trials 2")
-    said = scare(f"scare tune {sim} {QUICK} --trials 3 --json")
+    scare(f"scare tune {sim} {QUICK}")
+    ask(trials=3)
+    said = scare(f"scare tune {sim} {QUICK} --json")
     found = json.loads(said.out)
     assert started == [0, 1, 2]
     assert found["candidates"]["examined"] == 3
-    assert found["preset"]["values"] == {"window": 8, "settings.rate": 0.05, "settings.steps": 40}
+    assert found["preset"]["values"] == {"model.window": 8, "training.rate": 0.05, "training.steps": 40}
     best = found["front"][0]
     assert best["rmse"] <= found["preset"]["rmse"]
-    assert best["recipe"] == "found/best-1.toml"
+    assert best["config"] == "found/best-1.toml"
     assert json.loads(Path("found/table.json").read_text())["front"] == found["front"]
 
 
-def test_train_takes_the_recipe_and_options_come_after_it(scare: Type, sim: Path) -> None:
-    Path("best-1.toml").write_text("window = 12\n[settings]\nsteps = 20\nrate = 0.1\nseed = 3\n")
-    said = scare(f"scare train {sim} --recipe best-1.toml --json --out m.scare")
+def test_train_takes_the_config_and_options_come_after_it(scare: Type, sim: Path) -> None:
+    Path("best-1.toml").write_text("[model]\nwindow = 12\n[training]\nsteps = 20\nrate = 0.1\nseed = 3\n")
+    said = scare(f"scare train {sim} --config best-1.toml --json --out m.scare")
     assert said.code == 0, said.err
     facts = json.loads(said.out)["facts"]
     settings = facts["settings"]
     assert (settings["steps"], settings["rate"], settings["seed"]) == (20, 0.1, 3)
     assert facts["preset"] == "default+best-1"
-    said = scare(f"scare train {sim} --recipe best-1.toml --steps 30 --seed 4 --json --out m.scare")
+    said = scare(f"scare train {sim} --config best-1.toml --steps 30 --json --out m.scare")
     settings = json.loads(said.out)["facts"]["settings"]
-    assert (settings["steps"], settings["rate"], settings["seed"]) == (30, 0.1, 4)
+    assert (settings["steps"], settings["rate"], settings["seed"]) == (30, 0.1, 3)
 
 
 def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started: list[int]) -> None:
-    tuned = scare(f"scare tune {sim} {QUICK} --trials 1")
+    ask(trials=1)
+    tuned = scare(f"scare tune {sim} {QUICK} --channels pm25_raw,temperature")
     (left,) = (line for line in tuned.err.splitlines() if "are left for a test" in line)
-    trained = scare(f"scare train {sim} --recipe found/best-1.toml --out m.scare")
+    trained = scare(f"scare train {sim} --config found/best-1.toml --json --out m.scare")
+    assert json.loads(trained.out)["facts"]["preset"] == "default+best-1"
+    assert [channel.name for channel in Calibrator.load("m.scare").inputs.channels] == ["pm25_raw", "temperature"]
     (split,) = (line for line in trained.err.splitlines() if line.startswith("split by time"))
     assert left.split()[2:4] == split.replace(",", "").split()[7:9]
 
@@ -84,10 +96,18 @@ def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started
 def test_a_dead_box_is_left_out_of_the_search(scare: Type, sim: Path, started: list[int]) -> None:
     dead = pl.when(pl.col("device") == "box-02").then(None).otherwise("humidity").alias("humidity")
     pl.read_parquet(sim).with_columns(dead).write_parquet("fleet.parquet")
-    said = scare(f"scare tune fleet.parquet {QUICK} --trials 1 --json")
+    ask(trials=1)
+    said = scare(f"scare tune fleet.parquet {QUICK} --json")
     sentence = "box-02 is left out: humidity has no usable value; --channels pm25_raw,temperature does without it"
     assert json.loads(said.out)["left_out"] == [sentence]
     assert sentence in said.err
+
+
+def test_a_model_without_the_usual_knobs_asks_for_its_own(scare: Type, sim: Path, started: list[int]) -> None:
+    Path("tune.toml").write_text("[model]\nname = 'nlinear'\n")
+    said = scare(f"scare tune {sim} {QUICK}")
+    assert said.code == 2
+    assert "this model has no model.front.width; [tune.knobs] names what to search instead" in said.err
 
 
 def test_an_interruption_prints_what_there_is(
@@ -100,7 +120,7 @@ def test_an_interruption_prints_what_there_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search_module, "run_search", interrupted)
-    said = scare(f"scare tune {sim} {QUICK} --trials 2")
+    said = scare(f"scare tune {sim} {QUICK}")
     assert said.code == 130
     assert "0: preset" in said.out
     assert "interrupted" in said.err
@@ -108,31 +128,24 @@ def test_an_interruption_prints_what_there_is(
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"),
+    ("options", "tune", "reason"),
     [
-        ("--until yesterday", "--until: 'yesterday' is not an ISO 8601 time"),
-        ("--until 1999-01-01", "--until 1999-01-01: no row is before that"),
-        ("--board nano33", "no board is called 'nano33'; did you mean 'nano33ble'?"),
-        ("--knobs none.toml", "cannot read none.toml"),
-        ("--window 200", "a shorter --window, fewer --folds or more data may help"),
+        ("", "until = 'yesterday'", "tune.until: 'yesterday' is not an ISO 8601 time"),
+        ("", "until = 1999-01-01", "tune.until: no row is before 1999-01-01"),
+        ("", "knobs.training.rte = [1]", "unknown key 'rte' in [training]; did you mean 'rate'?"),
+        ("--board nano33", "", "no board is called 'nano33'; did you mean 'nano33ble'?"),
+        ("--window 200", "", "a shorter window, fewer tune.folds or more data may help"),
     ],
 )
 def test_bad_requests_are_refused_in_a_sentence(
-    scare: Type, sim: Path, started: list[int], options: str, reason: str
+    scare: Type, sim: Path, started: list[int], options: str, tune: str, reason: str
 ) -> None:
+    Path("tune.toml").write_text(f"[tune]\nknobs.training.steps = [20, 40]\n{tune}\n")
     said = scare(f"scare tune {sim} {QUICK} {options}")
     assert said.code in (2, 3)
     assert reason in said.err
     assert "Traceback" not in said.err
     assert started == []
-
-
-def test_a_recipe_with_an_unknown_setting_is_refused(scare: Type, sim: Path) -> None:
-    Path("r.toml").write_text("[settings]\nstep = 20\n")
-    said = scare(f"scare train {sim} --recipe r.toml --out m.scare")
-    assert said.code == 2
-    assert "r.toml: unknown key 'step' in [settings]; did you mean 'steps'?" in said.err
-    assert not Path("m.scare").exists()
 
 
 PATIENCE = 300  # seconds, for a machine that is busy with other things
@@ -141,7 +154,7 @@ PATIENCE = 300  # seconds, for a machine that is busy with other things
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Linux or macOS would run it: they signal process groups")
 def test_ctrl_c_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
-    Path("knobs.toml").write_text("[settings]\nsteps = [20, 30, 40, 3000]\n")
+    Path("tune.toml").write_text("[tune]\nfolds = 1\nknobs.training.steps = [20, 30, 40, 3000]\n")
     line = f"tune {sim} {QUICK.replace('--jobs 1', '--jobs 2')}"
     process = subprocess.Popen(
         [Path(sys.executable).with_name("scare"), *line.split()],

@@ -276,12 +276,12 @@ def test_decay_spares_biases_a_and_skip_and_line_and_curve_move_a_tenth() -> Non
 
 
 def test_a_rate_that_is_too_high_is_refused_with_advice() -> None:
-    with pytest.raises(DataError, match=r"diverged in round 1: .* \(--rate\)"):
+    with pytest.raises(DataError, match=r"diverged in round 1: .* \(training.rate in a --config file\)"):
         fit(make_readings(), recipe=line_recipe(rate=1e30))
 
 
 def test_a_network_broken_by_its_very_last_step_is_refused_too() -> None:
-    with pytest.raises(DataError, match="--rate"):
+    with pytest.raises(DataError, match=r"training\.rate"):
         fit(make_readings(), recipe=line_recipe(steps=1, warm_up=0.0, average=0.0, rate=3e38))
 
 

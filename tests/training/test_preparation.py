@@ -120,7 +120,7 @@ def test_devices_with_different_channels_are_refused() -> None:
 
 def test_devices_with_different_steps_are_refused() -> None:
     slow = make_readings(device="box-2", step_seconds=600)
-    with pytest.raises(DataError, match=r"box-1 has a row every 60 s and others every 330 s; .* \(--step\)"):
+    with pytest.raises(DataError, match=r"box-1 has a row every 60 s and others every 330 s; .* \(data.step"):
         fit([make_readings(), slow], recipe=RECIPE)
 
 

@@ -1,6 +1,6 @@
-"""Recipes as TOML: what is read is what was written, and what makes no sense is refused with its place."""
+"""Recipes as tables: they change what they name, and what makes no sense is refused with its place."""
 
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,25 +12,34 @@ from scare.experiments.tuning.knobs import KNOBS
 from scare.models.scare import Sampling
 from scare.records import load_toml
 from scare.training.presets import Recipe
-from scare.training.recipes import adjust, flattened, look_up, nested, print_recipe
+from scare.training.recipes import adjust, flattened, look_up, make_recipe, nested
+from scare.windowing.slicing import STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
 
 
 @given(VALUES, st.integers(4, 2000))
-def test_what_is_printed_is_what_is_read(values: dict[str, int | float], window: int) -> None:
-    flat = {**values, "window": window}
-    tables = tomllib.loads(print_recipe(flat))
-    assert tables == nested(flat)
+def test_tables_hold_what_names_say(values: dict[str, int | float], window: int) -> None:
+    flat = {**values, "model.window": window}
+    tables = nested(flat)
     assert flattened(tables) == flat
     recipe = adjust(Recipe(), tables, "r.toml")
     assert {name: look_up(recipe, name) for name in flat} == flat
 
 
 def test_steps_replace_the_epochs_of_a_preset() -> None:
-    recipe = adjust(Recipe.preset("paper"), {"settings": {"steps": 7}}, "r.toml")
+    recipe = adjust(Recipe.preset("paper"), {"training": {"steps": 7}}, "r.toml")
     assert (recipe.settings.steps, recipe.settings.epochs) == (7, 0)
-    assert adjust(Recipe.preset("paper"), {"settings": {"rate": 1}}, "r.toml").settings.epochs == 10
+    assert adjust(Recipe.preset("paper"), {"training": {"rate": 1}}, "r.toml").settings.epochs == 10
+
+
+def test_a_recipe_is_a_preset_of_a_model_and_what_differs() -> None:
+    tables = {"model": {"name": "tesla", "preset": "paper", "window": 24, "scaling": "pooled", "gap_policy": "strict"}}
+    recipe = make_recipe(tables | {"training": {"seed": 3}}, "r.toml")
+    preset = Recipe.preset("paper", 24, "tesla", seed=3)
+    assert recipe == replace(preset, policy=STRICT, scaling="standard", per_device=False)
+    with pytest.raises(UsageError, match=r"r.toml: no preset called 'papper'; did you mean 'paper'"):
+        make_recipe({"model": {"preset": "papper"}}, "r.toml")
 
 
 def test_choices_are_named() -> None:
@@ -42,21 +51,23 @@ def test_choices_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("windows = 5", "r.toml: unknown key 'windows'; did you mean 'window'?"),
+        ("[model]\nwindows = 5", "r.toml: unknown key 'windows' in [model]; did you mean 'window'?"),
         ("[model.fron]\nwidth = 5", "unknown key 'fron' in [model]; did you mean 'front'?"),
-        ("[settings]\nweight_deca = 5", "unknown key 'weight_deca' in [settings]; did you mean 'weight_decay'?"),
+        ("[training]\nweight_deca = 5", "unknown key 'weight_deca' in [training]; did you mean 'weight_decay'?"),
         ("[model.front]\nwidth = 0", "model.front.width is 0; it takes a whole number from 1 on"),
         ("[model.front]\nwidth = 2.5", "model.front.width is 2.5; it takes a whole number"),
         ("[model.front]\nwidth = true", "model.front.width is True; it takes a whole number"),
         ("[model.block]\nnorm = 1", "model.block.norm is 1; it takes true or false"),
         ("[model]\nfront = 1", "model.front is 1; it takes a table of settings"),
-        ("settings = 1", "settings is 1; it takes a table of settings"),
-        ("[settings]\nweight_decay = -1", "settings.weight_decay is -1; it takes a number from 0 on"),
-        ("[settings]\nrate = inf", "settings.rate is inf; it takes a number from 0 on and below inf"),
-        ("[settings]\nrate = 0", "r.toml: the learning rate must be above 0"),
+        ("training = 1", "training is 1; it takes a table of settings"),
+        ("[training]\nweight_decay = -1", "training.weight_decay is -1; it takes a number from 0 on"),
+        ("[training]\nrate = inf", "training.rate is inf; it takes a number from 0 on and below inf"),
+        ("[training]\nrate = 0", "r.toml: the learning rate must be above 0"),
         ("[model.attention]\nbits = 33", "r.toml: a hash code has 1 to 32 bits"),
         ("[model.attention]\nmix = 'bitwize'", "model.attention.mix is 'bitwize'; did you mean 'bitwise'?"),
-        ("window = 2", "r.toml: window is 2; it takes a whole number from 4 on"),
+        ("[model]\ngap_policy = 'strikt'", "model.gap_policy is 'strikt'; did you mean 'strict'?"),
+        ("[model]\nscaling = 'robus'", "model.scaling is 'robus'; did you mean 'robust'?"),
+        ("[model]\nwindow = 2", "r.toml: model.window is 2; it takes a whole number from 4 on"),
         ("window = ", "cannot be read as TOML"),
     ],
 )

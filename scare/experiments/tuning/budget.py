@@ -42,7 +42,7 @@ class Budget:
         """A budget on the board of this name; its own memory is the limit where none is given."""
         found = board(name)
         if instructions is not None and "instructions" not in found.measures:
-            raise UsageError(f"instructions are not counted on {name}; leave out --max-instructions")
+            raise UsageError(f"instructions are not counted on {name}; leave out the limit of instructions")
         return Budget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
 
     @property

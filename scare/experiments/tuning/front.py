@@ -1,4 +1,4 @@
-"""The outcome of a search: the front beside the preset, what does not fit, and a recipe file a member of the front.
+"""The outcome of a search: the front beside the preset, what does not fit, and a config file a member of the front.
 
 The folds chose the front, so its scores on them are optimistic; only rows that the search never saw tell how much.
 """
@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from scare.experiments.tuning.search import Search
 from scare.experiments.tuning.trials import Trial
 from scare.files import replacing
-from scare.training.recipes import print_recipe
+from scare.records import merged
+from scare.training.recipes import nested
 
 OBJECTIVES = ("rmse", "top5_rmse")
-RECIPE = "best-{}.toml"
+CONFIG = "best-{}.toml"
 
 
 def make_outcome(search: Search) -> dict[str, Any]:
@@ -62,14 +64,18 @@ def changes(search: Search, trial: Trial) -> dict[str, int | float]:
     return {name: value for name, value in trial.values.items() if value != search.preset[name]}
 
 
-def write_recipes(search: Search, front: Sequence[Mapping[str, Any]]) -> list[Path]:
-    """A recipe file for each member of the front, best-1.toml the one with the least RMSE; older ones go."""
-    for old in search.folder.glob(RECIPE.format("*")):
+def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Path]:
+    """A config file for each member of the front, best-1.toml the one with the least RMSE; older ones go.
+
+    It holds the tables `given` and those of the candidate.
+    """
+    for old in search.folder.glob(CONFIG.format("*")):
         old.unlink()
-    paths = [search.folder / RECIPE.format(place) for place in range(1, len(front) + 1)]
+    paths = [search.folder / CONFIG.format(place) for place in range(1, len(front) + 1)]
     for path, member in zip(paths, front, strict=True):
+        text = tomli_w.dumps(merged(merged(given, search.terms.start), nested(member["values"])))
         with replacing(path) as temporary:
-            temporary.write_text(f"# trial {member['trial']}\n{print_recipe(member['values'])}", encoding="utf-8")
+            temporary.write_text(f"# trial {member['trial']}\n{text}", encoding="utf-8")
     return paths
 
 

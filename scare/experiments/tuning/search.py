@@ -22,7 +22,7 @@ from scare.experiments.processes import death, end, start
 from scare.experiments.study import prepare
 from scare.experiments.tuning.budget import Cost
 from scare.experiments.tuning.folds import forward_folds
-from scare.experiments.tuning.knobs import Knobs, architecture, preset_values
+from scare.experiments.tuning.knobs import WINDOW, Knobs, architecture, preset_values
 from scare.experiments.tuning.proposing import Proposer
 from scare.experiments.tuning.trials import (
     Score,
@@ -35,6 +35,7 @@ from scare.experiments.tuning.trials import (
     write_trial,
 )
 from scare.training.preparation import common_step, prepare_inputs
+from scare.training.presets import Recipe
 from scare.windowing.feeding import Feed
 
 HOPELESS = 1.05  # times the worst on the front, on the first fold and in both objectives: not examined further
@@ -97,23 +98,23 @@ class Search:
         return max([1.0, *(need / most for need, most in over)])
 
 
-def prepare_search(folder: Path, readings: Sequence[Readings], knobs: Knobs, window: int, terms: Terms) -> Search:
-    """A search that begins at the preset with this window, new or to be resumed; a folder with another is refused."""
-    preset, windows = preset_values(knobs, window), [int(length) for length in knobs["window"]]
+def prepare_search(folder: Path, readings: Sequence[Readings], knobs: Knobs, terms: Terms) -> Search:
+    """A search that begins at the preset, new or to be resumed; a folder with another is refused."""
+    preset, windows = preset_values(knobs, recipe_of({}, terms)), [int(length) for length in knobs[WINDOW]]
     splits = forward_folds(readings, terms.folds, max(windows) * common_step(readings))
     listed = {name: list(values) for name, values in knobs.items()}
     settings = {"knobs": listed, "preset": preset, "terms": asdict(terms)}
     for number, split in enumerate(splits, start=1):
-        prepare(folder / f"fold-{number}", on_shared_rows(split, windows), [], settings)
+        prepare(folder / f"fold-{number}", on_shared_rows(split, windows, recipe_of({}, terms)), [], settings)
     left_out = dict.fromkeys(sentence for split in splits for sentence in split.left_out)
     return Search(folder, knobs, preset, terms, tuple(left_out))
 
 
-def on_shared_rows(split: Split, windows: Sequence[int]) -> Split:
+def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Split:
     """The split with test references only where every window length has a value."""
     tests = list(split.test)
     for window in windows:
-        inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe_of({}, 0), window=window))
+        inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe, window=window))
         for index, one in enumerate(tests):
             segments, _ = Feed(inputs, one.device).take(one.times, inputs.select(one))
             rows = np.concatenate([np.empty(0, int), *(segment.rows for segment in segments)])

@@ -10,7 +10,7 @@ after the first fold when it is hopeless there.
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from scare.experiments.comparison import compare
 from scare.experiments.study import read_parts
 from scare.experiments.tuning.budget import Budget, Cost, measure_cost
 from scare.files import replacing
-from scare.records import convert, read_json
+from scare.records import convert, merged, read_json
 from scare.training.fit import fit
 from scare.training.presets import Recipe
-from scare.training.recipes import adjust, nested
+from scare.training.recipes import adjust, make_recipe, nested
 
 Score = tuple[float, float]  # RMSE, and RMSE of the twentieth of the rows with the largest change
 
@@ -54,6 +54,7 @@ class Terms:
 
     folds: int
     seed: int = 0
+    start: Mapping[str, Any] = field(default_factory=dict)  # tables of the recipe that the search begins at
     budget: Budget | None = None
     hopeless: Score | None = None
 
@@ -88,7 +89,7 @@ def write_trial(folder: Path, trial: Trial) -> None:
 
 def examine(folder: Path, trial: Trial, terms: Terms) -> Trial:
     """The trial with its cost, and with its scores if it is worth them; the preset itself always is."""
-    recipe = recipe_of(trial.values, terms.seed)
+    recipe = recipe_of(trial.values, terms)
     for fold in range(1, terms.folds + 1):
         parts = read_parts(folder / f"fold-{fold}")
         if terms.budget and trial.cost is None:
@@ -102,9 +103,10 @@ def examine(folder: Path, trial: Trial, terms: Terms) -> Trial:
     return trial
 
 
-def recipe_of(values: Mapping[str, int | float], seed: int) -> Recipe:
+def recipe_of(values: Mapping[str, int | float], terms: Terms) -> Recipe:
     """The recipe of a candidate."""
-    return adjust(Recipe.preset("default", seed=seed), nested(values), "knobs")
+    start = merged(terms.start, {"training": {"seed": terms.seed}})
+    return adjust(make_recipe(start, "start"), nested(values), "knobs")
 
 
 def score(calibrator: Any, test: Sequence[Readings]) -> Score:

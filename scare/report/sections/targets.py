@@ -10,7 +10,7 @@ from scare.scorecard.run import Run
 
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
-HOW = "A mapping that tells the reference's unit, given to scare score --mapping, adds them."
+HOW = "A config file that tells the reference's unit, given to scare score --config, adds them."
 EITHER = "either of the two"  # the heading of a pair's verdict
 PERCENT = {"nrmse", "cv"}
 WITH_UNIT = {"intercept", "rmse", "sd"}

@@ -1,20 +1,21 @@
 """Knobs: the usual ones, those of a file, and which of them a board notices."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from scare.errors import UsageError
-from scare.experiments.tuning.knobs import KNOBS, architecture, preset_values, read_knobs, usual_knobs
+from scare.experiments.tuning.knobs import KNOBS, architecture, make_knobs, preset_values, usual_knobs
 from scare.training.presets import Recipe
 from scare.training.recipes import adjust, nested
 
 
 def test_the_preset_is_among_the_values_of_every_knob_and_each_value_is_allowed() -> None:
-    knobs = usual_knobs(60)
-    assert knobs["window"] == (30, 60, 120, 240)
-    for name, value in preset_values(knobs, 60).items():
+    knobs = usual_knobs(Recipe())
+    assert knobs["model.window"] == (30, 60, 120, 240)
+    for name, value in preset_values(knobs, Recipe()).items():
         assert value in knobs[name]
         assert list(knobs[name]) == sorted(set(knobs[name]))
         for other in knobs[name]:
@@ -22,40 +23,38 @@ def test_the_preset_is_among_the_values_of_every_knob_and_each_value_is_allowed(
 
 
 def test_a_short_window_has_no_lengths_below_four() -> None:
-    assert usual_knobs(6)["window"] == (4, 6, 12, 24)
+    assert usual_knobs(Recipe(window=6))["model.window"] == (4, 6, 12, 24)
 
 
-def test_a_file_names_other_knobs(tmp_path: Path) -> None:
-    path = tmp_path / "knobs.toml"
-    path.write_text("[settings]\nrate = [0.2, 0.1]\n[model.front]\nwidth = [8, 6]\n")
-    assert read_knobs(path, 24) == {"window": (24,), "settings.rate": (0.005, 0.1, 0.2), "model.front.width": (6, 8)}
+def test_a_file_names_other_knobs() -> None:
+    tables = {"training": {"rate": [0.2, 0.1]}, "model": {"front": {"width": [8, 6]}}}
+    found = make_knobs(tables, Recipe(window=24), "c.toml")
+    assert found == {"model.window": (24,), "training.rate": (0.005, 0.1, 0.2), "model.front.width": (6, 8)}
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[settings]\nrate = 0.1", "settings.rate is 0.1; it takes a list of 1 or more"),
-        ("[settings]\nrate = []", "settings.rate is []; it takes a list of 1 or more"),
-        ("[settings]\nrte = [0.1]", "unknown key 'rte' in [settings]; did you mean 'rate'?"),
-        ("[settings]\ncosine = [true]", "settings.cosine[0] is True; it takes a whole number or a number"),
-        ("window = [2]", "knobs.toml: window is 2; it takes a whole number from 4 on"),
-        ("[settings]\nseed = [1, 2]", "knobs.toml: 'settings.seed' is no knob"),
+        ("[training]\nrate = 0.1", "training.rate is 0.1; it takes a list of 1 or more"),
+        ("[training]\nrate = []", "training.rate is []; it takes a list of 1 or more"),
+        ("[training]\nrte = [0.1]", "unknown key 'rte' in [training]; did you mean 'rate'?"),
+        ("[training]\ncosine = [true]", "training.cosine[0] is True; it takes a whole number or a number"),
+        ("[model]\nwindow = [2]", "c.toml: model.window is 2; it takes a whole number from 4 on"),
+        ("[training]\nseed = [1, 2]", "c.toml: 'training.seed' is no knob"),
     ],
 )
-def test_a_knob_that_cannot_be_searched_is_refused(text: str, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "knobs.toml"
-    path.write_text(text)
+def test_a_knob_that_cannot_be_searched_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=re.escape(reason)):
-        read_knobs(path, 24)
+        make_knobs(tomllib.loads(text), Recipe(window=24), "c.toml")
 
 
 def test_training_changes_nothing_on_a_board_but_for_the_members() -> None:
-    unnoticed = {"settings.steps", "settings.rate", "settings.weight_decay"}
-    assert {*KNOBS} - {*architecture(preset_values(KNOBS, 60))} == unnoticed
+    unnoticed = {"training.steps", "training.rate", "training.weight_decay"}
+    assert {*KNOBS} - {*architecture(preset_values(KNOBS, Recipe()))} == unnoticed
 
 
 def test_the_page_lists_the_knobs_as_they_are() -> None:
     page = (Path(__file__).parents[3] / "docs" / "tune.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z_.]+)`[^|]*\| ([^|]+) \|$", page, re.MULTILINE))
     assert {name: ", ".join(f"{value:g}" for value in values) for name, values in KNOBS.items()}.items() <= rows.items()
-    assert {*rows} - {"table.json"} == {"window", *KNOBS}
+    assert {*rows} - {"table.json"} == {"model.window", *KNOBS}

@@ -18,7 +18,7 @@ from scare.errors import DataError, UsageError
 from scare.experiments.tuning import search as search_module
 from scare.experiments.tuning import trials as trials_module
 from scare.experiments.tuning.budget import Budget, measure_cost
-from scare.experiments.tuning.front import make_outcome, write_recipes
+from scare.experiments.tuning.front import make_outcome, write_configs
 from scare.experiments.tuning.knobs import Knobs
 from scare.experiments.tuning.proposing import Proposer
 from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prepare_search, run_search
@@ -27,13 +27,13 @@ from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit
 from scare.training.presets import PRESETS, Recipe
-from scare.training.recipes import adjust
+from scare.training.recipes import make_recipe
 from tests.experiments.tuning.trials_at_once import Done, run_at_once
 from tests.needs import needs
 from tests.training.small_fits import line_recipe, make_readings
 
-KNOBS: Knobs = {"window": (4, 8), "settings.rate": (0.01, 0.05, 0.2), "settings.steps": (20, 40)}
-PRESET = {"window": 4, "settings.rate": 0.05, "settings.steps": 40}
+KNOBS: Knobs = {"model.window": (4, 8), "training.rate": (0.01, 0.05, 0.2), "training.steps": (20, 40)}
+PRESET = {"model.window": 4, "training.rate": 0.05, "training.steps": 40}
 TERMS = Terms(folds=2)
 SMALL = Budget("nano33ble", "float32", 1000, 5000, 20_000)
 COST = {"instructions": 900, "ram_bytes": 4000, "flash_bytes": 9000}
@@ -63,11 +63,11 @@ def noisy(rows: int = 400) -> Any:
 
 
 def begin(folder: Path, knobs: Knobs = KNOBS, terms: Terms = TERMS) -> Search:
-    return prepare_search(folder, [noisy()], knobs, 4, terms)
+    return prepare_search(folder, [noisy()], knobs, terms)
 
 
 def scored(number: int, *scores: Score, **facts: Any) -> Trial:
-    return Trial(number, {**PRESET, "settings.steps": 100 + number} if number else PRESET, scores=scores, **facts)
+    return Trial(number, {**PRESET, "training.steps": 100 + number} if number else PRESET, scores=scores, **facts)
 
 
 # --- the front ---
@@ -149,9 +149,10 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
 
 
 def test_a_candidate_is_trained_by_its_values_on_every_fold(tmp_path: Path, fits: list[Recipe]) -> None:
-    values = {"window": 8, "settings.rate": 0.2, "settings.steps": 20}
+    values = {"model.window": 8, "training.rate": 0.2, "training.steps": 20}
     begin(tmp_path)
-    found = examine(tmp_path, Trial(3, values), Terms(2, seed=5))
+    found = examine(tmp_path, Trial(3, values), Terms(2, seed=5, start={"training": {"batch": 8}}))
+    assert {one.settings.batch for one in fits} == {8}
     assert found.scores == ((4.0, 10.0),) * 2
     assert [(one.window, one.settings.rate, one.settings.steps, one.settings.seed) for one in fits] == [
         (8, 0.2, 20, 5)
@@ -199,7 +200,7 @@ def test_whatever_stops_a_trial_is_its_reason(tmp_path: Path, monkeypatch: pytes
 def test_a_row_without_a_value_is_no_score() -> None:
     split = split_by_time([noisy()], 240.0)
     calibrator = fit(split.train, split.validation, line_recipe(8))
-    assert score(calibrator, on_shared_rows(split, [8]).test)[0] > 0
+    assert score(calibrator, on_shared_rows(split, [8], line_recipe()).test)[0] > 0
     shorter = split_by_time([noisy()], 60.0)
     with pytest.raises(DataError, match="it has no value for 6 of 99 rows"):
         score(calibrator, shorter.test)
@@ -207,19 +208,19 @@ def test_a_row_without_a_value_is_no_score() -> None:
 
 def test_all_windows_are_scored_on_the_same_rows() -> None:
     gaps = [noisy().rows(np.arange(400) % 97 > 9)]
-    split = on_shared_rows(split_by_time(gaps, 60.0), [4, 16])
+    split = on_shared_rows(split_by_time(gaps, 60.0), [4, 16], line_recipe())
     for window in (4, 16):
         score(fit(split.train, split.validation, line_recipe(window)), split.test)
     assert 30 < np.isfinite(split.test[0].targets).sum() < 80
     with pytest.raises(DataError, match="value for every window length"):
-        on_shared_rows(split_by_time([noisy(200)], 60.0), [4, 64])  # 50 test rows
+        on_shared_rows(split_by_time([noisy(200)], 60.0), [4, 64], line_recipe())  # 50 test rows
 
 
 # --- proposing ---
 
 
 def errors(trial: Trial, done: Sequence[Trial]) -> Score:
-    return float(trial.values["settings.steps"]), float(trial.values["window"])
+    return float(trial.values["training.steps"]), float(trial.values["model.window"])
 
 
 def proposals(count: int, seed: int, done: list[Trial]) -> list[Trial]:
@@ -304,7 +305,7 @@ def test_a_file_half_written_is_not_a_trial(tmp_path: Path) -> None:
 
 
 def test_a_search_ends_when_everything_is_known(tmp_path: Path, at_once: list[int]) -> None:
-    few: Knobs = {"window": (4,), "settings.rate": (0.01, 0.05), "settings.steps": (40,)}
+    few: Knobs = {"model.window": (4,), "training.rate": (0.01, 0.05), "training.steps": (40,)}
     run_search(begin(tmp_path, few), Effort(600.0), lambda _: None)
     assert at_once == [0, 1]
 
@@ -337,16 +338,16 @@ def test_a_preset_that_failed_is_tried_again(tmp_path: Path, at_once: list[int])
 
 def test_another_search_in_the_folder_is_refused(tmp_path: Path) -> None:
     begin(tmp_path)
-    for knobs, terms in (({**KNOBS, "window": (4,)}, TERMS), (KNOBS, Terms(2, seed=1))):
+    for knobs, terms in (({**KNOBS, "model.window": (4,)}, TERMS), (KNOBS, Terms(2, seed=1))):
         with pytest.raises(UsageError, match="other data or settings; choose another --out"):
             begin(tmp_path, knobs, terms)
 
 
 def test_a_known_architecture_is_not_measured_again() -> None:
-    trial = Trial(4, {**PRESET, "settings.rate": 0.2})
-    done = [scored(1, cost=BIG), replace(scored(2, cost=COST), values={**PRESET, "window": 8})]
+    trial = Trial(4, {**PRESET, "training.rate": 0.2})
+    done = [scored(1, cost=BIG), replace(scored(2, cost=COST), values={**PRESET, "model.window": 8})]
     assert search_module._known_cost(trial, done) == BIG
-    assert search_module._known_cost(replace(trial, values={**PRESET, "window": 16}), done) is None
+    assert search_module._known_cost(replace(trial, values={**PRESET, "model.window": 16}), done) is None
 
 
 # --- the outcome ---
@@ -354,7 +355,7 @@ def test_a_known_architecture_is_not_measured_again() -> None:
 
 def test_differences_to_the_preset_are_paired_by_fold(tmp_path: Path) -> None:
     search = Search(tmp_path, KNOBS, PRESET, Terms(2, budget=SMALL))
-    best = replace(scored(1, (3.0, 9.0), (5.0, 8.0), cost=COST), values={**PRESET, "window": 8})
+    best = replace(scored(1, (3.0, 9.0), (5.0, 8.0), cost=COST), values={**PRESET, "model.window": 8})
     for trial in (
         scored(0, (4.0, 8.0), (8.0, 8.0), cost=COST),
         best,
@@ -365,7 +366,7 @@ def test_differences_to_the_preset_are_paired_by_fold(tmp_path: Path) -> None:
         write_trial(tmp_path, trial)
     outcome = json.loads(json.dumps(make_outcome(search)))
     first, second = outcome["front"]
-    assert (first["trial"], first["changes"], second["trial"]) == (1, {"window": 8}, 0)
+    assert (first["trial"], first["changes"], second["trial"]) == (1, {"model.window": 8}, 0)
     assert (first["rmse"], first["rmse_to_preset"], first["top5_rmse_to_preset"]) == (4.0, -2.0, 0.5)
     assert first["rmse_to_preset_sd"] == pytest.approx(2**0.5)  # of -1 and -3
     assert outcome["does_not_fit"][0]["does_not_fit"] == ["2,500 instructions of 1,000", "30,000 B of flash of 20,000"]
@@ -378,12 +379,14 @@ def test_differences_to_the_preset_are_paired_by_fold(tmp_path: Path) -> None:
     }
 
 
-def test_recipes_of_the_front_are_written_and_older_ones_go(tmp_path: Path) -> None:
-    search = Search(tmp_path, KNOBS, PRESET, Terms(1))
+def test_configs_of_the_front_are_written_and_older_ones_go(tmp_path: Path) -> None:
+    search = Search(tmp_path, KNOBS, PRESET, Terms(1, start={"training": {"batch": 7}}))
     (tmp_path / "best-2.toml").write_text("old")
-    best = replace(scored(1, (1.0, 1.0)), values={**PRESET, "window": 8})
+    best = replace(scored(1, (1.0, 1.0)), values={**PRESET, "model.window": 8})
     write_trial(tmp_path, best)
-    (path,) = write_recipes(search, make_outcome(search)["front"])
-    recipe = adjust(line_recipe(), load_toml(path), "r")
-    assert (recipe.window, recipe.settings.steps, recipe.settings.rate) == (8, 40, 0.05)
+    (path,) = write_configs(search, make_outcome(search)["front"], {"data": {"time": ["date"]}})
+    tables = load_toml(path)
+    assert tables.pop("data") == {"time": ["date"]}
+    recipe = make_recipe(tables, "r")
+    assert (recipe.window, recipe.settings.steps, recipe.settings.rate, recipe.settings.batch) == (8, 40, 0.05, 7)
     assert [one.name for one in sorted(tmp_path.glob("best-*"))] == ["best-1.toml"]

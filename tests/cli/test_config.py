@@ -1,0 +1,55 @@
+"""The config file: every key is on its page with its default, and the page's example is one."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from scare.cli.config import MOVED, Config, read_config
+from scare.models import MODELS, Scare
+from scare.training.presets import Recipe
+from scare.training.recipes import describe, flattened, make_recipe
+from scare.training.settings import Settings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
+
+
+def defaults() -> dict[str, object]:
+    """Every key with its default; a table that may hold anything is one key."""
+    sections = {name: table for name, table in asdict(Config()).items() if name not in ("model", "training")}
+    whole = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
+    recipe = Recipe(model=Scare.default(), settings=Settings())  # other tests' presets train a line
+    named = {"model.name": "scare", "model.preset": recipe.name}
+    return whole | named | flattened(describe(recipe))
+
+
+def test_every_key_is_on_the_page_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| ?`?([^|`]*?)`? \|", PAGE, re.MULTILINE))
+    assert rows == {key: "" if value is None else json.dumps(value) for key, value in defaults().items()}
+
+
+def test_the_page_names_every_model() -> None:
+    (row,) = (line for line in PAGE.splitlines() if line.startswith("| `model.name`"))
+    assert set(re.findall(r"`([a-z]+)`", row)) == {*MODELS}
+
+
+def test_the_example_of_the_page_is_a_config(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "c.toml").write_text(example)
+    given = read_config(tmp_path / "c.toml")
+    assert [channel.name for channel in given.config.data.channels] == ["NO2", "RH"]
+    assert given.config.compare.windows == (60, 360)
+    assert given.recipe.keys() == {"model", "training"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_keys_of_every_model_are_those_of_its_record(name: str) -> None:
+    recipe = Recipe.preset("default", model=name)
+    assert make_recipe(describe(recipe) | {"model": describe(recipe)["model"] | {"name": name}}, "c") == recipe
+
+
+def test_an_option_that_moved_is_a_key() -> None:
+    keys = {key for key in MOVED.values() if not key.startswith("[")}
+    assert keys <= defaults().keys()
