@@ -36,8 +36,8 @@ From a co-location CSV to calibrated readings on a board. What people do:
   scare inspect box.csv --out box.toml      its columns, as a config file
   scare train box.csv --config box.toml     model.scare, scored on later rows
   scare predict model.scare raw.csv         calibrated values and flags
-  scare export c model.scare --out model_c  C for a board; scare verify proves it
-  scare score model.scare --data later.csv  grades; scare report makes a page
+  scare export c model.scare --out model_c  C for a board; proof: scare verify
+  scare score model.scare --data later.csv  grades; a page of it: scare report
 
 No data yet: scare demo. All commands: scare --help. One: scare train --help."""
 
