@@ -1,3 +1,5 @@
+"""`scare board`: what a calibrator takes on a board, and which boards there are."""
+
 import json
 from pathlib import Path
 
