@@ -12,7 +12,7 @@ from scare.board.measure import Report, measure
 from scare.board.trials import trial_windows
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
-from scare.cli.options import Json
+from scare.cli.options import Json, ModelFile
 from scare.errors import ExitCode
 from scare.export.arithmetic import Arithmetic
 from scare.export.package import export_calibrator
@@ -22,7 +22,7 @@ app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    model: ModelFile,
     arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
     windows: Annotated[int, typer.Option("--windows", min=1, help="How many windows to run.")] = 1000,

@@ -9,8 +9,8 @@ import typer
 from scare.board import boards
 from scare.cli.board_fit import check_fit
 from scare.cli.console import STDOUT, emit, say
-from scare.cli.opening import CorrectionStep, Model, open_calibrator
-from scare.cli.options import Json
+from scare.cli.opening import open_calibrator
+from scare.cli.options import CorrectionStep, Json, ModelFile
 from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
@@ -34,7 +34,7 @@ def add_command(target: Target) -> None:
 
 def _command(target: Target) -> Callable[..., None]:
     def command(
-        model: Model,
+        model: ModelFile,
         out: Annotated[Path, typer.Option("--out", help="Folder, new or empty; or a file that ends in .zip.")],
         arithmetic: Annotated[Arithmetic, typer.Option(help=target.arithmetic_help)] = Arithmetic.FLOAT32,
         device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",

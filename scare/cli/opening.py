@@ -1,9 +1,6 @@
 """What a user names as a model: a `.scare` file, or a published correction."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
@@ -11,10 +8,6 @@ from scare.errors import DataError, UsageError
 from scare.words import suggestion
 
 STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
-Model = Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")]
-CorrectionStep = Annotated[
-    float | None, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings, else 60.")
-]
 
 
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:

@@ -26,7 +26,7 @@ DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column that names
 Split = Annotated[SplitBy | None, option(SPLIT, "--split", "What keeps the test apart.", "time")]
 
 # of `train`
-Model = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare")]
+ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare")]
 Window = Annotated[
     int | None, option(MODEL, "--window", "Readings a calibrated value is made from.", "the preset's", min=4)
 ]
@@ -46,6 +46,12 @@ Minutes = Annotated[float | None, option(SEARCH, "--minutes", "How long to searc
 Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates at the same time.", "2", min=1)]
 BudgetBoard = Annotated[str, option(SEARCH, "--board", "Board whose memory is the budget.")]
 MaxInstructions = Annotated[int | None, option(SEARCH, "--max-instructions", "Budget of one inference.", min=1)]
+
+# of what opens a model
+ModelFile = Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")]
+CorrectionStep = Annotated[
+    float | None, typer.Option("--step", min=1e-3, help="Of a correction: seconds between readings, else 60.")
+]
 
 # of many
 Json = Annotated[bool, option(OUTPUT, "--json", "Print the result as JSON on stdout.")]

@@ -41,7 +41,7 @@ FINER = 0.75  # of the model's time step: readings closer together are averaged
 
 
 def score(
-    model: Annotated[str, typer.Argument(help="A .scare file, or a published correction such as barkjohn-2021.")],
+    model: options.ModelFile,
     data: Annotated[list[Path], typer.Option("--data", help="Tables with a reference that it was not trained on.")],
     more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Further tables of --data.")] = None,
     time: options.TimeColumns = "",

@@ -32,7 +32,7 @@ def train(
     reference_file: options.ReferenceFile = "",
     device_column: options.DeviceColumn = "",
     split: options.Split = None,
-    model: options.Model = None,
+    model: options.ModelName = None,
     window: options.Window = None,
     steps: options.Steps = None,
     out: Annotated[Path, option(OUTPUT, "--out", "The calibrator to write.")] = Path("model.scare"),

@@ -228,6 +228,20 @@ def test_a_config_tells_the_unit_that_the_file_does_not_know(scare: Type, sim: P
     assert card["entries"][0]["detail"]["raw_rmse"] > 0
 
 
+def test_card_and_report_say_who_was_left_out_of_the_training(scare: Type, sim: Path) -> None:
+    dead = pl.when(pl.col("device") == "box-02").then(None).otherwise("humidity").alias("humidity")
+    pl.read_parquet(sim).with_columns(dead).write_parquet("fleet.parquet")
+    assert scare("scare train fleet.parquet --window 8 --out m.scare").code == ExitCode.OK
+    said = scare("scare score m.scare --data fleet.parquet --board none --thresholds quick.toml --out run --json")
+    assert said.code == ExitCode.OK, said.err
+    card = json.loads(said.out)
+    jsonschema.validate(card, FORM)
+    (sentence,) = card["model"]["left_out"]
+    assert sentence.startswith("box-02 is left out: humidity has no usable value")
+    assert scare("scare report run").code == ExitCode.OK
+    assert sentence in Path("run/report.html").read_text(encoding="utf-8")
+
+
 def test_a_device_of_another_name_is_new_and_said_to_be(scare: Type, model: Path, sim: Path) -> None:
     other = pl.read_parquet(sim).filter(pl.col("device") == "box-01").with_columns(device=pl.lit("late"))
     other.write_parquet("late.parquet")
