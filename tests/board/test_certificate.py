@@ -132,7 +132,7 @@ def edited(monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit) -> None:
 
 def other_weight(source: str) -> str:
     """The first number of the first table of weights, a little larger."""
-    found = re.search(r"table_\w+\[\d*\] = \{\s*(-?[\w.+-]+)", source)
+    found = re.search(r"table_\w+\[\d*\][^=]* = \{\s*(-?[\w.+-]+)", source)
     assert found
     number = found[1]
     larger = f"{float.fromhex(number.rstrip('f')) * 1.001:.9g}f" if "x" in number else str(int(number) - 1)
