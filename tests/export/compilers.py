@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 GNU = shutil.which("g++") and shutil.which("gcc")
-FLAGS = ("-Os", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
+FLAGS = ("-O0", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
 
 
 def c(standard: str = "gnu11") -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from scare.board.toolchain import STRICT, compile_c
+from scare.board.toolchain import STRICT
 from scare.calibrator.calibrator import Calibrator
 from scare.export.package import export_calibrator
 from scare.export.targets import TARGETS
 from scare.export.targets.esphome import COMPONENT, PREFIX
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources
+from tests.export.compilers import c, call
 from tests.export.printed import cells, compare, correction
 
 STUB = Path(__file__).with_name("zephyr_stub")
@@ -90,9 +91,8 @@ def test_the_native_example(calibrator: Calibrator, arithmetic: str, share: floa
     library = export_calibrator(calibrator, "platformio", arithmetic, tmp_path / "out", name="no2").folder
     program = tmp_path / "native"
     files = [library / "examples" / "native" / "src" / "main.c", *sources(library / "src")]
-    compile_c(files, program, ("-fno-sanitize=undefined", *STRICT, "-lm"), [library / "src"])
-    done = subprocess.run([program], capture_output=True, text=True, check=True)
-    rows = cells(done.stdout)[1:]
+    call([*c("c99"), *STRICT, f"-I{library / 'src'}", *files, "-lm", "-o", program], tmp_path)
+    rows = cells(call([program], tmp_path))[1:]
     assert len(rows) == calibrator.window + 60
     assert compare(calibrator, rows, share) >= 60
 
