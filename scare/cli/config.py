@@ -102,7 +102,10 @@ def read_config(path: Path | None, **options: Mapping[str, Any]) -> Given:
     where = str(path or OPTIONS)
     convert(file, Config, where)  # first alone, so that what is wrong is said of the file
     said = {name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()}
-    tables = merged(file, _knowing(_tidy({name: table for name, table in said.items() if table}), file))
+    given = _knowing(_tidy({name: table for name, table in said.items() if table}), file.get("data", {}))
+    tables = merged(file, given)
+    if "reference" in given.get("data", {}):  # another column, not a change of the file's
+        tables["data"]["reference"] = given["data"]["reference"]
     return Given(convert(tables, Config, OPTIONS), tables, where, bool({"model", "training"} & file.keys()))
 
 
@@ -111,9 +114,8 @@ def _tidy(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables, "data": tidy_columns(data)} if isinstance(data, Mapping) else dict(tables)
 
 
-def _knowing(options: dict[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, where a channel that the file describes keeps its unit and limits."""
-    data = file.get("data", {})
+def _knowing(options: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, where a channel that [data] of the file describes keeps its unit and limits."""
     described = [*data.get("channels", ()), *([data["reference"]] if "reference" in data else ())]
     known = {channel["name"]: channel for channel in described}
     columns = dict(options.get("data", {}))

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,22 @@ def test_the_example_of_the_page_is_a_config(tmp_path: Path) -> None:
     assert [channel.name for channel in given.config.data.channels] == ["NO2", "RH"]
     assert given.config.compare.windows == (60, 360)
     assert given.recipe.keys() == {"model", "training"}
+
+
+def test_an_option_names_another_column_and_one_the_file_describes_stays_described(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        "[data]\nreference = {name = 'Ref.NO2', unit = 'ppb', low = 0.0}\nchannels = [{name='OX', unit='nA'}, 'T']\n"
+    )
+    for given, expected in (
+        ({}, ("Ref.NO2", "ppb", 0.0)),
+        ({"reference": "Ref.NO2"}, ("Ref.NO2", "ppb", 0.0)),
+        ({"reference": "Ref.O3"}, ("Ref.O3", "", -inf)),
+        ({"reference": None, "channels": ["T", "OX"]}, ("Ref.NO2", "ppb", 0.0)),
+    ):
+        data = read_config(tmp_path / "c.toml", data=given).config.data
+        assert data.reference is not None
+        assert (data.reference.name, data.reference.unit, data.reference.low) == expected
+    assert [(channel.name, channel.unit) for channel in data.channels] == [("T", ""), ("OX", "nA")]
 
 
 @pytest.mark.parametrize("name", MODELS)
