@@ -108,6 +108,7 @@ SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *s
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
+        SCARE_WALK(codes);
         to_unit_pairs(x, width, pairs);
         compare(pairs, fours, support, 8u * eights, alike);
         bend_all(alike, 8u * eights, coefficients, degree);

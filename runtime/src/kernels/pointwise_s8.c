@@ -27,6 +27,7 @@ SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scal
     uint32_t level_bits = (uint32_t)__builtin_clz(width) - 3u, row_bits = (uint32_t)__builtin_clz(width) / 2u;
     SCARE_ROLLED
     for (uint32_t row = 0u; row < rows; row++, x += width, out += width) {
+        SCARE_WALK(x);
         uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = 0u;
         int32_t sum = 0, centred[SCARE_WIDEST_S8];
         for (uint32_t i = 0u; i < width; i++) {

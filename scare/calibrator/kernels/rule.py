@@ -11,9 +11,9 @@ from math import prod
 
 import numpy as np
 
+from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.kernel import INPUT, Shape, Step
 
-HALF = 32767  # the largest weight of 16 bits
 LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
 WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
@@ -112,7 +112,7 @@ def halves(weight: np.ndarray) -> np.ndarray:
 
 def finest(weight: np.ndarray) -> np.ndarray:
     """The smallest units of the outputs [O] in which weights [I, O], units of the input in them, fit as `halves`."""
-    return power_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / HALF)
+    return power_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / FULL)
 
 
 def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:

@@ -5,8 +5,9 @@ from math import ceil, log2, sqrt
 import numpy as np
 
 from scare.calibrator.kernels.attention.integers import score_bits
+from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.kernel import Step
-from scare.calibrator.kernels.rule import HALF, LARGEST, Quantized, Rule, whole
+from scare.calibrator.kernels.rule import LARGEST, Quantized, Rule, whole
 from scare.errors import NotApplicableError
 
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
@@ -22,12 +23,12 @@ def _hash(q: Quantized, step: Step) -> Step:
     sharpness = step.settings["sharpness"]
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
-    supports = whole(step.weights["supports"] / sharpness * HALF, np.int16)
+    supports = whole(step.weights["supports"] / sharpness * FULL, np.int16)
     powers, constant = _kernel_powers(sharpness)
     size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    room = np.maximum(np.abs(projection).sum(axis=0) / 65000, np.abs(projection).max(axis=0) / HALF)
+    room = np.maximum(np.abs(projection).sum(axis=0) / 65000, np.abs(projection).max(axis=0) / FULL)
     room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
     scaled = whole(projection / room, np.int16)
     weights = {

@@ -4,9 +4,9 @@ from math import floor, log2
 
 import numpy as np
 
+from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.kernel import Step
 from scare.calibrator.kernels.rule import (
-    HALF,
     LARGEST,
     VIEW,
     Quantized,
@@ -72,7 +72,7 @@ def _feed(q: Quantized, step: Step) -> Step:
     bias = step.weights["inner_bias"] * scales / unit / 65536
     most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), 1e-30))), 0, 31))
     outer = step.weights["outer"] / scales[:, None]
-    top = max(float(np.abs(outer).max()) / HALF, float(np.abs(outer).sum(axis=0).max()) / 43000)
+    top = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / 43000)
     bits = floor(-log2(max(top, 2.0**-60)))
     weights = {
         "inner": whole(step.weights["inner"] * scales, np.int16),

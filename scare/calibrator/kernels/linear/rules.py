@@ -12,7 +12,6 @@ from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.kernel import INPUT, Step
 from scare.calibrator.kernels.linear.floats import hat_matrix
 from scare.calibrator.kernels.rule import (
-    HALF,
     WINDOW,
     Quantized,
     Rule,
@@ -111,7 +110,7 @@ def _project(q: Quantized, step: Step, matrix: np.ndarray, bias: np.ndarray, apa
     aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows
     older, coarse = diffused(matrix[: rows - newer])
-    fine = np.maximum(np.abs(matrix[rows - newer :]).sum(axis=(0, 1)) / 65000, _largest(matrix[rows - newer :]) / HALF)
+    fine = np.maximum(np.abs(matrix[rows - newer :]).sum(axis=(0, 1)) / 65000, _largest(matrix[rows - newer :]) / FULL)
     fine = np.maximum(fine, 1e-30)
     shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)
     shift = int(min(shift, 62))
@@ -162,7 +161,7 @@ def _hats_unit(q: Quantized, step: Step) -> np.ndarray:
 def _hats(q: Quantized, step: Step) -> Step:
     knot, knots = step.weights["knot"], step.settings["knots"]
     unit = holding(_hat_sums(step) * FULL)
-    matrix = _rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, HALF)
+    matrix = _rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
     shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
     return Step("hat_basis_s8", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
 
@@ -175,7 +174,7 @@ def _bins(q: Quantized, step: Step) -> Step:
     weight, start = step.weights["weight"], step.weights["start"]
     unit = float((q.units[step.output] * q.quanta).flat[0])
     sums = np.add.reduceat(np.abs(weight), start)
-    scale = np.maximum(np.maximum(sums / 65000, np.maximum.reduceat(np.abs(weight), start) / HALF), 1e-30)
+    scale = np.maximum(np.maximum(sums / 65000, np.maximum.reduceat(np.abs(weight), start) / FULL), 1e-30)
     each = np.repeat(scale, np.diff([*start, len(weight)]))
     shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
     weights = {
