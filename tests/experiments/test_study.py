@@ -170,7 +170,7 @@ def test_a_contender_without_any_value_is_a_row_with_its_reason(split: Split, tm
     run(study)
     rows = {row.contender: row for row in make_table(study)}
     assert rows["linear"].accuracy is not None
-    assert "value for no test row" in str(rows["ridge"].failed)
+    assert "no value for any test row" in str(rows["ridge"].failed)
 
 
 def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split, tmp_path: Path) -> None:
