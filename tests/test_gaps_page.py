@@ -12,7 +12,7 @@ from benchmarks.gaps import OURS, STRICTER, VARIANTS, Fitted, fit_variant, page,
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.models import DLinear
-from scare.training import settings
+from scare.training import presets
 from scare.training.presets import Recipe
 from scare.training.settings import Settings
 from scare.windowing.slicing import RECENT, STRICT
@@ -64,7 +64,7 @@ def test_a_strict_long_window_is_refused_after_a_silence(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = Recipe(model=DLinear.default(), settings=Settings(steps=2, checkpoints=1))
-    monkeypatch.setitem(settings.PRESETS, "default", quick)
+    monkeypatch.setitem(presets.PRESETS, "default", quick)
     found = fit_variant(split, STRICTER, 1, tmp_path)
     minutes = split.test[0].times // 60 % (24 * HOUR)
     in_time = (minutes < 7 * HOUR) | (minutes >= 8 * HOUR + 30 + 360)
