@@ -3,8 +3,10 @@
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from scare import __version__
@@ -25,7 +27,7 @@ from scare.cli import (
     tune,
     verify,
 )
-from scare.cli.config import MOVED
+from scare.cli.config import MOVED, as_settings
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
 from scare.cli.interruption import interrupt_between_polars_calls
 from scare.errors import ExitCode, ScareError
@@ -40,6 +42,16 @@ From a co-location CSV to calibrated readings on a board. What people do:
   scare score model.scare --data later.csv  grades; a page of it: scare report
 
 No data yet: scare demo. All commands: scare --help. One: scare train --help."""
+
+
+class Configured(TyperCommand):
+    """A command that takes keys of its config file as options too, though its help lists only the usual ones."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write such options as settings first."""
+        own = {name for param in self.params for name in param.opts}
+        return super().parse_args(ctx, as_settings(args, own) if "--set" in own else args)
+
 
 app = typer.Typer(
     name="scare",
@@ -62,7 +74,7 @@ for command in (
     report.report,
     demo.demo,
 ):
-    app.command()(command)
+    app.command(cls=Configured)(command)
 app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")

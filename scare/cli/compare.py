@@ -23,6 +23,7 @@ COST = ("parameters", "bytes", "training [s]", "windows/s")
 def compare(
     files: options.Files,
     config: options.ConfigFile = None,
+    settings: options.Settings = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -45,6 +46,7 @@ def compare(
     """
     given = read_config(
         config,
+        settings or (),
         data=options.columns(time, channels, reference, device_column),
         split={"by": split},
         compare={
@@ -66,8 +68,8 @@ def compare(
     readings = [prepare(one, data.step) for one in read(files, data)]
     parts = divide(readings, files, given.config, max(asked.windows))
     say_split(parts)
-    settings = {name: value for name, value in given.config.training.items() if name != "seed"}
-    study = prepare_study(out, parts, grid_of_jobs, settings)
+    training = {name: value for name, value in given.config.training.items() if name != "seed"}
+    study = prepare_study(out, parts, grid_of_jobs, training)
     with progress("comparing", "job") as (bar, task):
         run_study(study, asked.jobs, lambda done, total, job: bar.update(task, completed=done, total=total, job=job))
     rows = make_table(study)

@@ -4,18 +4,22 @@ A section is a record; docs/config.md explains every key. The command line wins 
 [training] may hold is known to the training room (`training/recipes`), which the other sections do not need.
 """
 
-from collections.abc import Mapping
+import json
+import tomllib
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from scare.data.mapping import DataSection, tidy_columns
+from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.records import Amount, Count, convert, load_toml, merged
 
+SWITCHES, LISTS = {"data.sort", "data.apply_offset"}, {"split.borders"}  # such options without a value, with several
 OPTIONS = "the command line"  # where a value came from that is in no file
-MOVED = {  # options of earlier versions, and what says the same in the file
+MOVED = {  # options that the help does not list, and what says the same in the file
     **{name: f"data.{name}" for name in ("site_column", "sort", "step", "apply_offset")},
     **{"borders": "split.borders", "split_column": "split.column"},
     **{name: f"model.{name}" for name in ("preset", "scaling", "gap_policy")},
@@ -96,17 +100,60 @@ class Given:
         return {name: self.tables[name] for name in ("model", "training") if name in self.tables}
 
 
-def read_config(path: Path | None, **options: Mapping[str, Any]) -> Given:
-    """The config of a file, with the sections that options give (None: not given) on top."""
+def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> Given:
+    """The config of a file, on top `settings` (key=value) and the sections that options give (None: not given)."""
     file = _tidy(load_toml(path)) if path else {}
     where = str(path or OPTIONS)
     convert(file, Config, where)  # first alone, so that what is wrong is said of the file
     said = {name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()}
-    given = _knowing(_tidy({name: table for name, table in said.items() if table}), file.get("data", {}))
+    typed = merged(parse_settings(settings), {name: table for name, table in said.items() if table})
+    given = _knowing(_tidy(typed), file.get("data", {}))
     tables = merged(file, given)
     if "reference" in given.get("data", {}):  # another column, not a change of the file's
         tables["data"]["reference"] = given["data"]["reference"]
     return Given(convert(tables, Config, OPTIONS), tables, where, bool({"model", "training"} & file.keys()))
+
+
+def as_settings(arguments: Sequence[str], own: Container[str]) -> list[str]:
+    """A line in which options that are not a command's `own`, but keys of the file, stand as `--set key=value`.
+
+    >>> as_settings(["box.csv", "--seed", "3", "--sort", "--out", "x.scare"], {"--out"})
+    ['box.csv', '--set', 'training.seed=3', '--set', 'data.sort=true', '--out', 'x.scare']
+    """
+    line: list[str] = []
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        name, equals, value = word.partition("=")
+        key = MOVED.get(name.removeprefix("--").replace("-", "_"), "[")
+        if not name.startswith("--") or name in own or key.startswith("["):
+            line.append(word)
+            continue
+        if not equals:
+            value = "true" if key in SWITCHES else left.pop(0) if left else ""
+        line += ["--set", f"{key}={json.dumps(value.split(',')) if key in LISTS else value}"]
+    return line
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Tables of key=value, the value as TOML or, where it is none, as text.
+
+    >>> parse_settings(["training.seed=3", "split.column=part"])
+    {'training': {'seed': 3}, 'split': {'column': 'part'}}
+    """
+    tables: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or "." not in key:
+            raise UsageError(f"--set takes key=value, such as training.seed=3, not '{text}'")
+        try:
+            found = tomllib.loads(f"value = {value}")["value"]
+        except ValueError:
+            found = value.strip()
+        for part in reversed(key.strip().split(".")):
+            found = {part: found}
+        tables = merged(tables, found)
+    return tables
 
 
 def _tidy(tables: Mapping[str, Any]) -> dict[str, Any]:

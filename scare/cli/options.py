@@ -18,6 +18,9 @@ def option(panel: str, name: str, about: str, default: str = "", **limits: Any) 
 
 Files = Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")]
 ConfigFile = Annotated[Path | None, option(DATA, "--config", "TOML of these and all other settings (docs/config.md).")]
+Settings = Annotated[
+    list[str] | None, option(DATA, "--set", "A key of the config file and its value: training.seed=3.", hidden=True)
+]
 TimeColumns = Annotated[str, option(DATA, "--time", "Time column, or columns to join: Date,Time. Naive times are UTC.")]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, the sensor to calibrate first: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]

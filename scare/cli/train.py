@@ -26,6 +26,7 @@ from scare.scorecard.accuracy import Accuracy
 def train(
     files: options.Files,
     config: options.ConfigFile = None,
+    settings: options.Settings = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -48,6 +49,7 @@ def train(
     """
     given = read_config(
         config,
+        settings or (),
         data=options.columns(time, channels, reference, device_column, reference_file),
         split={"by": split},
         model={"name": model, "window": window},

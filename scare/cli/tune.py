@@ -31,6 +31,7 @@ SHOWN = 10  # of the candidates that do not fit
 def tune(
     files: options.Files,
     config: options.ConfigFile = None,
+    settings: options.Settings = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -54,6 +55,7 @@ def tune(
     """
     given = read_config(
         config,
+        settings or (),
         data=options.columns(time, channels, reference, device_column),
         model={"window": window},
         tune={"minutes": minutes, "jobs": jobs, "board": board or None, "max_instructions": max_instructions},

@@ -200,14 +200,11 @@ def test_a_wrong_option_is_refused(refused, given: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("flag", "key"),
     [
-        ("--rate 0.1", "training.rate"),
-        ("--gap-policy strict", "model.gap_policy"),
-        ("--sort", "data.sort"),
         ("--mapping m.toml", "[data]"),
         ("--recipe r.toml", "[model] and [training]"),
     ],
 )
-def test_an_option_that_became_a_key_says_which(refused, flag: str, key: str) -> None:
+def test_an_option_that_became_a_section_says_which(refused, flag: str, key: str) -> None:
     write(colocation(), "box.csv")
     refused(f"{TRAIN} {flag}", USAGE, f"{flag.split()[0]} is now {key} in a --config file")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scare.cli.config import MOVED, Config, read_config
+from scare.cli.config import MOVED, Config, as_settings, read_config
+from scare.errors import UsageError
 from scare.models import MODELS, Scare
 from scare.training.presets import Recipe
 from scare.training.recipes import describe, flattened, make_recipe
@@ -70,3 +71,33 @@ def test_the_keys_of_every_model_are_those_of_its_record(name: str) -> None:
 def test_an_option_that_moved_is_a_key() -> None:
     keys = {key for key in MOVED.values() if not key.startswith("[")}
     assert keys <= defaults().keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("--rate 0.1", "training.rate", 0.1),
+        ("--members=3", "training.members", 3),
+        ("--gap-policy strict", "model.gap_policy", "strict"),
+        ("--sort", "data.sort", True),
+        ("--borders 2020-01-24T00:00,2020-01-25", "split.borders", ["2020-01-24T00:00", "2020-01-25"]),
+        ("--set split.column=part", "split.column", "part"),
+    ],
+)
+def test_every_key_can_be_given_on_the_command_line(line: str, key: str, value: object) -> None:
+    settings = [text for text in as_settings(line.split(), {"--set"}) if text != "--set"]
+    section, name = key.split(".")
+    assert read_config(None, settings).tables[section][name] == value
+
+
+def test_a_setting_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--set takes key=value, such as training.seed=3, not 'seed'"):
+        read_config(None, ["seed"])
+    with pytest.raises(UsageError, match=r"unknown key 'sed' in \[split\]"):
+        read_config(None, ["split.sed=3"])
+
+
+def test_an_option_wins_over_a_setting_and_a_setting_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[compare]\nseeds = 1\njobs = 1\n")
+    given = read_config(tmp_path / "c.toml", ["compare.seeds=2", "compare.jobs=2"], compare={"jobs": 3})
+    assert (given.config.compare.seeds, given.config.compare.jobs) == (2, 3)
