@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scare.data.flags import flag, without_unusable_references
 from scare.data.mapping import ColumnMapping
-from scare.data.quality import flag, without_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device, split_by_time

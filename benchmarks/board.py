@@ -29,7 +29,7 @@ from scare.board.trials import trial_windows
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import values
-from scare.data.quality import QualitySettings
+from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic

@@ -16,7 +16,7 @@ _HOMES = {
     "Calibrator": "scare.calibrator.calibrator",
     "Channel": "scare.data.readings",
     "ColumnMapping": "scare.data.mapping",
-    "Flag": "scare.data.quality",
+    "Flag": "scare.data.flags",
     "Readings": "scare.data.readings",
     "Recipe": "scare.training.presets",
     "SensorCalibrator": "scare.training.estimator",

@@ -1,4 +1,4 @@
-/* Readings become windows: the same rules as windowing/ring.py and data/quality.py, which the tests compare with. */
+/* Readings become windows: the same rules as windowing/ring.py and data/flags.py, which the tests compare with. */
 #include "scare.h"
 
 #include "scare_port.h"

@@ -38,7 +38,7 @@ from scare.calibrator.parity import (
     share_of_ties,
 )
 from scare.calibrator.plan import Plan, run, values
-from scare.data.quality import LARGEST, Flag
+from scare.data.flags import LARGEST, Flag
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic

@@ -7,7 +7,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import FULL
-from scare.data.quality import LARGEST
+from scare.data.flags import LARGEST
 from scare.export.arithmetic import window_quanta
 from scare.export.descriptor import Descriptor, InputChannel
 

@@ -15,7 +15,7 @@ from scare.calibrator import bundle, manifest
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.kernels import Choice
 from scare.calibrator.plan import Plan, deep_share, run
-from scare.data.quality import Flag, usable_values
+from scare.data.flags import Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed

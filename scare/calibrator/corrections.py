@@ -18,7 +18,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.correction_plans import Growth, Passage, make_plan
 from scare.calibrator.cost import count
 from scare.calibrator.plan import Plan
-from scare.data.quality import DEFAULT_SETTINGS
+from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.quantities import is_called, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError

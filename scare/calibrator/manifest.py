@@ -13,7 +13,7 @@ from annotated_types import Ge
 
 import scare
 from scare.calibrator.plan import Plan, Step, run
-from scare.data.quality import QualitySettings
+from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.records import Positive, convert
 from scare.windowing.feeding import Inputs

@@ -14,9 +14,9 @@ from scare.cli.config import Config, SplitBy
 from scare.cli.console import counts, say
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.dead_channels import find_dead
+from scare.data.flags import flag, summary, without_unusable_references
 from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping, DataSection
-from scare.data.quality import flag, summary, without_unusable_references
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time

@@ -15,7 +15,7 @@ from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.package import Package, prepare, write_package
-from scare.export.target import Target
+from scare.export.target_contract import Target
 from scare.export.targets import TARGETS
 
 app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)

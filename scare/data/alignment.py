@@ -1,7 +1,7 @@
 """Alignment puts a sensor's readings and those of a reference instrument on one clock and one time step.
 
 A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future.
-Comes from `tables`; goes to `quality` and `split`.
+Comes from `tables`; goes to `flags` and `split`.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from scare.data.quality import usable_values
+from scare.data.flags import usable_values
 from scare.data.readings import FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
 

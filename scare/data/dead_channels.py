@@ -1,7 +1,7 @@
 """Dead channels: a device without one complete row is left out by name, and the others go on.
 
 One that is dead in training is left out of all parts, since nothing was learned of it; one that is dead later is left
-out of that part. Comes from `quality`; goes to `split` and to `training`.
+out of that part. Comes from `flags`; goes to `split` and to `training`.
 """
 
 import shlex
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.data.quality import usable_values
+from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.errors import DataError
 

@@ -1,6 +1,6 @@
 """Readings: one device's time-ordered table of named channels, the unit everything else is built from.
 
-Comes from `tables`, `senseurcity` or `simulate`; goes through `alignment` and `quality` to `windowing`.
+Comes from `tables`, `senseurcity` or `simulate`; goes through `alignment` and `flags` to `windowing`.
 """
 
 from dataclasses import dataclass, replace

@@ -2,7 +2,7 @@
 
 All boxes of a simulation share the same air, drawn from the seed; box `index` draws its own flaws from
 (seed, index), so it comes out the same alone or in a fleet. The physics is in `simulated_air`, the linear world
-with its known optimum in `kalman`. Goes to `alignment`, `quality` and the experiments.
+with its known optimum in `kalman`. Goes to `alignment`, `flags` and the experiments.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Splits of readings into train, validation and test that do not leak; random row splits do not exist.
 
-Comes from `quality`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
+Comes from `flags`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
 """
 
 from collections.abc import Mapping, Sequence

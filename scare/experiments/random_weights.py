@@ -13,7 +13,7 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan
-from scare.data.quality import QualitySettings
+from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.experiments.contenders import recipe_of
 from scare.models import Network

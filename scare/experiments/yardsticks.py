@@ -17,7 +17,7 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind, find_channels
 from scare.calibrator.cost import count
 from scare.calibrator.plan import INPUT, Plan, Step
-from scare.data.quality import usable_values
+from scare.data.flags import usable_values
 from scare.data.quantities import is_called, spell_unit
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, NotApplicableError

@@ -7,7 +7,7 @@ from scare.export.c_source import CModel, print_golden
 from scare.export.compiled import Compiled
 from scare.export.descriptor import as_read
 from scare.export.scare_json import Kept
-from scare.export.target import Artefact
+from scare.export.target_contract import Artefact
 
 GOLDEN_HEADER = "golden.h"
 GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but one window always

@@ -15,7 +15,7 @@ from scare.export.reading_ranges import reading_ranges
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
 from scare.export.sensor_fields import SensorField, sensor_fields
-from scare.export.target import TEMPLATES, Artefact, Target, fill, templates
+from scare.export.target_contract import TEMPLATES, Artefact, Target, fill, templates
 
 README, EXTRAS = "README.md", "extras"
 

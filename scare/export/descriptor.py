@@ -11,7 +11,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import FULL, window_s8
-from scare.data.quality import LARGEST
+from scare.data.flags import LARGEST
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.windowing.feeding import Inputs

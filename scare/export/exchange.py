@@ -17,7 +17,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.golden_vectors import golden_vectors
 from scare.export.scare_json import describe_channels
-from scare.export.target import Artefact, templates
+from scare.export.target_contract import Artefact, templates
 from scare.export.tensors.lowering import lower
 from scare.export.tensors.tensor import Tensor
 

@@ -14,7 +14,7 @@ from scare.export.compiled import Compiled, compile_calibrator
 from scare.export.folder_or_zip import check_free, write_files
 from scare.export.golden_vectors import GOLDEN, reference_rmse
 from scare.export.scare_json import SCARE_JSON, Description, describe_channels, describe_target
-from scare.export.target import Artefact, Target
+from scare.export.target_contract import Artefact, Target
 from scare.export.targets import find_target
 
 

@@ -6,7 +6,7 @@ from string import Template
 
 import numpy as np
 
-from scare.data.quality import LARGEST
+from scare.data.flags import LARGEST
 from scare.data.readings import Channel
 from scare.export.c_source import CModel
 from scare.export.descriptor import InputChannel

@@ -1,9 +1,9 @@
-"""One file per model, one contract."""
+"""One file per model, one contract. A new one is listed here, in `MODELS`."""
 
+from scare.models.contract import Architecture, Network
 from scare.models.dlinear import DLinear
 from scare.models.ecoformer import EcoFormer
 from scare.models.mamba import Mamba
-from scare.models.model import Architecture, Network
 from scare.models.nlinear import NLinear
 from scare.models.patchtst import PatchTST
 from scare.models.scare import ABLATION, Scare

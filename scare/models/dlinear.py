@@ -22,7 +22,7 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.layers.steps import numbers
-from scare.models.model import Network
+from scare.models.contract import Network
 from scare.records import Count
 
 Weights = TypeVar("Weights", Array, np.ndarray)  # [window, channels], in training and in the plan

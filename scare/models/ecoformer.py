@@ -24,7 +24,7 @@ from scare.layers.feed_forward import Activation, FeedForward, LayerNorm
 from scare.layers.hash_attention import Bias, HashAttention
 from scare.layers.linear import Linear
 from scare.layers.steps import add
-from scare.models.model import Network
+from scare.models.contract import Network
 from scare.records import Count
 
 FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440

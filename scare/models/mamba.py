@@ -22,7 +22,7 @@ from scare.errors import UsageError
 from scare.layers.linear import Linear
 from scare.layers.state_space import RootMeanSquareNorm, StateSpaceMixer, root_mean_square
 from scare.layers.steps import add, dense
-from scare.models.model import Network
+from scare.models.contract import Network
 from scare.records import Count
 
 TOGETHER = 256  # windows computed at once in use

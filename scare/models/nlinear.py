@@ -19,7 +19,7 @@ from jax import Array
 from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.layers.steps import numbers
-from scare.models.model import Network
+from scare.models.contract import Network
 
 
 @dataclass(frozen=True)

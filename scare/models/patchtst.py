@@ -22,7 +22,7 @@ from scare.layers.linear import Linear
 from scare.layers.patch_encoder import EncoderLayer
 from scare.layers.patches import PatchEmbedding, restore, standardize, standardize_steps
 from scare.layers.steps import dense, numbers
-from scare.models.model import Network
+from scare.models.contract import Network
 from scare.records import Amount, Count
 
 TOGETHER = 256  # windows computed at once in use: their scores are patches² numbers a head

@@ -33,7 +33,7 @@ from scare.layers.rbf_hash import RbfHash
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, numbers
 from scare.layers.support_sampling import draw_stratified, draw_uniform
-from scare.models.model import Known, Network
+from scare.models.contract import Known, Network
 from scare.models.ridge import fit_ridge
 from scare.records import Count
 

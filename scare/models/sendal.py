@@ -27,8 +27,8 @@ from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.layers.linear import Linear
 from scare.layers.lstm import Lstm
 from scare.layers.softmax_attention import SoftmaxAttention
+from scare.models.contract import Everywhere, Network
 from scare.models.labels import soft_labels
-from scare.models.model import Everywhere, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 

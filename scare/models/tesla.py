@@ -26,7 +26,7 @@ from scare.layers.heads import TwoStepHead
 from scare.layers.lens import logarithmic_bins
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add
-from scare.models.model import Network
+from scare.models.contract import Network
 from scare.records import Count
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scare.data.quality import usable_values
+from scare.data.flags import usable_values
 from scare.data.readings import Readings
 
 TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change

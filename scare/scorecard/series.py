@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quality import summary, usable_values
+from scare.data.flags import summary, usable_values
 from scare.data.quantities import spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError

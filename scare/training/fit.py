@@ -14,7 +14,7 @@ from scare.calibrator.members import average
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.plan import Plan, run
 from scare.data.dead_channels import TRAINING, leave_out_dead
-from scare.data.quality import without_unusable_references
+from scare.data.flags import without_unusable_references
 from scare.data.readings import Readings
 from scare.layers.buffers import split_trainable
 from scare.models import Network

@@ -1,6 +1,6 @@
 """Phases of training: which rounds belong to each, and which parameters it moves.
 
-A model trained in one go has one phase, and nothing here changes it. `models.model` says what a network decides in a
+A model trained in one go has one phase, and nothing here changes it. `models.contract` says what a network decides in a
 phase (`enter`, `loss`, `moving`); `loop` goes through them.
 """
 

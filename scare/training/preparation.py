@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scare.data.quality import DEFAULT_SETTINGS, usable_values
+from scare.data.flags import DEFAULT_SETTINGS, usable_values
 from scare.data.readings import Channel, Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError

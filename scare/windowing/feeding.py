@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scare.data.quality import Flag, Flagging, QualitySettings, usable_values
+from scare.data.flags import Flag, Flagging, QualitySettings, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.ring import Ring

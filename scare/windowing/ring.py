@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.windowing.slicing import GapPolicy, steps_between
 
 

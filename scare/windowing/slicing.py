@@ -18,7 +18,7 @@ from math import ceil
 
 import numpy as np
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.errors import UsageError
 
 LONGEST_HOLD = 1 << 20  # slots: a gap up to this long is laid out in memory

@@ -9,7 +9,7 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.kernels import hat_fractions
 from scare.calibrator.plan import Plan, Step
-from scare.data.quality import QualitySettings
+from scare.data.flags import QualitySettings
 from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from polars.testing import assert_frame_equal
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quality import NO_VALUE, Flag
+from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.slicing import RECENT, STRICT

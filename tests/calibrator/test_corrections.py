@@ -10,7 +10,7 @@ from scare.calibrator.correction_page import page
 from scare.calibrator.corrections import CORRECTIONS, EVERY, Correction, bind, find_channels, find_correction
 from scare.calibrator.cost import count
 from scare.calibrator.plan import run
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from tests.calibrator.building import make_readings

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.application import run
-from scare.data.quality import NO_VALUE, UNUSABLE, Flag
+from scare.data.flags import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
 from scare.export.micropython import scare_live
 from scare.export.package import export_calibrator

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from scare.data.alignment import align, average, find_clock_offset, shift
-from scare.data.quality import UNUSABLE, Flag
+from scare.data.flags import UNUSABLE, Flag
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 

@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from scare.data.quality import MEANINGS, Flag
+from scare.data.flags import MEANINGS, Flag
 
 PAGE = Path(__file__).parents[2] / "docs" / "flags.md"
 

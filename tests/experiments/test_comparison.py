@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from scare import Readings
-from scare.data.quality import DEFAULT_SETTINGS
+from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.readings import REFERENCE
 from scare.errors import DataError
 from scare.experiments.comparison import compare

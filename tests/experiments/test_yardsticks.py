@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from scare import Calibrator, Readings, Simulation, simulate
-from scare.data.quality import DEFAULT_SETTINGS
+from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.readings import REFERENCE, Channel
 from scare.errors import DataError, NotApplicableError
 from scare.experiments import boosting

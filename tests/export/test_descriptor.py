@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quality import QualitySettings, usable_values
+from scare.data.flags import QualitySettings, usable_values
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.export.descriptor import as_read, choose_device, describe

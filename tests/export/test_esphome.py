@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.export.naming import plain
 from scare.export.package import export_calibrator
 from scare.export.targets.esphome import COMPONENT, input_keys

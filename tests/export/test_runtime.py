@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.board.toolchain import STRICT, compile_c, library_name
-from scare.data.quality import Flag, usable_values
+from scare.data.flags import Flag, usable_values
 from scare.data.readings import Channel
 from scare.export.descriptor import as_read
 from scare.export.readme import statuses

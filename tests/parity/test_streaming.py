@@ -11,7 +11,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import Plan, Step
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.data.readings import Readings
 from scare.export.c_source import print_number
 from scare.export.compiled import compile_calibrator

@@ -8,7 +8,7 @@ import pytest
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.recipes.walking import Walk
 
-QUALITY, MEANING = "scare/data/quality.py", "a negative reading"
+QUALITY, MEANING = "scare/data/flags.py", "a negative reading"
 RULE = """RULES_2027_1 = (
     *RULES_2026_1,
     Rule("Q08", "negative", Flag.NEGATIVE, "The value is below zero.", lambda rows, settings: rows.values < 0),
@@ -49,7 +49,7 @@ def test_live_tells_it_too(walk: Walk) -> None:
 def test_the_page_lists_it_as_the_program_does(walk: Walk) -> None:
     page = (walk.folder / "docs" / "flags.md").read_text(encoding="utf-8")
     known = walk.python(
-        "from scare.data.quality import MEANINGS, Flag\nfor one in Flag: print(one.value, one.name, MEANINGS[one])"
+        "from scare.data.flags import MEANINGS, Flag\nfor one in Flag: print(one.value, one.name, MEANINGS[one])"
     )
     said = [" ".join(row) for row in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| (.+?) \|", page, re.MULTILINE)]
     assert known.splitlines() == said

@@ -18,7 +18,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.naming import check_file_name
 from scare.export.scare_json import ExportFolder
-from scare.export.target import Artefact, Target
+from scare.export.target_contract import Artefact, Target
 from scare.export.targets import TARGETS
 from tests.calibrator.building import make_calibrator, newest_plan
 

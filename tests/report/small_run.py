@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.data.quality import flag
+from scare.data.flags import flag
 from scare.data.quantities import guess_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME
 from scare.data.simulate import Kind, Simulation, simulate

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.errors import DataError
 from scare.scorecard.run import read_run
 from scare.scorecard.series import pool

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable

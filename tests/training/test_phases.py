@@ -13,7 +13,7 @@ from jax import Array
 
 from scare.errors import UsageError
 from scare.layers.buffers import split_trainable
-from scare.models.model import Everywhere, Network
+from scare.models.contract import Everywhere, Network
 from scare.training.phases import phase_rounds, split_moving
 from tests.training.small_fits import Line, LineNetwork, Trained, line_recipe, make_readings, train
 

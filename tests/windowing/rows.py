@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.windowing.slicing import GapPolicy
 
 NAN = float("nan")

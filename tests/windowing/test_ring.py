@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.windowing.ring import Ring
 from scare.windowing.slicing import RECENT, STRICT, GapPolicy, lay, row_flags
 from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows

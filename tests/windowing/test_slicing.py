@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from scare.data.quality import Flag
+from scare.data.flags import Flag
 from scare.errors import UsageError
 from scare.windowing.slicing import (
     NEVER,

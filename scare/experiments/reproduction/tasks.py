@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from scare.data.quality import flag, without_unusable_references
+from scare.data.flags import flag, without_unusable_references
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.data.senseurcity import City, Pollutant, complete_rows, read_senseurcity, split_readings
 from scare.data.simulate import Simulation, simulate

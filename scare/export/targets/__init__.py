@@ -1,7 +1,7 @@
 """Targets: what a calibrator can be exported to, a file for each. A new one is listed here."""
 
 from scare.errors import UsageError
-from scare.export.target import Target
+from scare.export.target_contract import Target
 from scare.export.targets import arduino, c, esphome, micropython, onnx, platformio, tflite, zephyr
 from scare.words import suggestion
 

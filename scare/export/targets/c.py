@@ -8,7 +8,7 @@ from scare.export.c_source import print_header, print_source
 from scare.export.compiled import Compiled
 from scare.export.readme import print_readme
 from scare.export.runtime import runtime_sources
-from scare.export.target import Artefact, Target
+from scare.export.target_contract import Artefact, Target
 
 RUNTIME = "src"
 

@@ -10,7 +10,7 @@ from scare.export.micropython.module import Module, print_module
 from scare.export.naming import check_module_name, plain
 from scare.export.reading_ranges import reading_ranges
 from scare.export.readme import channel_rows, statuses
-from scare.export.target import Artefact, Target, templates
+from scare.export.target_contract import Artefact, Target, templates
 
 
 def make(compiled: Compiled) -> Artefact:

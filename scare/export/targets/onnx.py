@@ -6,7 +6,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.exchange import NAMES, describe_inputs, exchange_artefact, tensor_of
 from scare.export.naming import check_file_name
-from scare.export.target import Artefact, Target
+from scare.export.target_contract import Artefact, Target
 from scare.export.tensors.onnx_model import onnx_model, onnx_operators, run_onnx
 from scare.extras import require
 

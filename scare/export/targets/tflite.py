@@ -10,7 +10,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.exchange import NAMES, exchange_artefact, tensor_of
 from scare.export.naming import check_file_name
-from scare.export.target import Artefact, Target
+from scare.export.target_contract import Artefact, Target
 from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer
 from scare.export.tensors.integer_matrices import FEWEST, FlatBuffer, with_integer_matrices
 from scare.extras import require

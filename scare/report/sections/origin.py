@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scare.data.quality import MEANINGS, Flag, summary
+from scare.data.flags import MEANINGS, Flag, summary
 from scare.report.blocks import Block, Facts, Note, Table
 from scare.report.numbers import number, percent
 from scare.scorecard.run import Run

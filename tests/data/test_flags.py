@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from scare.data.quality import (
+from scare.data.flags import (
     RULES_2026_1,
     UNUSABLE,
     Flag,

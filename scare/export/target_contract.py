@@ -1,4 +1,4 @@
-"""A target is what a calibrator can be exported to: one record each, all of them in `targets`.
+"""What an export target is: a record of this kind. A new one is a file in `targets`, listed in its `__init__`.
 
 The commands of `scare export`, `scare verify` and the table of formats go through the records.
 """
