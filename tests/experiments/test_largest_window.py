@@ -10,6 +10,7 @@ from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.experiments.largest_window import largest, largest_window
 from scare.experiments.random_weights import draw_contender
+from scare.export.compiled import compile_calibrator
 from scare.models import DLinear
 
 UNO = board("uno")
@@ -25,8 +26,8 @@ def test_the_largest_window_fits_and_one_more_does_not() -> None:
     window = largest_window(dlinear(300), "float32", UNO, lambda: asked.append(1))
     assert window is not None
     assert 50 < window < 300
-    assert measure_once(dlinear(window), "float32", UNO).fits
-    assert not measure_once(dlinear(window + 1), "float32", UNO).fits
+    assert measure_once(compile_calibrator(dlinear(window), "float32"), UNO).fits
+    assert not measure_once(compile_calibrator(dlinear(window + 1), "float32"), UNO).fits
     assert len(asked) <= 10
 
 

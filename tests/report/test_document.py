@@ -211,7 +211,7 @@ def test_targets_are_in_words_when_there_are_none_or_no_unit(tmp_path: Path) -> 
     other = write(tmp_path / "a", small, target={"name": "CO2", "unit": "ppm"})
     assert "CO2 is none of them by its name" in other
     unknown = write(tmp_path / "b", small, target={"name": "no2", "unit": ""})
-    assert "these readings are of unknown unit. A mapping" in unknown
+    assert "these readings are of unknown unit. A config file" in unknown
     assert "not known to be in the same unit" in unknown
 
 
