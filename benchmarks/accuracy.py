@@ -39,7 +39,7 @@ def ours_of(models: str) -> str:
 
 def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespace) -> Result:
     """One task and its folds."""
-    rows = _run(task.name, split_task(task, readings), task, options.models, options)
+    rows = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
     folds = [
         _run(f"{task.name}, fold {number}", split, task, options.fold_models, options)
         for number, split in enumerate(fold_task(task, readings, options.folds), start=1)

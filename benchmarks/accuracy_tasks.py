@@ -12,8 +12,8 @@ from scare.data.flags import flag, without_unusable_references
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Simulation, simulate
-from scare.data.split import Split, split_by_device, split_by_time
-from scare.data.tables import read_readings
+from scare.data.split import Split, split_by_device, split_by_label, split_by_time
+from scare.data.tables import read_labels, read_readings
 from scare.experiments.tuning.folds import forward_folds
 from scare.records import Count, read_toml
 
@@ -37,6 +37,7 @@ class Task:
     shares: tuple[float, ...] = ()
     validation: str = ""
     test: str = ""
+    split_column: str = ""
     every: int = 0  # minutes
 
 
@@ -54,14 +55,22 @@ def read_task(task: Task, folder: Path | None) -> list[Readings]:
 
 
 def _read_files(task: Task, folder: Path) -> list[Readings]:
-    channels = tuple(Channel(name, "", *task.limits.get(name, (-np.inf, np.inf))) for name in task.channels)
-    mapping = ColumnMapping(task.time, channels, Channel(task.reference), task.device_column, sort=True)
+    mapping = _mapping(task)
     readings = [one for file in sorted(folder.glob(task.files)) for one in read_readings(file, mapping)]
     return [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
 
 
-def split_task(task: Task, readings: Sequence[Readings]) -> Split:
-    """Training, validation and test of a task."""
+def _mapping(task: Task) -> ColumnMapping:
+    channels = tuple(Channel(name, "", *task.limits.get(name, (-np.inf, np.inf))) for name in task.channels)
+    return ColumnMapping(task.time, channels, Channel(task.reference), task.device_column, sort=True)
+
+
+def split_task(task: Task, readings: Sequence[Readings], folder: Path | None = None) -> Split:
+    """Training, validation and test of a task whose files are in a folder."""
+    if task.split_column and folder:
+        files = sorted(folder.glob(task.files))
+        parts = [read_labels(file, _mapping(task), task.split_column) for file in files]
+        return split_by_label(readings, {device: labels for part in parts for device, labels in part.items()})
     given = {"validation": task.validation, "test": task.test}
     named = {part: _device(readings, name) for part, name in given.items() if name}
     if "validation" in named:
@@ -82,7 +91,7 @@ def split_task(task: Task, readings: Sequence[Readings]) -> Split:
 
 def fold_task(task: Task, readings: Sequence[Readings], folds: int) -> list[Split]:
     """Forward folds of a task that is split by time alone; of others none."""
-    if not folds or task.test:
+    if not folds or task.test or task.split_column:
         return []
     return [_scored(task, fold) for fold in forward_folds(readings, folds, _gap_seconds(task, readings))]
 
