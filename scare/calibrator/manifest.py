@@ -12,6 +12,7 @@ import numpy as np
 from annotated_types import Ge
 
 import scare
+from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
@@ -129,8 +130,17 @@ def card(calibrator: "Calibrator") -> str:
     if inputs.scaling.settle:
         settling = f"for its first {inputs.scaling.settle} readings"
         lines += [f"- a device that was not in training is scaled with the fleet's mean and spread {settling}"]
-    lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in calibrator.facts.items()]
-    return "\n".join(lines) + "\n"
+    facts = {name: value for name, value in calibrator.facts.items() if name not in FACTS}
+    lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
+    return "\n".join([*lines, *_verdict(calibrator.facts)]) + "\n"
+
+
+def _verdict(facts: Mapping[str, Any]) -> list[str]:
+    """What it turned out to be, and every rung of its ladder; nothing of a file that does not tell."""
+    if not (rungs := ladder_table(facts)):
+        return []
+    table = [f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD), *rungs)]
+    return ["", "## What it turned out to be", "", f"{facts['verdict']}.", "", *table]
 
 
 def _readable(value: Any) -> str:

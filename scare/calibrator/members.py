@@ -4,6 +4,7 @@ Plans of one model that read the window through the same hats share that pass; `
 it goes. Comes from `training`, goes to `fold`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,10 +25,12 @@ def average(plans: Sequence[Plan]) -> Plan:
     if any(plan.steps[-1].kernel == SELECT for plan in plans):
         raise ValueError("plans that choose a branch have no mean")
     steps: list[Step] = []
-    outputs = [_join(steps, plan, index) for index, plan in enumerate(plans)]
+    outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
+    if len(outputs) == 1:
+        return Plan(plans[0].window, plans[0].channels, tuple(steps))
     mean = ""
-    for index, output in enumerate(outputs):
-        share = np.full((1, 1), 1 / len(plans), _number(plans[0]))
+    for index, (output, count) in enumerate(outputs.items()):
+        share = np.full((1, 1), count / len(plans), _number(plans[0]))
         steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
         if index:
             steps.append(Step("add", (mean, f"share.{index}"), f"mean.{index}"))

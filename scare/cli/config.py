@@ -1,7 +1,7 @@
 """The `--config` file: one TOML that `train`, `tune`, `compare` and `score` read, and `inspect` and `tune` write.
 
-A section is a record; docs/config.md explains every key. The command line wins over the file. What [model] and
-[training] may hold is known to the training room (`training/recipes`), which the other sections do not need.
+A section is a record; docs/config.md explains every key. The command line wins over the file. What [model],
+[training] and [ladder] may hold is known to the training room (`training/recipes`): the other sections need none of it.
 """
 
 import json
@@ -18,6 +18,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.records import Amount, Count, convert, load_toml, merged
 
 SWITCHES, LISTS = {"data.sort", "data.apply_offset"}, {"split.borders"}  # such options without a value, with several
+RECIPE = ("model", "training", "ladder")  # the sections that make a recipe
 OPTIONS = "the command line"  # where a value came from that is in no file
 MOVED = {  # options that the help does not list, and what says the same in the file
     **{name: f"data.{name}" for name in ("site_column", "sort", "step", "apply_offset")},
@@ -81,6 +82,7 @@ class Config:
     split: SplitSection = field(default_factory=SplitSection)
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    ladder: Mapping[str, Any] = field(default_factory=dict)
     tune: TuneSection = field(default_factory=TuneSection)
     compare: CompareSection = field(default_factory=CompareSection)
 
@@ -92,12 +94,12 @@ class Given:
     config: Config
     tables: Mapping[str, Any]
     where: str
-    changes_recipe: bool  # whether the file says anything of model or training
+    changes_recipe: bool  # whether the file says anything of the recipe
 
     @property
     def recipe(self) -> dict[str, Any]:
         """The tables that make a recipe."""
-        return {name: self.tables[name] for name in ("model", "training") if name in self.tables}
+        return {name: self.tables[name] for name in RECIPE if name in self.tables}
 
 
 def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> Given:
@@ -111,7 +113,7 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
     tables = merged(file, given)
     if "reference" in given.get("data", {}):  # another column, not a change of the file's
         tables["data"]["reference"] = given["data"]["reference"]
-    return Given(convert(tables, Config, OPTIONS), tables, where, bool({"model", "training"} & file.keys()))
+    return Given(convert(tables, Config, OPTIONS), tables, where, bool({*RECIPE} & file.keys()))
 
 
 def as_settings(arguments: Sequence[str], own: Container[str]) -> list[str]:

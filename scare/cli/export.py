@@ -53,6 +53,8 @@ def _command(target: Target) -> Callable[..., None]:
         package = write_package(target, compiled, out)
         _show(package, as_json)
         _say_scaling(compiled, guessed=not device)
+        if verdict := compiled.calibrator.facts.get("verdict"):
+            say(str(verdict))
         for warning in package.artefact.warnings:
             say(warning)
         trying = f"; to try it: scare verify {out}" if target.runner else ""

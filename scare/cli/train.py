@@ -17,6 +17,7 @@ from scare.cli.training import (
     score_against_yardsticks,
     scores_as_dict,
     show_scores,
+    show_verdict,
 )
 from scare.errors import ExitCode
 from scare.files import replacing
@@ -75,6 +76,7 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
         unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}")
+        show_verdict(calibrator.facts)
     if calibrator.facts.get("interrupted"):
         say(f"calibrator written to {out}: the best until the interruption, not the end of the training")
         raise typer.Exit(ExitCode.INTERRUPTED)

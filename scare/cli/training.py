@@ -8,6 +8,7 @@ from typing import Any
 
 from scare.board.toolchain import cache_folder
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.ladder_table import HEAD, ladder_table
 from scare.cli.config import Given
 from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
@@ -57,7 +58,7 @@ def training_room() -> Any:
 
 
 def recipe_of(given: Given) -> Any:
-    """The recipe that [model] and [training] describe, named after its preset and the file that changes it."""
+    """The recipe that a config describes, named after its preset and the file that changes it."""
     training_room()
     from scare.training.recipes import make_recipe
 
@@ -81,6 +82,12 @@ def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
     """The scores as a table on stdout."""
     rows = [[name, *(f"{getattr(score, column):.4g}" for column in SCORE_COLUMNS)] for name, score in scores.items()]
     show_table(title, ["", *SCORE_COLUMNS.values()], rows)
+
+
+def show_verdict(facts: Mapping[str, Any]) -> None:
+    """What a calibrator turned out to be, and its ladder, on stdout; nothing where there was none."""
+    if rungs := ladder_table(facts):
+        show_table(str(facts["verdict"]), HEAD, rungs)
 
 
 def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:

@@ -69,11 +69,11 @@ def ridge_and_boosted(
 def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, with_ridge: bool) -> Boosted:
     examples, held = make_both(train, validation, inputs)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
-    features, targets = known(examples, basis)
-    flat = features.reshape(len(targets), -1)
+    learned = known(examples, basis)
+    targets, flat = learned.targets, learned.features.reshape(len(learned.targets), -1)
     line = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
-        line = fit_ridge((features, targets), known(held, basis), newest=0)
+        line = fit_ridge(learned, known(held, basis), newest=0)
     trees = _grow(flat, targets - flat @ line[0] - line[1])
     splits, leaves = _count_nodes(trees)
     numbers = 2 * splits + leaves + (len(line[0]) + 1 if with_ridge else 0)

@@ -1,6 +1,7 @@
 """Ridge regression on the whole window: a closed form, and the least any linear network should reach."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from scare.models.ridge import PENALTIES, Moments, squared_errors
 from scare.training.examples import Examples, make_examples
 from scare.training.preparation import check_examples
 from scare.windowing.feeding import Inputs
+from scare.windowing.slicing import ANY
 
 GOLDEN = 64  # windows stored with their outputs
 PART_BYTES = 1 << 26  # of windows in float64, held at once
@@ -39,9 +41,10 @@ def window_ridge(
 
 
 def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs) -> tuple[Examples, Examples]:
-    """The examples of training and validation; refused where one of them has none."""
-    examples, held = make_examples(train, inputs), make_examples(validation, inputs)
-    check_examples(examples, train, inputs, "training")
+    """The examples of training, short windows among them, and of validation; refused where one of them has none."""
+    learning = replace(inputs, policy=ANY)
+    examples, held = make_examples(train, learning), make_examples(validation, inputs)
+    check_examples(examples, train, learning, "training")
     check_examples(held, validation, inputs, "validation")
     return examples, held
 

@@ -15,18 +15,15 @@ import polars as pl
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind, find_channels
-from scare.calibrator.cost import count
-from scare.calibrator.plan import INPUT, Plan, Step
+from scare.calibrator.newest import newest_of, on_newest, raw_reading, same_unit
 from scare.data.flags import usable_values
-from scare.data.quantities import is_called, spell_unit
+from scare.data.quantities import is_called
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, NotApplicableError
 from scare.experiments.boosting import boosted, ridge_and_boosted
 from scare.experiments.persistence import persistence
 from scare.experiments.window_ridge import GOLDEN, window_ridge
 from scare.windowing.feeding import Inputs
-from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import STRICT
 
 
 class Predictor(Protocol):
@@ -45,16 +42,9 @@ class Predictor(Protocol):
 Yardstick = Callable[[Sequence[Readings], Sequence[Readings], Inputs, Channel], Predictor]
 
 
-def raw_reading(inputs: Inputs, target: Channel) -> Calibrator:
-    """The first channel as it is."""
-    as_is = Affine(np.zeros(1), np.ones(1))
-    inputs = replace(_newest_of(inputs, 1), scaling=Scaling("constant", as_is, as_is))
-    return _on_newest(inputs, target, np.ones(1), 0.0, "raw")
-
-
 def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
     """Least squares on the newest reading of the first `channels` channels."""
-    inputs = _newest_of(inputs, channels)
+    inputs = newest_of(inputs, channels)
     rows, targets = [], []
     for one in readings:
         values, _ = usable_values(inputs.select(one), inputs.channels, inputs.quality)
@@ -66,15 +56,15 @@ def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Chan
     if not known.any():
         raise DataError("no row has both a reading and a reference")
     solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))])[known], wanted[known], rcond=None)
-    line = _on_newest(inputs, target, solution[:-1], float(solution[-1]), "linear")
+    line = on_newest(inputs, target, solution[:-1], float(solution[-1]), "linear")
     golden = design[known][:GOLDEN, None].astype(np.float32)
     return replace(line, golden=Sample(golden, line.compute(golden)))
 
 
 def _raw(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    unit = inputs.channels[0].unit
-    if unit and target.unit and spell_unit(unit) != spell_unit(target.unit):
-        raise NotApplicableError(f"needs a reading in {target.unit}; {inputs.channels[0].name} is in {unit}")
+    first = inputs.channels[0]
+    if not same_unit(first, target):
+        raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
     return raw_reading(inputs, target)
 
 
@@ -113,25 +103,3 @@ YARDSTICKS: dict[str, Yardstick] = {
     **{name: _published(name) for name in CORRECTIONS},
 }
 UNFITTED = frozenset({"raw", "persistence", *CORRECTIONS})
-
-
-def _newest_of(inputs: Inputs, channels: int) -> Inputs:
-    """The first channels of the newest row alone."""
-
-    def first(affine: Affine) -> Affine:
-        return Affine(affine.center[:channels], affine.scale[:channels])
-
-    scaling = inputs.scaling
-    devices = {device: first(affine) for device, affine in scaling.devices.items()}
-    narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices)
-    return replace(inputs, channels=inputs.channels[:channels], scaling=narrowed, window=1, policy=STRICT)
-
-
-def _on_newest(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
-    """A calibrator that multiplies the newest readings and adds a bias."""
-    channels = len(inputs.channels)
-    parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
-    plan = Plan(1, channels, (Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y", parts)))
-    none = Sample(np.empty((0, 1, channels), np.float32), np.empty(0))
-    facts = {"model": name, "parameters": count(plan).weights, "bytes": count(plan).weight_bytes}
-    return Calibrator(plan, inputs, target, none, none, facts)

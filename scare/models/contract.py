@@ -19,8 +19,11 @@ from jax import Array
 
 from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan
+from scare.models.ladder import Ladder, Rules
+from scare.models.ridge import Known, Solution
 
-Known = Callable[[], tuple[np.ndarray, np.ndarray]]  # features [n, rows, channels] and scaled targets [n]
+Given = Callable[[], Known]  # examples, made when they are asked for
+
 Everywhere = Callable[[Callable[[Array], Array]], np.ndarray]  # a function's values at all training examples, in order
 
 
@@ -54,9 +57,17 @@ class Network(eqx.Module):
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def start(self, train: Known, validation: Known) -> Self:
-        """The network before the first step; it may ask for (features, targets) of training and validation."""
-        return self
+    def climb(self, train: Given, validation: Given, rules: Rules) -> Ladder | None:
+        """The ladder in whose place the network could start, given examples; None if it starts at random."""
+        return None
+
+    def start(self, line: Solution) -> Self:
+        """The network that gives what a ladder's solution gives."""
+        raise NotImplementedError
+
+    def start_plan(self) -> Plan:
+        """What it gave at its start, as a list of kernel calls without the network."""
+        raise NotImplementedError
 
     def blend(self, start: Self, share: float) -> Self:
         """The network that gives (1 − share) of its start's output plus share of its own."""

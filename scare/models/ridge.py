@@ -2,15 +2,24 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # per example
 ROWS = 1 << 16  # examples added to the normal equations at once
 
-Examples = tuple[np.ndarray, np.ndarray]  # features [n, rows, channels], targets [n]
+Examples = tuple[np.ndarray, np.ndarray]  # columns [n, size], targets [n]
 Solution = tuple[np.ndarray, float]  # weights [columns], bias
 Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
+
+
+class Known(NamedTuple):
+    """Examples that a closed form is fitted to, or chosen by."""
+
+    features: np.ndarray  # [n, rows, channels]
+    targets: np.ndarray  # [n], scaled
+    times: np.ndarray  # [n] seconds
 
 
 @dataclass(frozen=True)
@@ -45,27 +54,22 @@ class Moments:
         return weights, self.target_mean - float(self.mean @ weights)
 
 
-def fit_ridge(train: Examples, validation: Examples, newest: int, extra: Extra | None = None) -> Solution:
-    """Weights [rows·channels + more] and bias of the best ridge on validation.
-
-    It reads the newest row alone or all rows, each without and with the `extra` columns, by each penalty.
+def fit_ridge(train: Known, validation: Known, newest: int) -> Solution:
+    """Weights [rows·channels] and bias of the best ridge on validation: on the newest row or all, by each penalty.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
-    >>> y = 2 * x[:, -1, 0] - x[:, 1, 0] + 3
-    >>> weights, bias = fit_ridge((x, y), (x, y), newest=-1)
+    >>> known = Known(x, 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0))
+    >>> weights, bias = fit_ridge(known, known, newest=-1)
     >>> np.round(weights, 2), round(bias, 2)
     (array([ 0., -1.,  0.,  2.]), 3.0)
     """
-    _, rows, channels = train[0].shape
+    _, rows, channels = train.features.shape
     everything = np.arange(rows * channels)
     latest = everything.reshape(rows, channels)[newest]
-    size = rows * channels + (0 if extra is None else extra(train[0][:1]).shape[1])
-    more = np.arange(rows * channels, size)
     reads = [everything] if rows == 1 else [latest, everything]
-    reads += [np.concatenate([read, more]) for read in reads if len(more)]
-    moments = Moments.of(_parts(train, extra), size)
+    moments = Moments.of(parts_of(train), rows * channels)
     solutions = [moments.solve(penalty, read) for read in reads for penalty in PENALTIES]
-    return solutions[int(np.argmin(squared_errors(_parts(validation, extra), solutions)))]
+    return solutions[int(np.argmin(squared_errors(parts_of(validation), solutions)))]
 
 
 def squared_errors(parts: Iterable[Examples], solutions: list[Solution]) -> np.ndarray:
@@ -74,11 +78,10 @@ def squared_errors(parts: Iterable[Examples], solutions: list[Solution]) -> np.n
     return np.sum([np.square(wide @ weights + biases - known[:, None]).sum(axis=0) for wide, known in parts], axis=0)
 
 
-def _parts(examples: Examples, extra: Extra | None) -> Iterable[Examples]:
+def parts_of(known: Known, extra: Extra | None = None) -> Iterable[Examples]:
     """Columns [n, rows·channels + more] and targets [n], few enough at a time."""
-    features, targets = examples
-    for start in range(0, len(targets), ROWS):
-        part = features[start : start + ROWS]
+    for start in range(0, len(known.targets), ROWS):
+        part = known.features[start : start + ROWS]
         flat = part.reshape(len(part), -1)
         wide = flat if extra is None else np.concatenate([flat, extra(part)], axis=1)
-        yield wide, targets[start : start + ROWS]
+        yield wide, known.targets[start : start + ROWS]

@@ -33,8 +33,9 @@ from scare.layers.rbf_hash import RbfHash
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.layers.steps import add, numbers
 from scare.layers.support_sampling import draw_stratified, draw_uniform
-from scare.models.contract import Known, Network
-from scare.models.ridge import fit_ridge
+from scare.models.contract import Given, Network
+from scare.models.ladder import Ladder, Rules, climb
+from scare.models.ridge import Solution
 from scare.records import Count
 
 
@@ -302,15 +303,20 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def start(self, train: Known, validation: Known) -> Self:
-        """With skip and curve at the ridge solution that does best on validation."""
+    def climb(self, train: Given, validation: Given, rules: Rules) -> Ladder | None:
+        """On the columns of skip and curve."""
         if self.skip is None:
-            return self
+            return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
-        weights, bias = fit_ridge(train(), validation(), self._newest, extra)
+        return climb(train(), validation(), self._newest, extra, rules)
+
+    def start(self, line: Solution) -> Self:
+        """With skip and curve at the solution; the head beside them is zero."""
+        assert self.skip is not None
+        weights, bias = line
         number = self.skip.dtype
-        line, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
-        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (line, jnp.asarray(bias, number)))
+        straight, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
+        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (straight, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def blend(self, start: Self, share: float) -> Self:
@@ -363,22 +369,47 @@ class ScareNetwork(Network):
         steps += self._skip_steps(source, "deep", scale)
         return Plan(self.window, self.channels, tuple(steps))
 
+    def start_plan(self) -> Plan:
+        """Skip and curve alone; where they read nothing but the newest readings, the rest of the window is not read."""
+        assert self.skip is not None
+        line, bias = numbers(self.skip).reshape(-1, self.channels), {"bias": numbers(self.head.bias)[None]}
+        newest = line[self._newest]
+        curved = self.curve is not None and bool(np.any(numbers(self.curve)))
+        if np.count_nonzero(line) > np.count_nonzero(newest):
+            steps, source, scale = self._feature_steps()
+            steps += [*self._line_steps(source, scale, bias), *[self._now(scale)] * curved]
+        else:
+            weights, scale = {"weight": newest[:, None], **bias}, np.ones(len(line))
+            steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "straight", weights)]
+        if curved:
+            steps += [*self._curve_steps(scale), add("straight", "curved", "y")]
+        return Plan(self.window, self.channels, tuple(steps))
+
     def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
         """deep + line + curve of the source, whose rows are 1/scale of the features."""
         if self.skip is None:
             return []
-        line = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
-        steps = [
-            Step("flatten", (source,), "features"),
-            Step("dense", ("features",), "straight", {"weight": line}),
-            add(deep, "straight", "lined"),
-        ]
+        steps = [*self._line_steps(source, scale, {}), add(deep, "straight", "lined")]
         if self.curve is None:
             return steps
+        return [*steps, self._now(scale), *self._curve_steps(scale), add("lined", "curved", "y")]
+
+    def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
+        """The line of all features."""
+        assert self.skip is not None
+        line = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
+        straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
+        return [Step("flatten", (source,), "features"), straight]
+
+    def _now(self, scale: np.ndarray) -> Step:
+        """The newest of the features."""
         start = self._newest % len(scale) * self.channels
-        newest = Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
-        curved = product_steps("now", "curved", self.curve, float(scale[self._newest]))
-        return [*steps, newest, *curved, add("lined", "curved", "y")]
+        return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
+
+    def _curve_steps(self, scale: np.ndarray) -> list[Step]:
+        """The curve of the newest readings."""
+        assert self.curve is not None
+        return product_steps("now", "curved", self.curve, float(scale[self._newest]))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
         """Steps that make the features, their name, and what each row must still be multiplied by."""

@@ -20,7 +20,7 @@ from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
 from scare.report.sections.head import choices, lead, tiles
-from scare.report.sections.origin import provenance, quality
+from scare.report.sections.origin import provenance, quality, verdict
 from scare.report.sections.targets import target_section
 from scare.report.templating import render
 from scare.report.views import View, make_views, opening
@@ -34,6 +34,7 @@ CONTENTS = {
     "comparison": "Other methods",
     "board": "Board",
     "targets": "EPA targets",
+    "verdict": "What it is",
     "quality": "Data quality",
     "provenance": "Origin",
 }
@@ -69,6 +70,7 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
         targets=target_section(run),
+        verdict=verdict(run),
         quality=quality(run),
         provenance=provenance(run),
         version=__version__,

@@ -15,6 +15,7 @@ from jax import Array
 
 from scare.data.readings import Readings
 from scare.models import Network
+from scare.models.ridge import Known
 from scare.windowing.feeding import Feed, Inputs
 
 STORED_BYTES = 1 << 30
@@ -23,12 +24,17 @@ ROWS = 8192  # windows turned into features at once
 
 @dataclass(frozen=True)
 class Examples:
-    """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled."""
+    """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
+
+    Beside each its time in seconds [n], and what the first channel read, as it came [n].
+    """
 
     window: int
     series: np.ndarray
     ends: np.ndarray
     targets: np.ndarray
+    times: np.ndarray
+    readings: np.ndarray
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -51,18 +57,18 @@ class Examples:
 
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """The usable windows of these readings whose newest row has a reference."""
-    series, ends, targets, start = [], [], [], 0
+    series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
     for one in readings:
-        for segment in Feed(inputs, one.device).segments(one.times, inputs.select(one)):
+        values = inputs.select(one)
+        for segment in Feed(inputs, one.device).segments(one.times, values):
             wanted = np.isfinite(one.targets[segment.rows])
+            rows = segment.rows[wanted]
             series.append(segment.grid.values)
-            ends.append(segment.ends[wanted] + start)
-            targets.append(one.targets[segment.rows[wanted]])
+            parts.append(np.stack([segment.ends[wanted] + start, one.targets[rows], one.times[rows], values[rows, 0]]))
             start += len(segment.grid.values)
-    if not series:
-        return Examples(inputs.window, np.empty((0, len(inputs.channels)), np.float32), *np.empty((2, 0)))
-    scaled = inputs.scaling.target.apply(np.concatenate(targets)[:, None])[:, 0]
-    return Examples(inputs.window, np.concatenate(series), np.concatenate(ends), scaled.astype(np.float32))
+    ends, targets, times, first = np.concatenate(parts, axis=1)
+    scaled = inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32)
+    return Examples(inputs.window, np.concatenate(series), ends.astype(np.int64), scaled, times, first)
 
 
 class Gather(eqx.Module):
@@ -94,10 +100,10 @@ def make_gather(examples: Examples, network: Network) -> Gather:
     return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)
 
 
-def known(examples: Examples, basis: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Features and targets of the examples, or of as many, evenly spread, as can be stored."""
-    which = examples.spread(_storable(examples, basis))
-    return features(examples, which, basis), examples.targets[which]
+def known(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> Known:
+    """The examples as a closed form reads them: `most`, or as many as can be stored, evenly spread."""
+    which = examples.spread(most or _storable(examples, basis))
+    return Known(features(examples, which, basis), examples.targets[which], examples.times[which])
 
 
 def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:

@@ -9,19 +9,23 @@ import jax
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
 from scare.calibrator.members import average
+from scare.calibrator.newest import raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.plan import Plan, run
 from scare.data.dead_channels import TRAINING, leave_out_dead
 from scare.data.flags import without_unusable_references
-from scare.data.readings import Readings
+from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
-from scare.models import Network
+from scare.models.ladder import Rules
 from scare.training.examples import Examples, make_examples
-from scare.training.loop import SCORED, Progress, Report, Trainer
+from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
+from scare.training.verdict import NETWORK, OFFSET, Plain, judge
+from scare.windowing.feeding import Inputs
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
 
@@ -42,40 +46,52 @@ def fit(
         [readings] if isinstance(readings, Readings) else readings, validation, recipe
     )
     inputs, target = prepare_inputs(train, validation, recipe)
-    examples, held = make_examples(train, inputs), make_examples(validation, inputs)
-    check_examples(examples, train, inputs, "training")
+    learning = replace(inputs, policy=recipe.learned_from)
+    examples, held = make_examples(train, learning), make_examples(validation, inputs)
+    check_examples(examples, train, learning, "training")
     check_examples(held, validation, inputs, "validation")
-    unit = float(inputs.scaling.target.scale[0])
-    networks, best_rmse, interrupted = train_members(recipe, examples, held, unit, report)
-    plan = fold(average([network.plan() for network in networks])).astype(np.float32)
-    rmse = best_rmse if len(networks) == 1 else unit * _rmse(plan, held)
-    facts = _facts(recipe, train, examples, networks, plan, held)
+    members = train_members(recipe, examples, held, float(inputs.scaling.target.scale[0]), report)
+    calibrator, rmse, found = _ship(members, inputs, target, examples, held, recipe.rules)
+    facts = _facts(recipe, train, examples, calibrator.plan, held)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
-    facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if interrupted else {})
+    facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if members[-1].interrupted else {})
+    facts |= _what_it_is(members, calibrator.plan, found)
+    shown = held if calibrator.inputs is inputs else make_examples(validation, calibrator.inputs)
+    return _with_samples(replace(calibrator, facts=facts), shown)
+
+
+def _ship(
+    members: Sequence[Trained], inputs: Inputs, target: Channel, examples: Examples, held: Examples, rules: Rules
+) -> tuple[Calibrator, float, dict[str, Any]]:
+    """What the members come to, or the plain reading if that is no worse; its error on validation, and the verdict."""
+    unit = float(inputs.scaling.target.scale[0])
+    plan = fold(average([member.plan() for member in members])).astype(np.float32)
+    whole = len(members) == 1 and members[0].share == 1
+    rmse = members[0].best_rmse if whole else unit * _rmse(plan, held)
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    calibrator = Calibrator(plan, inputs, target, none, none, facts)
-    return _with_samples(calibrator, held)
+    calibrator = Calibrator(plan, inputs, target, none, none)
+    if members[0].ladder is None:
+        return calibrator, rmse, {}
+    plain = Plain.of(examples, held, inputs.scaling.target) if same_unit(inputs.channels[0], target) else None
+    found = judge(members, plan, plain, rmse, unit, rules)
+    if plain is None or found["outcome"] not in plain.errors:
+        return calibrator, rmse, found
+    offset = plain.offset if found["outcome"] == OFFSET else 0.0
+    return raw_reading(inputs, target, offset), plain.errors[found["outcome"]], found
 
 
 def train_members(
     recipe: Recipe, examples: Examples, held: Examples, unit: float, report: Report | None
-) -> tuple[list[Network], float, bool]:
-    """The best network of each member, the last one's error, and whether training was interrupted.
-
-    After an interruption later members are missing.
-    """
-    networks: list[Network] = []
-    count, interrupted, rmse = recipe.settings.members, False, float("inf")
-    for member in range(count):
-        if interrupted:
-            break
-        settings = replace(recipe.settings, seed=recipe.settings.seed + member)
+) -> list[Trained]:
+    """What training finds for each member; after an interruption later ones are missing."""
+    members: list[Trained] = []
+    count = recipe.settings.members
+    while len(members) < count and not (members and members[-1].interrupted):
+        settings = replace(recipe.settings, seed=recipe.settings.seed + len(members))
         trainer = Trainer(replace(recipe, settings=settings), examples, held, unit)
-        network, interrupted = trainer.run(_as_part(report, member, count))
-        networks.append(network)
-        rmse = trainer.best_rmse
-    return networks, rmse, interrupted
+        members.append(trainer.run(_as_part(report, len(members), count)))
+    return members
 
 
 def _as_part(report: Report | None, member: int, count: int) -> Report | None:
@@ -128,12 +144,10 @@ def _facts(
     recipe: Recipe,
     train: Sequence[Readings],
     examples: Examples,
-    networks: Sequence[Network],
     plan: Plan,
     held: Examples,
 ) -> dict[str, Any]:
     """Where the calibrator came from; nothing that differs between two runs with one seed."""
-    trainable = [split_trainable(network)[0] for network in networks]
     facts = {
         "model": type(recipe.model).__name__.lower(),
         "preset": recipe.name,
@@ -144,10 +158,17 @@ def _facts(
         "training_windows": len(examples),
         "validation_windows": len(held),
         "training_data_sha256": examples.fingerprint(),
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(trainable)),
     }
     ties = share_of_ties(plan, held.windows(held.spread(SCORED)), hash_steps(plan))
     return facts if ties is None else facts | {"hash_ties": ties}
+
+
+def _what_it_is(members: Sequence[Trained], plan: Plan, found: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a verdict; what is no network is called what it is, and has the numbers of its plan."""
+    if found.get("outcome", NETWORK) != NETWORK:
+        return {"model": found["outcome"], "parameters": count(plan).weights, **found}
+    trainable = [split_trainable(member.network)[0] for member in members if member.share]
+    return {"parameters": sum(leaf.size for leaf in jax.tree.leaves(trainable)), **found}
 
 
 def _period(readings: Sequence[Readings]) -> list[str]:

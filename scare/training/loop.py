@@ -1,7 +1,8 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
-A network that starts at a solution of its own (ridge) is blended with it as validation says: at a checkpoint each of
-`BLENDS` is scored. A few days beside a reference are few examples, however many minutes they have.
+A network that starts at the solution of a ladder is blended with it as validation says: at a checkpoint each of
+`BLENDS` is scored. At the end the share of the network is cut by how much it has lowered the error: a few days beside
+a reference are few examples, however many minutes they have.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
@@ -20,8 +21,10 @@ import numpy as np
 import optax
 from jax import Array
 
+from scare.calibrator.plan import Plan
 from scare.errors import DataError
 from scare.models import Network
+from scare.models.ladder import Ladder
 from scare.training.examples import Examples, Gather, known, make_gather
 from scare.training.phases import phase_rounds, split_moving
 from scare.training.presets import Recipe
@@ -61,6 +64,26 @@ class State(eqx.Module):
     key: Array
 
 
+@dataclass(frozen=True)
+class Trained:
+    """The network that a training run ships, blended with its start, its share in that blend, and the start's ladder.
+
+    `best_rmse` is the least error on validation, of the blend before its share was cut, and `fall` by how much that is
+    below the error of the start, as a share of it.
+    """
+
+    network: Network
+    share: float
+    fall: float
+    ladder: Ladder | None
+    best_rmse: float
+    interrupted: bool
+
+    def plan(self) -> Plan:
+        """The kernel calls; of a network without a share those of its start."""
+        return self.network.plan() if self.share else self.network.start_plan()
+
+
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, the best kept."""
 
@@ -74,23 +97,33 @@ class Trainer:
         self.gather, self.references = make_gather(examples, network), examples.targets
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
         self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
-        self.network = network.start(lambda: known(examples, network.basis), lambda: known(held, network.basis))
-        self.start = self.network if self.network is not network else None  # itself worth a checkpoint
+        self.ladder = network.climb(
+            lambda: known(examples, network.basis), lambda: known(held, network.basis), recipe.rules
+        )
+        self.rules = recipe.rules
+        self.network = network if self.ladder is None else network.start(self.ladder.solution)
+        self.start = None if self.ladder is None else self.network  # itself worth a checkpoint
         self.start_outputs = None if self.start is None else self._outputs(self.start)
         self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best: Network | None = None
-        self.best_rmse, self.frozen = float("inf"), False
+        self.best_rmse, self.best_share, self.frozen = float("inf"), 1.0, False
 
-    def run(self, report: Report | None) -> tuple[Network, bool]:
-        """The best network, and whether training was interrupted."""
+    def run(self, report: Report | None) -> Trained:
+        """What training has found; after Ctrl-C, the best until then."""
+        interrupted = False
         try:
             self._run(report)
         except KeyboardInterrupt:
             if self.best is None:
                 raise
-            return self.best, True
+            interrupted = True
         assert self.best is not None  # a round without a finite error has been refused
-        return self.best, False
+        if self.start is None or self.start_outputs is None:
+            return Trained(self.best, 1.0, 0.0, None, self.best_rmse, interrupted)
+        start_rmse = float(np.sqrt(np.square(self.start_outputs - self.held_targets).mean())) * self.unit
+        fall = 1 - self.best_rmse / start_rmse if start_rmse else 0.0
+        share = self.rules.share(self.best_share, fall)
+        return Trained(self.best.blend(self.start, share), share, fall, self.ladder, self.best_rmse, interrupted)
 
     def _run(self, report: Report | None) -> None:
         state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
@@ -152,8 +185,7 @@ class Trainer:
         scores = [self._validate(candidate) for candidate in candidates]
         (rmse, share), chosen = min(zip(scores, candidates, strict=True), key=lambda one: one[0])
         if last and rmse < self.best_rmse:
-            self.best = chosen if self.start is None else chosen.blend(self.start, share)
-            self.best_rmse = rmse
+            self.best, self.best_share, self.best_rmse = chosen, share, rmse
         if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))

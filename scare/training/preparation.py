@@ -10,7 +10,7 @@ from scare.data.split import cut_by_time
 from scare.errors import DataError
 from scare.layers.hats import HatBasis
 from scare.models.ridge import fit_ridge
-from scare.training.examples import Examples, features, make_examples
+from scare.training.examples import Examples, known, make_examples
 from scare.training.presets import Recipe
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import fit_scaling
@@ -76,9 +76,9 @@ def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Seque
     parts = [make_examples(part, inputs) for part in (readings, validation)]
     if not all(map(len, parts)):
         return 0.0
-    train, held = ((features(one, which := one.spread(LOOKED_AT), basis), one.targets[which]) for one in parts)
+    train, held = (known(one, basis, LOOKED_AT) for one in parts)
     weights, bias = fit_ridge(train, held, newest=0)
-    return float(np.square(held[0].reshape(len(held[1]), -1) @ weights + bias - held[1]).mean())
+    return float(np.square(held.features.reshape(len(held.targets), -1) @ weights + bias - held.targets).mean())
 
 
 def common_step(readings: Sequence[Readings]) -> float:

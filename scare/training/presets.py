@@ -10,8 +10,9 @@ from annotated_types import Ge
 
 from scare.errors import UsageError
 from scare.models import MODELS, Architecture, Scare
+from scare.models.ladder import Rules
 from scare.training.settings import Settings
-from scare.windowing.slicing import RECENT, GapPolicy
+from scare.windowing.slicing import ANY, RECENT, GapPolicy
 from scare.words import suggestion
 
 Window = Annotated[int, Ge(4)]  # readings
@@ -39,11 +40,13 @@ class Recipe:
     name: str = "default"
     model: Architecture = field(default_factory=Scare.default)
     window: Window = 60
-    policy: GapPolicy = RECENT
+    policy: GapPolicy = RECENT  # when a window is good enough to be used
+    learned_from: GapPolicy = ANY  # when it is good enough to be learned from
     scaling: str = "standard"
     per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices
     settle_hours: float = 96.0  # of readings, before a device not trained on gets a scaling of its own
     settings: Settings = field(default_factory=Settings)
+    rules: Rules = field(default_factory=Rules)  # what complexity must earn
 
     def __post_init__(self) -> None:
         if self.window < 4:
@@ -70,5 +73,5 @@ class Recipe:
 
 PRESETS = {
     "default": Recipe(),
-    "paper": Recipe("paper", Scare.paper(), 360, RECENT, "constant", False, 0.0, PAPER),
+    "paper": Recipe("paper", Scare.paper(), 360, RECENT, RECENT, "constant", False, 0.0, PAPER),
 }

@@ -1,4 +1,4 @@
-"""Recipes as tables: the sections [model] and [training] of a `--config` file, which say what differs from a preset.
+"""Recipes as tables: [model], [training] and [ladder] of a `--config` file say what differs from a preset.
 
     [model]
     preset = "default"
@@ -6,6 +6,8 @@
     front = { width = 12 }
     [training]
     rate = 0.0025
+    [ladder]
+    clear_fall = 0.2
 
 `scare tune` writes them, `scare train` reads them (docs/config.md).
 """
@@ -18,10 +20,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scare.errors import UsageError
+from scare.models.ladder import Rules
 from scare.records import convert, merged
 from scare.training.presets import Recipe, Window
 from scare.training.settings import Settings
-from scare.windowing.slicing import POLICIES
+from scare.windowing.slicing import LEARNED_FROM, POLICIES
 
 Table = Mapping[str, Any]
 
@@ -74,17 +77,18 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     kind: Any = recipe.model.__class__
     changed = convert(merged(describe(recipe), tables), _tables_of(kind), where)
     model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
-    policy, scaling = POLICIES[changed.model.gap_policy], SCALINGS[changed.model.scaling]
-    return replace(
-        recipe, model=model, window=changed.model.window, policy=policy, settings=changed.training, **scaling
-    )
+    own = changed.model
+    parts: dict[str, Any] = {"model": model, "window": own.window, "settings": changed.training}
+    parts |= {"policy": POLICIES[own.gap_policy], "learned_from": LEARNED_FROM[own.learned_from]}
+    return replace(recipe, **parts, rules=changed.ladder, **SCALINGS[own.scaling])
 
 
 def describe(recipe: Recipe) -> dict[str, Any]:
     """The tables of a recipe, every key with its value."""
     architecture: Any = recipe.model
-    own = {"window": recipe.window, "gap_policy": recipe.policy.name, "scaling": ScalingKind.AUTO}
-    return {"model": {**own, **asdict(architecture)}, "training": asdict(recipe.settings)}
+    policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
+    model = {"window": recipe.window, "scaling": ScalingKind.AUTO, **policies, **asdict(architecture)}
+    return {"model": model, "training": asdict(recipe.settings), "ladder": asdict(recipe.rules)}
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,8 +126,10 @@ def look_up(recipe: Recipe, name: str) -> Any:
 @cache
 def _tables_of(architecture: Any) -> Any:
     """What tables may say of a recipe with this architecture."""
-    policies: Any = Literal[tuple(POLICIES)]
-    own = [("name", str, ""), ("preset", str, ""), ("gap_policy", policies, ""), ("scaling", ScalingKind, "")]
+    used: Any = Literal[tuple(POLICIES)]
+    learned: Any = Literal[tuple(LEARNED_FROM)]
+    policies = [("gap_policy", used, ""), ("learned_from", learned, "")]
+    own = [("name", str, ""), ("preset", str, ""), ("scaling", ScalingKind, ""), *policies]
     parts = [(field.name, field.type) for field in fields(architecture)]
     model = make_dataclass("Model", [("window", Window), *parts, *own])
-    return make_dataclass("Tables", [("model", model), ("training", Settings)])
+    return make_dataclass("Tables", [("model", model), ("training", Settings), ("ladder", Rules)])

@@ -59,7 +59,9 @@ class GapPolicy:
 
 STRICT = GapPolicy("strict")
 RECENT = GapPolicy("recent", checked=60)
+ANY = GapPolicy("any", checked=1)  # of training: a row is enough, what is missing before it is held
 POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
+LEARNED_FROM = {ANY.name: ANY, **POLICIES}
 
 NEVER = 1 << 40  # the age of a slot before the first real row
 

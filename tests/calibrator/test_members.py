@@ -63,3 +63,13 @@ def test_one_plan_is_its_own_mean() -> None:
 def test_plans_that_choose_have_no_mean() -> None:
     with pytest.raises(ValueError, match="no mean"):
         average(plans_of(Sendal.default(), 2))
+
+
+def test_what_several_plans_have_in_common_is_done_once() -> None:
+    one, other = plans_of(Scare.default(), 2)
+    assert len(average([one, one, one]).steps) <= len(one.steps)
+    windows = random_windows(2)
+    expected = (2 * run(one, windows) + run(other, windows)) / 3
+    mean = average([one, other, one])
+    np.testing.assert_allclose(run(mean, windows), expected, rtol=1e-9)
+    assert len(mean.steps) == len(average([one, other]).steps)

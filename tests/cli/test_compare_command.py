@@ -121,7 +121,7 @@ def test_a_window_longer_than_any_run_is_a_line_that_says_how_long_the_longest_i
     said = scare(f"scare compare {columns} --models linear,ridge,scare --windows 8,100 --seeds 1 --out study")
     assert said.code == 0, said.err
     for name in ("ridge", "scare"):
-        assert f"{name}: no score: training: too few rows for one window" in said.err
+        assert f"{name}: no score: validation: too few rows for one window" in said.err
     assert said.err.count(reason) == 2
     refused = scare(f"scare train {columns} --window 100 --split time --out m.scare")
     assert refused.code == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scare.cli.config import MOVED, Config, as_settings, read_config
+from scare.cli.config import MOVED, RECIPE, Config, as_settings, read_config
 from scare.errors import UsageError
 from scare.models import MODELS, Scare
 from scare.training.presets import Recipe
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="ut
 
 def defaults() -> dict[str, object]:
     """Every key with its default; a table that may hold anything is one key."""
-    sections = {name: table for name, table in asdict(Config()).items() if name not in ("model", "training")}
+    sections = {name: table for name, table in asdict(Config()).items() if name not in RECIPE}
     whole = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
     recipe = Recipe(model=Scare.default(), settings=Settings())  # other tests' presets train a line
     named = {"model.name": "scare", "model.preset": recipe.name}

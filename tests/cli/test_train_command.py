@@ -4,13 +4,17 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.cli.training import training_room
+from scare.calibrator.ladder_table import ladder_table
+from scare.cli import train as train_command
+from scare.cli.training import fit_with_progress, training_room
+from tests.calibrator.test_ladder_table import TOLD, VERDICT
 from tests.cli.said import Said, Type
 from tests.cli.small_tables import CHANNELS, colocation, write
 
@@ -40,6 +44,21 @@ def fleet() -> str:
     ]
     write(pl.concat(parts).sort("date", maintain_order=True), "fleet.csv")
     return "fleet.csv"
+
+
+def test_the_ladder_is_told_at_the_end_and_in_json(
+    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*given: Any) -> Calibrator:
+        return fit_with_progress(*given).with_facts(**TOLD)
+
+    monkeypatch.setattr(train_command, "fit_with_progress", judged)
+    line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
+    said = scare(line)
+    assert VERDICT in said.out
+    assert all(cells[0] in said.out for cells in ladder_table(TOLD))
+    assert json.loads(scare(f"{line} --json").out)["facts"]["ladder"] == TOLD["ladder"]
+    assert VERDICT in scare("scare info no2.scare").out
 
 
 # --- tables ---

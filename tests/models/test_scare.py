@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from scare.calibrator.plan import run
 from scare.errors import UsageError
 from scare.layers.hats import HatBasis
 from scare.layers.lens import bin_averages
 from scare.layers.products import products
 from scare.models import ABLATION, Scare
-from scare.models.ridge import fit_ridge
+from scare.models.ladder import Rules, climb
+from scare.models.ridge import Known
 from scare.models.scare import Front, Head, Mix, Sampling, ScareNetwork, lenses
 
 WINDOW, LENSES = 16, 4
@@ -35,6 +37,21 @@ def paper() -> ScareNetwork:
 def windows() -> jax.Array:
     """Windows a network of the paper's preset reads."""
     return jnp.asarray(np.random.default_rng(0).normal(size=(20, WINDOW, 1)), jnp.float32)
+
+
+def known(features: np.ndarray, targets: np.ndarray) -> Known:
+    return Known(features, targets, np.arange(float(len(targets))))
+
+
+def products_of_newest(features: np.ndarray) -> np.ndarray:
+    return products(features[:, 0])
+
+
+def start(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> ScareNetwork:
+    """The network at the top of its ladder."""
+    ladder = network.climb(lambda: known(features, targets), lambda: known(features, targets), Rules())
+    assert ladder is not None
+    return network.start(ladder.solution)
 
 
 def glorot_limit(weights: jax.Array) -> float:
@@ -108,8 +125,8 @@ def test_the_start_puts_ridge_into_the_skip_and_the_bias(default: ScareNetwork) 
     rng = np.random.default_rng(0)
     read = rng.normal(size=(100, HatBasis(WINDOW).size, 1)).astype(np.float32)
     targets = (2 * read[:, 0, 0] + 1).astype(np.float32)
-    weights, bias = fit_ridge((read, targets), (read, targets), 0, lambda features: products(features[:, 0]))
-    started = default.start(lambda: (read, targets), lambda: (read, targets))
+    weights, bias = climb(known(read, targets), known(read, targets), 0, products_of_newest, Rules()).solution
+    started = start(default, read, targets)
     np.testing.assert_allclose(np.concatenate([started.skip, started.curve]), weights, rtol=1e-6)
     assert float(started.head.bias) == pytest.approx(bias)
     np.testing.assert_array_equal(started.head.weight, default.head.weight)
@@ -120,12 +137,10 @@ def test_the_start_knows_what_two_readings_do_together() -> None:
     read = rng.normal(size=(2000, HatBasis(WINDOW).size, 2))
     newest = read[:, 0]
     targets = newest[:, 0] * newest[:, 1] - 0.5 * newest[:, 1] ** 2 + newest[:, 0]
-    network = Scare.default().build(WINDOW, 2, jax.random.key(0))
-    started = network.start(lambda: (read, targets), lambda: (read, targets))
+    started = start(Scare.default().build(WINDOW, 2, jax.random.key(0)), read, targets)
     error = np.asarray(started(read.astype(np.float32))) - targets
     assert error.std() < 0.1 * targets.std()  # what is left are readings beyond three deviations
-    straight = Scare(head=Head(curve=False)).build(WINDOW, 2, jax.random.key(0))
-    started = straight.start(lambda: (read, targets), lambda: (read, targets))
+    started = start(Scare(head=Head(curve=False)).build(WINDOW, 2, jax.random.key(0)), read, targets)
     assert (np.asarray(started(read.astype(np.float32))) - targets).std() > 0.7 * targets.std()
 
 
@@ -134,10 +149,28 @@ def test_a_blend_with_the_start_blends_the_outputs(share: float) -> None:
     rng = np.random.default_rng(2)
     read = rng.normal(size=(200, HatBasis(WINDOW).size, 2))
     targets = read[:, 0, 0] + read[:, 3, 1]
-    start = Scare.default().build(WINDOW, 2, jax.random.key(0)).start(lambda: (read, targets), lambda: (read, targets))
-    learned = jax.tree.map(lambda leaf: leaf + 0.1, start)
-    part = learned.blend(start, share)(read)
-    np.testing.assert_allclose(part, (1 - share) * start(read) + share * learned(read), rtol=1e-4, atol=1e-4)
+    started = start(Scare.default().build(WINDOW, 2, jax.random.key(0)), read, targets)
+    learned = jax.tree.map(lambda leaf: leaf + 0.1, started)
+    part = learned.blend(started, share)(read)
+    np.testing.assert_allclose(part, (1 - share) * started(read) + share * learned(read), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("reads", ["newest", "newest and products", "history", "history and products"])
+def test_the_plan_of_the_start_gives_what_the_network_gives_there(reads: str) -> None:
+    basis, rng = HatBasis(WINDOW), np.random.default_rng(3)
+    rows = basis.size if "history" in reads else 1
+    line = np.zeros((basis.size, 2))
+    line[:rows] = rng.normal(size=(rows, 2))
+    curve = rng.normal(size=3) * ("products" in reads)
+    network = Scare.default().build(WINDOW, 2, jax.random.key(0)).start((np.append(line, curve), 0.25))
+    plan, windows = network.start_plan(), rng.normal(size=(50, WINDOW, 2)).astype(np.float32)
+    if "history" in reads:
+        expected = network(jnp.einsum("tk,btc->bkc", jnp.asarray(basis.matrix, jnp.float32), windows))
+    else:
+        assert plan.steps[0].kernel == "newest"  # of which the first hat is almost all
+        expected = windows[:, -1] @ line[0] + products(windows[:, -1]) @ curve + 0.25
+    np.testing.assert_allclose(run(plan.astype(np.float32), windows), expected, rtol=1e-4, atol=1e-4)
+    assert len(plan.steps) <= 7
 
 
 def test_a_reading_never_seen_cannot_run_away_squared() -> None:
@@ -153,10 +186,10 @@ def test_a_curve_without_a_skip_is_refused() -> None:
 
 
 def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetwork) -> None:
-    def never() -> tuple[np.ndarray, np.ndarray]:
+    def never() -> Known:
         raise AssertionError("asked")
 
-    assert paper.start(never, never) is paper
+    assert paper.climb(never, never, Rules()) is None
 
 
 def supports_of(network: ScareNetwork) -> np.ndarray:

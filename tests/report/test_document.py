@@ -15,11 +15,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scare.calibrator.ladder_table import ladder_table
 from scare.report.document import CONTENTS, as_script_data, write_report
 from scare.report.sections.card import bounds
 from scare.report.views import ALL, ROWS
 from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
+from tests.calibrator.test_ladder_table import TOLD, VERDICT
 from tests.report.small_run import NASTY, board, contender, dataset, series, write_run
 from tests.report.test_decimate import unpack
 
@@ -78,6 +80,15 @@ def test_every_section_is_there_and_linked(html: str) -> None:
     for name in CONTENTS:
         assert f'<section id="{name}">' in html
         assert f'href="#{name}"' in html
+
+
+def test_the_page_says_what_the_calibrator_is(html: str, tmp_path: Path) -> None:
+    assert "does not tell what simpler methods gave" in html
+    text = unescape(write(tmp_path, series(1, 1.0), model={"window": 60, "step_seconds": 60.0, **TOLD}))
+    assert f"{VERDICT[:1].upper()}{VERDICT[1:]}." in text
+    for line in ladder_table(TOLD):
+        assert all(cell in text for cell in line)
+    assert text.count("network share") == 0  # not among the plain facts
 
 
 def test_the_page_refers_to_nothing_outside_itself(html: str, page: Page) -> None:

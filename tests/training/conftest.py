@@ -1,11 +1,13 @@
 """Trained once, looked at by many tests."""
 
+from dataclasses import replace
+
 import pytest
 
 from scare.data.readings import Readings
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.training.presets import Recipe
-from tests.training.small_fits import Trained, train
+from tests.training.small_fits import NETWORK_STAYS, Trained, train
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +18,9 @@ def linear() -> Readings:
 
 @pytest.fixture(scope="session")
 def trained_default(linear: Readings) -> Trained:
-    """A short training of the default preset."""
-    return train(linear, Recipe.preset("default", window=16, steps=300, checkpoints=5))
+    """A short training of the default preset, whose network is kept."""
+    recipe = Recipe.preset("default", window=16, steps=300, checkpoints=5)
+    return train(linear, replace(recipe, rules=NETWORK_STAYS))
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,14 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
 from scare.models import Network
+from scare.models.ladder import Rules
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.loop import Progress, State, run_round
 from scare.training.presets import Recipe
 from scare.training.settings import Settings
 
+NETWORK_STAYS = Rules(network_from=-1.0, network_full=0.0)  # however little it earns
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")
 

@@ -1,5 +1,6 @@
 """Examples are windows kept as indices: what is gathered is what slicing would cut."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -91,12 +92,13 @@ def test_features_are_the_same_in_any_number_of_parts(examples: Examples, monkey
 
 def test_of_too_many_examples_an_even_part_is_known(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     basis = HatBasis(WINDOW).matrix
-    everything, targets = known(examples, basis)
-    assert len(everything) == len(targets) == len(examples)
+    everything, targets, times = known(examples, basis)
+    assert len(everything) == len(targets) == len(times) == len(examples)
     monkeypatch.setattr(examples_module, "STORED_BYTES", everything[0].nbytes * 20)
-    some, some_targets = known(examples, basis)
+    some, some_targets, some_times = known(examples, basis)
     assert len(some) == 20
     np.testing.assert_array_equal(some_targets, targets[examples.spread(20)])
+    np.testing.assert_array_equal(some_times, times[examples.spread(20)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
@@ -108,7 +110,7 @@ def test_spread_examples_are_different_ones_from_beginning_to_end(examples: Exam
 
 
 def test_a_fingerprint_tells_numbers_apart(examples: Examples) -> None:
-    other = Examples(examples.window, examples.series, examples.ends, examples.targets + np.float32(1e-3))
+    other = replace(examples, targets=examples.targets + np.float32(1e-3))
     assert examples.fingerprint() == Examples(*vars(examples).values()).fingerprint()
     assert examples.fingerprint() != other.fingerprint()
 

@@ -9,6 +9,7 @@ from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.training.fit import fit
 from scare.training.preparation import common_step, hold_out, prepare_inputs
+from scare.windowing.slicing import RECENT
 from tests.training.small_fits import line_recipe, make_readings
 
 RECIPE = line_recipe()
@@ -52,7 +53,7 @@ def test_too_few_rows_are_refused_with_the_longest_run() -> None:
     values[::3] = np.nan
     holed = make_readings(values)
     with pytest.raises(DataError, match=r"too few rows .* 200 rows, .* is 2 readings, .* window of 90 needs 60"):
-        fit(holed, [make_readings()], replace(RECIPE, window=90))
+        fit(holed, [make_readings()], replace(RECIPE, window=90, learned_from=RECENT))
     with pytest.raises(DataError, match="validation: too few rows"):
         fit(make_readings(), [holed], replace(RECIPE, window=90))
 

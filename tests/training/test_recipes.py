@@ -13,7 +13,7 @@ from scare.models.scare import Sampling
 from scare.records import load_toml
 from scare.training.presets import Recipe
 from scare.training.recipes import adjust, flattened, look_up, make_recipe, nested
-from scare.windowing.slicing import STRICT
+from scare.windowing.slicing import ANY, RECENT, STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
 
@@ -42,6 +42,13 @@ def test_a_recipe_is_a_preset_of_a_model_and_what_differs() -> None:
         make_recipe({"model": {"preset": "papper"}}, "r.toml")
 
 
+def test_what_complexity_must_earn_and_what_is_learned_from_are_keys() -> None:
+    tables = {"ladder": {"clear_fall": 0.2, "network_from": -1}, "model": {"learned_from": "recent"}}
+    recipe = adjust(Recipe(), tables, "r.toml")
+    assert (recipe.rules.clear_fall, recipe.rules.network_from, recipe.rules.sure_fall) == (0.2, -1.0, 0.03)
+    assert (Recipe().learned_from, recipe.learned_from) == (ANY, RECENT)
+
+
 def test_choices_are_named() -> None:
     changed = adjust(Recipe(), {"model": {"attention": {"sampling": "uniform"}, "block": {"norm": True}}}, "r.toml")
     assert look_up(changed, "model.attention.sampling") is Sampling.UNIFORM
@@ -65,6 +72,9 @@ def test_choices_are_named() -> None:
         ("[training]\nrate = 0", "r.toml: the learning rate must be above 0"),
         ("[model.attention]\nbits = 33", "r.toml: a hash code has 1 to 32 bits"),
         ("[model.attention]\nmix = 'bitwize'", "model.attention.mix is 'bitwize'; did you mean 'bitwise'?"),
+        ("[ladder]\nnetwork_from = 0.08", "r.toml: network_full must be above network_from, 0.08"),
+        ("[ladder]\nblocks = 0", "ladder.blocks is 0; it takes a whole number from 1 on"),
+        ("[model]\ngap_policy = 'any'", "model.gap_policy is 'any'"),
         ("[model]\ngap_policy = 'strikt'", "model.gap_policy is 'strikt'; did you mean 'strict'?"),
         ("[model]\nscaling = 'robus'", "model.scaling is 'robus'; did you mean 'robust'?"),
         ("[model]\nwindow = 2", "r.toml: model.window is 2; it takes a whole number from 4 on"),

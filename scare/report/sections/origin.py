@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
 from scare.data.flags import MEANINGS, Flag, summary
 from scare.report.blocks import Block, Facts, Note, Table
 from scare.report.numbers import number, percent
@@ -38,5 +39,19 @@ def _flags(run: Run) -> Block:
 def provenance(run: Run) -> list[Block]:
     """Data, model and how it was made, as the card has them."""
     dataset = {name: value for name, value in run.card.dataset.items() if name != "flags"}
-    parts = {"The data": dataset, "The model": run.card.model, "How it was made": run.card.provenance}
+    model = {name: value for name, value in run.card.model.items() if name not in FACTS}
+    parts = {"The data": dataset, "The model": model, "How it was made": run.card.provenance}
     return [Facts(name, part) for name, part in parts.items() if part]
+
+
+def verdict(run: Run) -> list[Block]:
+    """What the calibrator turned out to be, and every rung of its ladder."""
+    if not (rungs := ladder_table(run.card.model)):
+        return [Note("The model's file does not tell what simpler methods gave in its training.")]
+    sentence = str(run.card.model["verdict"])
+    legend = (
+        "Each line is tried after the one above, and taken if the error on readings kept from training falls clearly,"
+        " or a little and surely (± is a 95 % interval over blocks of time). What is taken is mixed. The sensor's own"
+        " value is preferred if nothing is better; a network keeps the share that it has earned."
+    )
+    return [Note(sentence[:1].upper() + sentence[1:] + "."), Table("The ladder", HEAD, rungs, "words"), Note(legend)]

@@ -27,9 +27,13 @@ def test_a_short_window_has_no_lengths_below_four() -> None:
 
 
 def test_a_file_names_other_knobs() -> None:
-    tables = {"training": {"rate": [0.2, 0.1]}, "model": {"front": {"width": [8, 6]}}}
-    found = make_knobs(tables, Recipe(window=24), "c.toml")
-    assert found == {"model.window": (24,), "training.rate": (0.005, 0.1, 0.2), "model.front.width": (6, 8)}
+    tables = {"training": {"rate": [0.2, 0.1]}, "model": {"front": {"width": [8, 6]}}, "ladder": {"clear_fall": [0.2]}}
+    assert make_knobs(tables, Recipe(window=24), "c.toml") == {
+        "model.window": (24,),
+        "training.rate": (0.005, 0.1, 0.2),
+        "model.front.width": (6, 8),
+        "ladder.clear_fall": (0.08, 0.2),
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""Nothing more complicated is shipped than validation has asked for, and the calibrator says what it is."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scare.board.boards import board
+from scare.board.certificate import verify
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.plan import Plan, Step
+from scare.data.readings import CALIBRATED, Channel, Readings
+from scare.export.arithmetic import Arithmetic
+from scare.models.ladder import Ladder, Rules, Rung
+from scare.training import loop
+from scare.training.fit import fit
+from scare.training.loop import Trained
+from scare.training.presets import Recipe
+from scare.training.verdict import LINE, NETWORK, OFFSET, RAW, RIDGE, SENTENCES, Plain, judge
+from tests.training.small_fits import NETWORK_STAYS, make_readings
+
+ROWS, NOISY, WINDOW = 1500, 1000, 16
+TRUTHS = {
+    RAW: lambda now, before: now,
+    OFFSET: lambda now, before: now + 5,
+    LINE: lambda now, before: 2 * now + 5,
+    "curve": lambda now, before: now + 0.2 * now**2,
+    RIDGE: lambda now, before: now + before,
+}
+KERNELS = {
+    RAW: ["newest", "dense"],
+    OFFSET: ["newest", "dense"],
+    LINE: ["newest", "dense"],
+    "curve": ["newest", "dense", "products", "dense", "add"],
+    RIDGE: ["hat_basis", "flatten", "dense"],
+}
+
+
+def colocation(truth: str, unit: str = "ppb", target_unit: str = "ppb") -> Readings:
+    """A sensor whose truth is a function of its newest reading and the one before; noise at the beginning.
+
+    So what is simpler than the truth, or more complicated, is worse on what is held out.
+    """
+    rng = np.random.default_rng(7)
+    values = rng.normal(size=(ROWS, 1))
+    noise = 0.1 * rng.normal(size=NOISY)
+    targets = TRUTHS[truth](values[:, 0], np.roll(values[:, 0], 1))
+    targets[:NOISY] += noise if truth == RAW else noise - noise.mean()  # an offset is known exactly, or wrong
+    readings = make_readings(values, targets)
+    return replace(readings, channels=(Channel("raw", unit),), reference=Channel("no2", target_unit))
+
+
+@pytest.fixture(scope="module")
+def calibrators() -> dict[str, Calibrator]:
+    """Made of each truth, where a network never earns anything: it is interrupted at its start."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "run_round", interrupt)
+        return {truth: fit(colocation(truth), recipe=Recipe.preset("default", WINDOW)) for truth in TRUTHS}
+
+
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_a_calibrator_is_as_simple_as_the_truth(truth: str, calibrators: dict[str, Calibrator]) -> None:
+    calibrator, outcome = calibrators[truth], RIDGE if truth == "curve" else truth
+    assert [step.kernel for step in calibrator.plan.steps] == KERNELS[truth]
+    assert calibrator.facts["outcome"] == calibrator.facts["model"] == outcome
+    assert calibrator.facts["verdict"] == SENTENCES[outcome]
+    assert calibrator.facts["network_share"] == 0
+    assert calibrator.facts["parameters"] <= 60
+    assert "hash_ties" not in calibrator.facts
+    assert calibrator.facts["validation_rmse"] < 0.05
+    new = colocation(truth)
+    calibrated = calibrator.predict(new)[CALIBRATED].to_numpy()
+    known = np.isfinite(calibrated)
+    assert known.sum() >= ROWS - 80
+    assert np.sqrt(np.square(calibrated - new.targets)[known].mean()) < 0.12
+
+
+def test_the_sensors_own_value_is_not_changed_at_all(calibrators: dict[str, Calibrator]) -> None:
+    new = colocation(RAW)
+    np.testing.assert_allclose(calibrators[RAW].predict(new)[CALIBRATED], new.values[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_what_is_no_network_computes_the_same_on_a_board(truth: str, calibrators: dict[str, Calibrator]) -> None:
+    certificate = verify(calibrators[truth], board("nano33ble"), list(Arithmetic), 20, "", lambda: None)
+    assert certificate.passed, certificate.reasons
+
+
+def test_every_rung_is_told_with_its_error(calibrators: dict[str, Calibrator]) -> None:
+    rungs = {rung["rung"]: rung for rung in calibrators[RIDGE].facts["ladder"]}
+    assert list(rungs) == ["raw", "offset", "line", "history", "products with the first channel", "network"]
+    assert [name for name, rung in rungs.items() if rung["admitted"]] == ["line", "history"]
+    assert rungs["line"]["rmse"] == pytest.approx(1.0, rel=0.2)  # what was read a minute before
+    assert rungs["history"]["rmse"] < 0.05
+    assert rungs["history"]["fall"] == pytest.approx(1 - rungs["history"]["rmse"] / rungs["line"]["rmse"], abs=0.01)
+
+
+def trained(share: float, fall: float) -> Trained:
+    rung = Rung("line", 0.5, 0.4, 9.0, True)
+    return Trained(None, share, fall, Ladder((rung,), (np.ones(1), 0.0), 0.5), 1.0, False)  # type: ignore[arg-type]
+
+
+STRAIGHT = {"weight": np.ones((4, 1))}
+DEEP = Plan(4, 1, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", STRAIGHT)))
+
+
+def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
+    found = judge([trained(0.5, 0.06), trained(0.0, 0.02)], DEEP, None, 0.97, unit=2.0, rules=Rules())
+    assert (found["outcome"], found["network_share"]) == (NETWORK, 0.25)
+    assert found["verdict"] == "the network lowers the error of the best line or ridge by 4%; it has 25% of the say"
+    assert found["ladder"] == [
+        {"rung": "line", "rmse": 1.0, "fall": 0.4, "sureness": 9.0, "admitted": True},
+        {"rung": NETWORK, "rmse": 1.0, "fall": 0.04, "admitted": True},
+    ]
+
+
+def test_a_plain_reading_that_is_no_worse_is_preferred_to_any_network() -> None:
+    for error, margin, outcome in ((0.97, 0.0, RAW), (0.98, 0.0, NETWORK), (0.98, 0.02, RAW)):
+        plain = Plain(0.1, {RAW: error, OFFSET: 1.0})
+        found = judge([trained(0.5, 0.06)], DEEP, plain, 0.97, 1.0, Rules(plain_margin=margin))
+        assert found["outcome"] == outcome
+        assert (found["network_share"] > 0) == (outcome == NETWORK)
+
+
+def test_a_share_that_is_hardly_one_is_none() -> None:
+    assert Rules().share(0.25, fall=0.0395) == 0.0  # a fifth of a quarter, and less
+    assert Rules().share(0.25, fall=0.0405) > 0.05
+    assert Rules(least_share=0.0).share(0.25, fall=0.0395) == pytest.approx(0.0475)
+    assert NETWORK_STAYS.share(1.0, fall=0.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("unit", "target"), [("", ""), ("°C", "°C"), ("", "mg/L"), ("mV", "mg/L"), ("bpm", "bpm"), ("furlong", "mm/h")]
+)
+def test_units_are_never_required(unit: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "run_round", stop)
+    found = fit(colocation(RAW, unit, target), recipe=Recipe.preset("default", WINDOW))
+    assert found.facts["outcome"] == (RAW if unit == target or not unit else LINE)
