@@ -6,7 +6,7 @@
 
 Tasks are in accuracy.toml; those whose files are not under DATA are left out. Each task, and with `--folds` each
 forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in processes of their own,
-intervals from a paired block bootstrap.
+intervals from a paired block bootstrap. With `--out` a picture is drawn beside the page.
 """
 
 import argparse
@@ -18,7 +18,9 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.accuracy_page import Result, page
+from benchmarks.accuracy_page import page
+from benchmarks.accuracy_picture import draw_picture
+from benchmarks.accuracy_results import Result
 from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
 from scare.data.readings import Readings
 from scare.data.split import Split
@@ -28,7 +30,7 @@ from scare.experiments.table import Row, make_table
 from scare.files import replacing
 
 STDERR = Console(stderr=True)
-USUAL = "scare,scare-3,ridge-boosting,boosting,ridge,multiple-linear,linear,dlinear,tesla"
+USUAL = "scare,scare-3,ridge-boosting,boosting,ridge,multiple-linear,linear,raw,dlinear,tesla"
 IN_FOLDS = "scare-3,ridge-boosting,boosting,ridge"
 
 
@@ -83,7 +85,11 @@ def main() -> None:
             STDERR.print(f"{task.name}: no files")
     if not results:
         sys.exit(f"no task called '{options.tasks}' has its files under {options.data}")
-    text = page(results, ours_of(options.models), options.seeds, options.models.replace(",", ", "))
+    ours, picture = ours_of(options.models), ""
+    real = [result for result in results if result.task.simulate is None]
+    if real and options.out is not None:
+        picture = draw_picture(real, ours, options.out.with_suffix(".svg")).name
+    text = page(results, ours, options.seeds, options.models.replace(",", ", "), picture)
     if options.out is not None:
         with replacing(options.out) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")

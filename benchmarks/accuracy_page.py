@@ -1,16 +1,27 @@
-"""The page of accuracy.py: protocol, ranks, a table a task, forward folds."""
+"""The page of accuracy.py: protocol, all tasks together, a table a task by its set, forward folds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task
+from benchmarks.accuracy_results import (
+    SAME,
+    SINGLE,
+    Result,
+    by_set,
+    certain,
+    contenders,
+    geometric_mean,
+    mean_over_sets,
+    ranks,
+    ratios,
+    rmse,
+    scored,
+)
 from scare.data.simulate import Kind, best_achievable_rmse
 from scare.experiments.table import Row
 
-RIVAL, SINGLE = "ridge-boosting", "scare"
-SAME = 1e-4  # of the RMSE: two that ended at the same ridge start differ by rounding
+PLAIN = ("linear", "raw")  # what must never be significantly better
 
 PROTOCOL = """\
 Protocol, written before the numbers: tasks, splits and windows are those of `accuracy.toml`; training before the first
@@ -30,6 +41,11 @@ recipes before. So this page does not show what SCARE does on data that nobody h
 
 Run here: {models}; the other rivals were not.
 """
+TOGETHER = """\
+A ratio is the RMSE of a method ÷ that of the best other one on a task (`scare` and `scare-3` are one method), its mean
+geometric: over tasks, and over sets, whose tasks share readings and are not independent. In brackets the number of
+tasks, where a method has no score on some.
+"""
 FOLDS = """\
 Tasks split by time, split again: the rows with a reference after the first 40 % are cut into equal parts, and each fold
 trains on what is before a part, chooses on it, and is scored on the part after it. So folds train on less than the
@@ -37,22 +53,15 @@ tables above, the first one least; and these are the same readings, scored at ot
 """
 
 
-@dataclass(frozen=True)
-class Result:
-    """The rows of a task, and of each of its forward folds."""
-
-    task: Task
-    rows: list[Row]
-    folds: list[list[Row]] = field(default_factory=list)
-
-
-def page(results: Sequence[Result], ours: str, seeds: int, models: str) -> str:
-    """The results as Markdown: ranks, a table a task, then folds. Differences are to `ours`."""
+def page(results: Sequence[Result], ours: str, seeds: int, models: str, picture: str = "") -> str:
+    """The results as Markdown: all real tasks together, a table a task, then folds. Differences are to `ours`."""
     real = [result for result in results if result.task.simulate is None]
     lines = ["# Accuracy on real and simulated readings", "", PROTOCOL.format(seeds=seeds, models=models)]
-    lines += _ranks(real, ours) if real else []
-    for result in results:
-        lines += ["", *_section(result, ours)]
+    lines += _together(real, ours, picture) if real else []
+    for name, part in by_set(results).items():
+        lines += ["", f"## {name}"]
+        for result in part:
+            lines += ["", *_section(result, ours)]
     folded = [result for result in results if result.folds]
     lines += ["", "## Forward folds", "", FOLDS.rstrip()] if folded else []
     for result in folded:
@@ -60,39 +69,67 @@ def page(results: Sequence[Result], ours: str, seeds: int, models: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ranks(real: Sequence[Result], ours: str) -> list[str]:
-    listed = [result for result in real if result.task.listed]
-    by_rank, earlier = _mean_ranks(real), _mean_ranks(listed)
-    cells = [(name, earlier.get(name, ""), by_rank[name]) for name in earlier | by_rank]
-    head = ("", f"{len(listed)} tasks of the earlier study", f"all {len(real)} real tasks")
-    text = "Mean rank by RMSE; in brackets the number of tasks, where a row has no score on some."
-    return ["## Mean rank", "", text, *_against(listed, ours), "", *_table(head, cells)]
+def _together(real: Sequence[Result], ours: str, picture: str) -> list[str]:
+    """What all real tasks say: a line a method, a line a task, the picture."""
+    drawn = [f"![RMSE of every method on every task, by the lowest there]({picture})", ""] if picture else []
+    said = ["## All real tasks", "", TOGETHER, *_sentences(real, ours)]
+    return [*said, "", *_methods(real, ours), "", *drawn, *_tasks(real, ours)]
 
 
-def _mean_ranks(results: Sequence[Result]) -> dict[str, str]:
-    """The mean rank of each contender, best first."""
-    ranks: dict[str, list[int]] = {}
-    for result in results:
-        for rank, row in enumerate(_scored(result.rows), start=1):
-            ranks.setdefault(row.contender, []).append(rank)
-    ordered = sorted(ranks.items(), key=lambda item: float(np.mean(item[1])))
-    return {
-        name: f"{np.mean(found):.2f}" + (f" ({len(found)})" if len(found) < len(results) else "")
-        for name, found in ordered
-    }
+def _methods(real: Sequence[Result], ours: str) -> list[str]:
+    means = ("RMSE ÷ best other", "each set once", "worst")
+    head = ("", *means, "mean rank", "lowest on", f"significantly worse than {ours}")
+    return _table(head, [_method(real, ours, name) for name in contenders(real, ours)])
 
 
-def _against(listed: Sequence[Result], ours: str) -> list[str]:
-    """On how many tasks we are better than the strongest yardstick, and on how many certainly worse."""
-    pairs = [(found[ours], found[RIVAL]) for result in listed if {ours, RIVAL} <= (found := _by_name(result)).keys()]
-    if not pairs:
+def _method(real: Sequence[Result], ours: str, name: str) -> list[str]:
+    found, places = ratios(real, name, ours), ranks(real, name)
+    some = f" ({len(places)})" if len(places) < len(real) else ""
+    means = [f"{mean:.3f}" for mean in (geometric_mean(found), mean_over_sets(real, name, ours))]
+    worst, lowest = f"{max(found, default=np.nan):.2f}", str(sum(ratio < 1 for ratio in found))
+    lost = "" if name == ours else str(sum(result.beaten(name, ours) for result in real))
+    return [name, *means, worst, f"{np.mean(places):.2f}{some}", lowest, lost]
+
+
+def _sentences(real: Sequence[Result], ours: str) -> list[str]:
+    """On how many tasks ours is lowest, and on which it is significantly worse than another."""
+    if not any(ours in result.errors for result in real):
         return []
-    lower = sum(_rmse(own) < _rmse(rival) for own, rival in pairs)
-    worse = sum(_certain(rival) and _rmse(rival) < _rmse(own) for own, rival in pairs)
+    lost = {result.task.name: losses for result in real if (losses := result.losses(ours))}
+    plain = [name for name, losses in lost.items() if {*PLAIN} & {*losses}]
+    lowest = sum(ratio < 1 for ratio in ratios(real, ours, ours))
     return [
-        f"On the tasks of the earlier study `{ours}` is lower than `{RIVAL}` on {lower} of {len(pairs)}"
-        f" and significantly worse on {worse}."
+        f"`{ours}` has the lowest error on {lowest} of {len(real)} tasks, is significantly worse than another method on"
+        f" {len(lost)}{_named(list(lost))}, and than a line or the raw reading on {len(plain)}{_named(plain)}."
     ]
+
+
+def _named(names: Sequence[str]) -> str:
+    return f" ({'; '.join(names)})" if names else ""
+
+
+def _tasks(real: Sequence[Result], ours: str) -> list[str]:
+    head = ("set", "task", f"{ours}", "best other", "RMSE", "ratio", "significantly better than ours")
+    return _table(
+        head,
+        [
+            _task(result, ours, name, not index)
+            for name, part in by_set(real).items()
+            for index, result in enumerate(part)
+        ],
+    )
+
+
+def _task(result: Result, ours: str, name: str, first: bool) -> list[str]:
+    found = result.errors
+    best = next((other for other in found if other not in (ours, SINGLE)), "")
+    ratio = result.ratio(ours, ours)
+    errors = [_number(found.get(ours)), best, _number(found.get(best))]
+    return [name * first, result.task.name, *errors, f"{ratio:.3f}" if ratio else "", ", ".join(result.losses(ours))]
+
+
+def _number(error: float | None) -> str:
+    return "" if error is None else f"{error:.4g}"
 
 
 def _section(result: Result, ours: str) -> list[str]:
@@ -104,20 +141,20 @@ def _section(result: Result, ours: str) -> list[str]:
     head = ["", "RMSE", f"− {ours} [95 %]", "top-5 %", "parameters", *(["÷ best achievable"] if best else [])]
     winner = _winner(result.rows, ours)
     cells = [_cells(row, winner, best) for row in result.rows]
-    return [f"## {result.task.name}", "", *lines, *_table(head, cells)]
+    return [f"### {result.task.name}", "", *lines, *_table(head, cells)]
 
 
 def _winner(rows: Sequence[Row], ours: str) -> str:
     """The contender whose lead is certain and no rounding error, or nobody."""
-    scored = _scored(rows)
-    if len(scored) < 2:
+    known = scored(rows)
+    if len(known) < 2:
         return ""
-    first, second = scored[:2]
+    first, second = known[:2]
     if first.contender == ours:
-        others = [row for row in scored[1:] if row.contender != SINGLE]
-        return ours if others and all(map(_certain, others)) else ""
-    known = ours not in {row.contender for row in scored} or _certain(first)
-    return first.contender if first.winner and known and _rmse(second) > (1 + SAME) * _rmse(first) else ""
+        others = [row for row in known[1:] if row.contender != SINGLE]
+        return ours if others and all(map(certain, others)) else ""
+    decided = ours not in {row.contender for row in known} or certain(first)
+    return first.contender if first.winner and decided and rmse(second) > (1 + SAME) * rmse(first) else ""
 
 
 def _cells(row: Row, winner: str, best: float | None) -> list[str]:
@@ -135,25 +172,19 @@ def _difference(row: Row) -> str:
     if found is None:
         return ""
     interval = f" [{found.low:+.2g}, {found.high:+.2g}]" if found.known else ""
-    return f"{found.difference:+.2g}{interval}{'*' if _certain(row) else ''}"
-
-
-def _certain(row: Row) -> bool:
-    """Whether a row's difference to ours is neither chance nor rounding."""
-    found = row.to_ours
-    return found is not None and found.decided and abs(found.difference) > SAME * _rmse(row)
+    return f"{found.difference:+.2g}{interval}{'*' if certain(row) else ''}"
 
 
 def _fold_section(result: Result, ours: str) -> list[str]:
     """One task: means over folds, and how often ours had the lower error."""
-    folds = [{row.contender: row for row in _scored(rows)} for rows in result.folds]
+    folds = [{row.contender: row for row in scored(rows)} for rows in result.folds]
     lines = []
     for name in dict.fromkeys(row.contender for rows in result.folds for row in rows):
         found = [fold[name] for fold in folds if name in fold]
         pairs = [(fold[ours], fold[name]) for fold in folds if {ours, name} <= fold.keys()]
-        better = sum(_rmse(own) < _rmse(other) for own, other in pairs)
+        better = sum(rmse(own) < rmse(other) for own, other in pairs)
         wins = f"{better} of {len(pairs)}" if pairs and name != ours else ""
-        lines.append((_mean([_rmse(row) for row in found]), name, found, wins))
+        lines.append((_mean([rmse(row) for row in found]), name, found, wins))
     head = ("", "mean RMSE", "mean top-5 %", f"folds in which {ours} is better")
     cells = [
         (name, f"{mean:.4g}", f"{_mean([_top5(row) for row in found]):.4g}", wins)
@@ -164,19 +195,6 @@ def _fold_section(result: Result, ours: str) -> list[str]:
 
 def _mean(numbers: Sequence[float]) -> float:
     return float(np.mean(numbers)) if numbers else float("nan")
-
-
-def _by_name(result: Result) -> dict[str, Row]:
-    return {row.contender: row for row in _scored(result.rows)}
-
-
-def _scored(rows: Sequence[Row]) -> list[Row]:
-    """The rows that have a score on what everyone is scored on, best first."""
-    return sorted((row for row in rows if row.accuracy is not None and not row.partial), key=_rmse)
-
-
-def _rmse(row: Row) -> float:
-    return row.accuracy.rmse if row.accuracy else float("nan")
 
 
 def _top5(row: Row) -> float:

@@ -24,7 +24,7 @@ class Task:
 
     name: str
     window: Count
-    listed: bool = False
+    set: str = "other"
     simulate: Simulation | None = None
     files: str = ""
     without: tuple[str, ...] = ()

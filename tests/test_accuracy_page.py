@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 from benchmarks.accuracy import run_task
-from benchmarks.accuracy_page import Result, page
+from benchmarks.accuracy_page import page
+from benchmarks.accuracy_picture import LIMIT, draw_picture, relative
+from benchmarks.accuracy_results import Result
 from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
 from scare.data.simulate import Kind, Simulation, best_achievable_rmse
 from scare.experiments.bootstrap import Interval
@@ -19,6 +21,7 @@ from scare.experiments.table import Row
 from scare.scorecard.accuracy import Accuracy
 
 TASKS = load_tasks()
+SETS = ("JRC", "UCI", "Antwerp", "Bulot", "Denver", "QUANT", "GRIMM", "BITS")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = Task(
     "made up",
@@ -47,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(folder: Path, models: str, folds: int = 0) -> Namespace:
-    return Namespace(models=models, fold_models=models, folds=folds, seeds=1, jobs=1, work=folder / "work")
+    return Namespace(models=models, fold_models=models, folds=folds, seeds=1, jobs=1, work=folder / "work", data=None)
 
 
 def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winner: bool = False) -> Row:
@@ -67,31 +70,73 @@ def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
     assert [len(fold) for fold in result.folds] == [3, 3]
     text = page([result], "scare-3", 1, "")
     for name in ("ridge", "linear", "raw"):
-        assert text.count(f"\n| {name} |") + text.count(f"\n| **{name}** |") == 3  # in the ranks, the task, its folds
-    assert "scare-3` is lower" not in text
+        assert text.count(f"\n| {name} |") + text.count(f"\n| **{name}** |") == 3  # together, the task, its folds
+    assert "scare-3` has the lowest" not in text
 
 
-def test_ranks_are_over_the_listed_tasks_and_over_all() -> None:
-    first = Result(Task("a", 8, listed=True), [row("x", 1.0), row("y", 2.0)])
-    second = Result(Task("b", 8), [row("y", 1.0), row("x", 2.0), row("z", 3.0)])
-    lines = lines_of([first, second])
-    assert "|  | 1 tasks of the earlier study | all 2 real tasks |" in lines
-    assert [line for line in lines if line.startswith(("| x | 1.00", "| y | 2.00", "| z |  "))] == [
-        "| x | 1.00 | 1.50 |",
-        "| y | 2.00 | 1.50 |",
-        "| z |  | 3.00 (1) |",
-    ]
+def task(name: str, of: str = "A") -> Task:
+    return Task(name, 8, set=of)
 
 
-def test_wins_and_losses_to_the_strongest_yardstick_are_counted() -> None:
-    rivals = [(2.0, 0.5, 1.5), (0.8, -0.5, 0.1), (0.7, -0.4, -0.2), (1.0 - 1e-6, -1e-6, -1e-7)]
+def test_methods_are_told_by_ratio_rank_and_losses() -> None:
     results = [
-        Result(Task(f"{number}", 8, listed=True), [row("scare-3", 1.0), row("ridge-boosting", *rival)])
-        for number, rival in enumerate(rivals)
+        Result(task("a"), [row("scare-3", 1.0), row("scare", 1.1, 0.05, 0.15), row("x", 2.0, 0.5, 1.5)]),
+        Result(task("b"), [row("x", 1.0, -4.0, -2.0), row("z", 2.0, -2.5, 0.5), row("scare-3", 4.0)]),
+        Result(task("c", "B"), [row("scare-3", 1.0), row("x", 4.0, -1.0, 7.0)]),
     ]
-    unlisted = Result(Task("u", 8), [row("scare-3", 1.0), row("ridge-boosting", 0.5, -0.6, -0.4)])
-    text = " ".join(lines_of([*results, unlisted]))
-    assert "`scare-3` is lower than `ridge-boosting` on 1 of 4 and significantly worse on 1." in text
+    lines = lines_of(results)
+    head = "|  | RMSE ÷ best other | each set once | worst | mean rank | lowest on | significantly worse than scare-3 |"
+    start = lines.index(head)
+    ours = (0.5 * 4 * 0.25) ** (1 / 3), (np.sqrt(0.5 * 4) * 0.25) ** 0.5
+    assert lines[start + 2 : start + 6] == [
+        "| scare | 0.550 | 0.550 | 0.55 | 2.00 (1) | 1 | 1 |",
+        f"| scare-3 | {ours[0]:.3f} | {ours[1]:.3f} | 4.00 | 1.67 | 2 |  |",
+        f"| x | {4 ** (1 / 3):.3f} | {2.0:.3f} | 4.00 | 2.00 | 1 | 1 |",
+        "| z | 2.000 | 2.000 | 2.00 | 2.00 (1) | 0 | 0 |",
+    ]
+    text = " ".join(lines)
+    assert "`scare-3` has the lowest error on 2 of 3 tasks" in text
+    assert "significantly worse than another method on 1 (b), and than a line or the raw reading on 0." in text
+
+
+def test_tasks_are_grouped_by_their_sets() -> None:
+    names = (("a", "A"), ("b", "B"), ("c", "A"))
+    results = [Result(task(*one), [row("scare-3", 1.0), row("raw", 0.5, -0.7, -0.3)]) for one in names]
+    lines = lines_of(results)
+    start = lines.index("| set | task | scare-3 | best other | RMSE | ratio | significantly better than ours |")
+    assert lines[start + 2 : start + 5] == [
+        "| A | a | 1 | raw | 0.5 | 2.000 | raw |",
+        "|  | c | 1 | raw | 0.5 | 2.000 | raw |",
+        "| B | b | 1 | raw | 0.5 | 2.000 | raw |",
+    ]
+    assert [line for line in lines if line in ("## A", "## B", "### a", "### b", "### c")] == [
+        "## A",
+        "### a",
+        "### c",
+        "## B",
+        "### b",
+    ]
+    assert "than a line or the raw reading on 3 (a; b; c)." in " ".join(lines)
+
+
+def test_a_loss_by_rounding_is_none() -> None:
+    result = Result(task("a"), [row("scare-3", 1.0), row("ridge", 1.0 - 1e-6, -1e-6, -1e-7)])
+    assert result.losses("scare-3") == []
+    assert not result.beaten("ridge", "scare-3")
+
+
+def test_the_picture_has_a_line_a_task_and_a_dot_a_method(tmp_path: Path) -> None:
+    rows = [row("scare-3", 1.0), row("scare", 1.1), row("x", 2.0), row("y", 90.0)]
+    results = [Result(task("worse"), [*rows[1:], row("scare-3", 3.0)]), Result(task("better"), rows)]
+    path = draw_picture(results, "scare-3", tmp_path / "page.svg")
+    text = path.read_text(encoding="utf-8")
+    assert relative(results[1], "scare-3") == {"scare-3": 1.0, "x": 2.0, "y": LIMIT}
+    assert relative(results[0], "scare-3")["scare-3"] == 1.5  # of the best other, which is not one of ours
+    for name in ("better", "worse", "scare-3", "x", "y"):
+        assert f"<!-- {name} -->" in text
+    assert "<!-- scare -->" not in text  # one of ours is enough
+    assert draw_picture(results, "scare-3", tmp_path / "again.svg").read_bytes() == path.read_bytes()
+    assert "](page.svg)" in page(results, "scare-3", 1, "", path.name)
 
 
 @pytest.mark.parametrize(("second", "winner", "bold"), [(2.0, True, True), (2.0, False, False), (1.00001, True, False)])
@@ -146,7 +191,7 @@ def test_a_linear_fleet_is_measured_by_the_best_achievable_error(tmp_path: Path)
         (line,) = [line for line in lines if line.startswith((f"| {one.contender} |", f"| **{one.contender}** |"))]
         assert float(line.split("|")[-2]) == pytest.approx(one.accuracy.rmse / best, abs=5e-4)
         assert 0.9 < one.accuracy.rmse / best < 2
-    assert "## Mean rank" not in lines
+    assert "## All real tasks" not in lines
 
 
 def test_a_new_box_is_only_in_the_test(folder: Path) -> None:
@@ -171,7 +216,8 @@ def test_only_some_minutes_are_scored(folder: Path) -> None:
 
 def test_every_task_says_how_it_is_split() -> None:
     assert len({task.name for task in TASKS}) == len(TASKS)
-    assert sum(task.listed for task in TASKS) == 8
+    assert sum(task.simulate is None for task in TASKS) == 22
+    assert {task.set for task in TASKS if task.simulate is None} == {*SETS}
     for task in TASKS:
         assert task.simulate or (task.files and task.time and task.channels and task.reference)
-        assert task.borders or task.shares or (task.validation and task.test)
+        assert task.borders or task.shares or task.split_column or (task.validation and task.test)
