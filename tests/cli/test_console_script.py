@@ -104,7 +104,7 @@ def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     assert "validation" in first
     assert "calibrator written to m.scare: the best until the interruption, not the end of the training" in told
     assert told.splitlines()[-1] == "scare: interrupted"
-    assert "scare (default+long)" in out
+    assert "(default+long)" in out
     model = Calibrator.load("m.scare")
     assert model.facts["interrupted"] is True
     assert sorted(os.listdir()) == ["long.toml", "m.scare", "sim.parquet"]
