@@ -20,7 +20,7 @@ extern "C" {
 #define SCARE_PAIRS_S8 128u   /* pairs of numbers in the values of an attention */
 #define SCARE_TOKENS_S8 32u   /* tokens in a softmax attention */
 
-/* ---- linear ---- */
+/* ---- window ---- */
 
 /* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections with
  * four samples each (in the order 0 2 1 3), the last of three filled up with zeros, then single projections; `newer`
@@ -40,6 +40,12 @@ void scare_bins_s8(int32_t *out, const int16_t *window, const int16_t *weights, 
                    const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
                    uint32_t shift);
 
+/* weights [lenses][rows] times x [rows][channels]. */
+void scare_lens_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
+                   uint32_t lenses);
+
+/* ---- linear ---- */
+
 /* x [rows][inputs] times weights, in blocks of four outputs and two inputs, [outputs / 4][inputs / 2][2][4]; bias and
  * weights filled up with zeros. */
 void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, const int32_t *bias, const uint8_t *shifts,
@@ -48,10 +54,6 @@ void scare_dense_s8(int32_t *out, const int32_t *x, const int16_t *weights, cons
 /* The same for one row and one output. */
 void scare_dense_1_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t inputs, int32_t bias,
                       uint32_t shift);
-
-/* weights [lenses][rows] times x [rows][channels]. */
-void scare_lens_s8(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
-                   uint32_t lenses);
 
 /* ---- pointwise ---- */
 

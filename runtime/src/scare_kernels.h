@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* ---- linear ---- */
+/* ---- window ---- */
 
 /* hats [knots][channels]. Rows in runs that lie between the same two knots: run [runs][2] is the lower knot and the
  * number of rows, fraction [rows] each row's share of the upper knot. */
@@ -29,6 +29,8 @@ void scare_lens_f32(float *out, const float *x, const float *weight, uint32_t ro
 /* out [bins][channels], x [rows][channels], length [bins] rows of each bin, weight [rows]. */
 void scare_bins_f32(float *out, const float *x, const uint16_t *length, const float *weight, uint32_t bins,
                     uint32_t channels);
+
+/* ---- linear ---- */
 
 /* out [rows][outputs], x [rows][inputs], weight [inputs][outputs] in blocks of four; row r starts at bias + r step:
  * step is 0 for one bias [outputs], `outputs` for a bias of every row. */

@@ -1,7 +1,8 @@
 """Quantize turns a fused float plan into one that computes with integers only, from an int16 window to one word.
 
 It goes through the steps twice: for bounds and units, then for the integer steps. How a kernel becomes integers is its
-rule (`kernels/<family>/rules.py`), what a unit is says `kernels/rule.py`.
+rule (`kernels/<family>/rules.py`), what a unit is says `kernels/integer_rule.py`, how weights are rounded
+`kernels/rounding.py`.
 """
 
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from scare.calibrator.kernels import FULL, INTEGERS, KERNELS, RULES
-from scare.calibrator.kernels.rule import WINDOW, Quantized
+from scare.calibrator.kernels.integer_rule import WINDOW, Quantized
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import NotApplicableError
 

@@ -3,7 +3,7 @@
 Comes from `calibrator.quantize`, goes to `memory` and `c_source`.
 """
 
-from scare.calibrator.kernels.rule import WINDOW as STEPS
+from scare.calibrator.kernels.integer_rule import WINDOW as STEPS
 from scare.calibrator.plan import INPUT, Plan
 from scare.export.calls import Lowering
 from scare.export.kernels import INT8

@@ -14,7 +14,7 @@ def runtime_sources() -> dict[str, str]:
 
     All go into one folder, where each finds the others by name alone.
 
-    >>> {"scare.c", "scare.h", "linear_f32.c"} <= runtime_sources().keys()
+    >>> {"scare.c", "scare.h", "window_s8.c"} <= runtime_sources().keys()
     True
     """
     paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)

@@ -10,8 +10,8 @@ from scare.calibrator.fuse import fuse
 from scare.calibrator.kernels import KERNELS
 from scare.calibrator.kernels.attention.integers import power_of_two
 from scare.calibrator.kernels.fixed import LEAST_SQUARE, inverse_root, leading_zeros, rounded, spare_bits, to_top
-from scare.calibrator.kernels.linear.rules import diffused
-from scare.calibrator.kernels.rule import LARGEST
+from scare.calibrator.kernels.integer_rule import LARGEST
+from scare.calibrator.kernels.rounding import diffused
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.calibrator.quantize import quantize
 from scare.errors import NotApplicableError

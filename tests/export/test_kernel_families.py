@@ -23,6 +23,13 @@ def test_a_family_is_called_the_same_everywhere() -> None:
     assert {path.stem.removesuffix("_s8") for path in (RUNTIME / "kernels").glob("*_s8.c")} == INT8.families.keys()
 
 
+def test_the_runtime_lists_its_kernel_files() -> None:
+    page = (RUNTIME.parent / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `(\w+)` \| (yes)? ?\| (yes)? ?\|", page, re.MULTILINE)
+    assert {family for family, in_floats, _ in lines if in_floats} == FLOAT32.families.keys()
+    assert {family for family, _, in_integers in lines if in_integers} == INT8.families.keys()
+
+
 def test_a_form_stands_in_the_family_of_its_kernel() -> None:
     for forms in (FLOATS, INTEGERS, RULES, FLOAT32, INT8, TENSORS):
         for family, table in forms.families.items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
 from scare.calibrator.kernels import INTEGERS
-from scare.calibrator.kernels.rule import WINDOW as STEPS
+from scare.calibrator.kernels.integer_rule import WINDOW as STEPS
 from scare.calibrator.plan import Plan, Step, values
 from scare.calibrator.quantize import quantize
 from scare.export.int8 import LOWERING, lower

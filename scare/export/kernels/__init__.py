@@ -16,6 +16,7 @@ from scare.export.kernels import (
     pointwise,
     recurrent,
     state_space,
+    window,
 )
 from scare.export.kernels.c_form import MakeForm
 from scare.export.tensors.tensor import MakeTensor
@@ -24,6 +25,7 @@ FLOAT32: Forms[MakeForm] = Forms(
     "float32 C form",
     "scare/export/kernels/{}/float32.py",
     FLOATS,
+    window=window.FLOAT32,
     linear=linear.FLOAT32,
     pointwise=pointwise.FLOAT32,
     attention=attention.FLOAT32,
@@ -38,6 +40,7 @@ INT8: Forms[MakeForm] = Forms(
     "int8 C form",
     "scare/export/kernels/{}/int8.py",
     INTEGERS,
+    window=window.INT8,
     linear=linear.INT8,
     pointwise=pointwise.INT8,
     attention=attention.INT8,
@@ -49,6 +52,7 @@ TENSORS: Forms[MakeTensor] = Forms(
     "tensor form",
     "scare/export/kernels/{}/tensors.py",
     FLOATS,
+    window=window.TENSORS,
     linear=linear.TENSORS,
     pointwise=pointwise.TENSORS,
     attention=attention.TENSORS,

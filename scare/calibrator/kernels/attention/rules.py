@@ -6,8 +6,9 @@ import numpy as np
 
 from scare.calibrator.kernels.attention.integers import score_bits
 from scare.calibrator.kernels.fixed import FULL
+from scare.calibrator.kernels.integer_rule import LARGEST, Quantized, Rule
 from scare.calibrator.kernels.kernel import Step
-from scare.calibrator.kernels.rule import LARGEST, Quantized, Rule, whole
+from scare.calibrator.kernels.rounding import MOST_SUM, whole
 from scare.errors import NotApplicableError
 
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
@@ -28,7 +29,7 @@ def _hash(q: Quantized, step: Step) -> Step:
     size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    room = np.maximum(np.abs(projection).sum(axis=0) / 65000, np.abs(projection).max(axis=0) / FULL)
+    room = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
     room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
     scaled = whole(projection / room, np.int16)
     weights = {

@@ -4,8 +4,9 @@ from math import floor, log2
 
 import numpy as np
 
+from scare.calibrator.kernels.integer_rule import Quantized, Rule
 from scare.calibrator.kernels.kernel import Step
-from scare.calibrator.kernels.rule import Quantized, Rule, whole
+from scare.calibrator.kernels.rounding import whole
 from scare.errors import NotApplicableError
 
 MOST_HELD = 28000  # that a number may become before products: half of its square is below LARGEST

@@ -5,8 +5,7 @@ from math import floor, log2
 import numpy as np
 
 from scare.calibrator.kernels.fixed import FULL
-from scare.calibrator.kernels.kernel import Step
-from scare.calibrator.kernels.rule import (
+from scare.calibrator.kernels.integer_rule import (
     LARGEST,
     VIEW,
     Quantized,
@@ -14,12 +13,11 @@ from scare.calibrator.kernels.rule import (
     absolute,
     bits_between,
     finest,
-    halves,
     holding,
     own_unit,
-    whole,
-    words,
 )
+from scare.calibrator.kernels.kernel import Step
+from scare.calibrator.kernels.rounding import halves, whole, words
 
 
 def _tokens_bound(q: Quantized, step: Step) -> np.ndarray:

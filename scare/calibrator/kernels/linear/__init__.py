@@ -1,4 +1,4 @@
-"""Linear kernels: mixing time, mixing features, and what makes tokens cheap."""
+"""Linear kernels: mixing features, and what makes tokens cheap."""
 
 from scare.calibrator.kernels.linear.floats import FLOATS
 from scare.calibrator.kernels.linear.integers import INTEGERS

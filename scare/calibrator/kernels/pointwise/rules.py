@@ -5,9 +5,10 @@ from math import floor, log2, sqrt
 import numpy as np
 
 from scare.calibrator.kernels.fixed import row_bits
+from scare.calibrator.kernels.integer_rule import VIEW, WINDOW, Quantized, Rule, bits_between, own_unit
 from scare.calibrator.kernels.kernel import INPUT, Step
 from scare.calibrator.kernels.pointwise.integers import NEWEST_BITS
-from scare.calibrator.kernels.rule import VIEW, WINDOW, Quantized, Rule, bits_between, own_unit, words
+from scare.calibrator.kernels.rounding import words
 from scare.errors import NotApplicableError
 
 

@@ -1,4 +1,4 @@
-"""A rule: how a kernel becomes integers. The rules of a family are in its `rules.py`; `quantize` goes through a plan.
+"""What an integer rule is: how a kernel becomes integers. The rules themselves are in the `rules.py` of each family.
 
 Every value of an integer plan is a word of 32 bits with a unit, the real number that 1 stands for: a power of two, on
 the window's side times the channel's quantum. Units come from exact bounds: no window, whatever it holds, can make a
@@ -98,18 +98,6 @@ def holding(bound: np.ndarray) -> np.ndarray:
     return power_above(bound / LARGEST)
 
 
-def whole(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
-    """Rounded, and checked to fit."""
-    rounded = np.rint(numbers)
-    assert np.abs(rounded).max(initial=0) <= np.iinfo(kind).max
-    return rounded.astype(kind)
-
-
-def halves(weight: np.ndarray) -> np.ndarray:
-    """Weights of 16 bits, for products that drop their lowest 16."""
-    return whole(weight * 65536, np.int16)
-
-
 def finest(weight: np.ndarray) -> np.ndarray:
     """The smallest units of the outputs [O] in which weights [I, O], units of the input in them, fit as `halves`."""
     return power_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / FULL)
@@ -118,11 +106,6 @@ def finest(weight: np.ndarray) -> np.ndarray:
 def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
     """By how many bits a word is shifted right to go from one unit to another."""
     return np.rint(np.log2(coarse / fine)).astype(np.int32)
-
-
-def words(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
-    """A bias as words."""
-    return whole(bias / unit, np.int32)
 
 
 def absolute(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
