@@ -78,11 +78,11 @@ class Compiled:
     def title(self) -> str:
         """What it is, in one sentence, and in another what training made of it, if the file tells."""
         verdict = str(self.calibrator.facts.get("verdict", ""))
-        told = f" {verdict[0].upper()}{verdict[1:]}." if verdict else ""
+        outcome = f" {verdict[0].upper()}{verdict[1:]}." if verdict else ""
         return (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
             f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
-            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit.{told}"
+            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit.{outcome}"
         )
 
     def compute(self, windows: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ class AgencyTargets:
 
 
 @dataclass(frozen=True)
-class Judged:
+class TargetResult:
     """One device, or several as one for precision: its averages, measures, and whether each is within its bounds.
 
     Of the measures of a pair in `EITHER` one within is enough; None where there is no pair.
@@ -81,8 +81,8 @@ class Assessment:
     source: str
     as_of: str
     bounds: Mapping[str, Bounds]
-    devices: tuple[Judged, ...]
-    precision: Judged | None
+    devices: tuple[TargetResult, ...]
+    precision: TargetResult | None
 
 
 @cache
@@ -131,7 +131,7 @@ def assess(series: Sequence[Series], channel: Channel) -> Assessment | None:
     )
 
 
-def judge(series: Series, target: Target) -> Judged:
+def judge(series: Series, target: Target) -> TargetResult:
     """One device's measures on averages, with the bounds they are within."""
     found = _Averages.of(series, target.average_hours)
     days = len(np.unique(found.numbers * target.average_hours // 24))
@@ -146,7 +146,7 @@ def judge(series: Series, target: Target) -> Judged:
     return _judged(series.device, len(found.numbers), days, values, target)
 
 
-def judge_precision(series: Sequence[Series], target: Target) -> Judged | None:
+def judge_precision(series: Sequence[Series], target: Target) -> TargetResult | None:
     """How alike devices side by side are, or None: too few with averages, or not beside the same reference."""
     averages = {one.device: _Averages.of(one, target.average_hours) for one in series}
     averages = {device: one for device, one in averages.items() if len(one.numbers) >= FEWEST}
@@ -190,7 +190,7 @@ class _Averages:
         return _Averages(self.numbers[keep], self.reference[keep], self.calibrated[keep])
 
 
-def _judged(device: str, averages: int, days: int, values: Mapping[str, float], target: Target) -> Judged:
+def _judged(device: str, averages: int, days: int, values: Mapping[str, float], target: Target) -> TargetResult:
     met = {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
     pair = next((pair for pair in EITHER if set(pair) <= met.keys()), ())
-    return Judged(device, averages, days, values, met, any(met[name] for name in pair) if pair else None)
+    return TargetResult(device, averages, days, values, met, any(met[name] for name in pair) if pair else None)

@@ -5,7 +5,7 @@ from scare.errors import DataError
 from scare.records import convert
 from scare.report.blocks import Badge, Block, Cell, Note, Table
 from scare.report.numbers import number, percent, quantity
-from scare.scorecard.agency_targets import FEWEST, Assessment, Judged, Target, agency_targets, find_target
+from scare.scorecard.agency_targets import FEWEST, Assessment, Target, TargetResult, agency_targets, find_target
 from scare.scorecard.run import Run
 
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
@@ -62,7 +62,7 @@ def _bounds(name: str, target: Assessment) -> str:
     return f"{number(low)} to {quantity(high, target.unit if name in WITH_UNIT else '')}"
 
 
-def _judged(name: str, one: Judged) -> str | Cell:
+def _judged(name: str, one: TargetResult) -> str | Cell:
     if name not in one.values:
         return "too few averages"
     value = one.values[name]
@@ -93,7 +93,7 @@ def _precision(target: Assessment) -> Block:
     return Table("Precision: how alike the devices are", head, rows)
 
 
-def _days(one: Judged | None) -> str | Cell:
+def _days(one: TargetResult | None) -> str | Cell:
     """Days with an average, marked when the protocol asks for more."""
     need = agency_targets().days
     if one is None:
