@@ -11,6 +11,7 @@ import pytest
 from scare.cli.application import run
 from scare.extras import is_installed
 from scare.training.presets import PRESETS
+from tests.cli.test_score_command import QUICK
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,10 +41,12 @@ def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     own = [block for block in blocks("console") if "box*.csv" not in block]  # the others need files of the reader's
     lines = [line[2:] for block in own for line in block.splitlines() if line.startswith("$ scare")]
     assert len(lines) == 13
+    (tmp_path / "quick.toml").write_text(QUICK, encoding="utf-8")  # measured briefly
     for line in lines:
         if "tflite" in line and not is_installed("tensorflow"):  # which has no wheel for the newest Python yet
             continue
-        assert run(shlex.split(line, comments=True)[1:]) == 0, line
+        briefly = ["--thresholds", "quick.toml"] if line.startswith("scare score") else []
+        assert run(shlex.split(line, comments=True)[1:] + briefly) == 0, line
     assert (tmp_path / "calibrated.csv").stat().st_size > 0
     assert (tmp_path / "pm_c" / "model.c").exists()
     assert "</html>" in (tmp_path / "out" / "pm" / "report.html").read_text(encoding="utf-8")
