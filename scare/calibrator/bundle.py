@@ -2,7 +2,8 @@
 
 Nothing in it is code. Names, sizes and checksums are checked before anything is decoded; the same calibrator
 always gives the same bytes. `weights.safetensors` holds the plan and scaling, `windows.safetensors` the golden
-windows with their expected outputs and the validation windows with their references.
+windows with their expected outputs and the validation windows with their references. What they say (finite numbers,
+shapes that fit, kernels that exist) is checked by `manifest` and `plan`.
 """
 
 import hashlib

@@ -1,4 +1,7 @@
-"""Command options that several commands share, in the panels of their help; all other settings are in `config`."""
+"""Command options that several commands share, in the panels of their help; all other settings are in `config`.
+
+Options of one command alone stand in its own file.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any

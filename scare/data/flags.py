@@ -1,7 +1,8 @@
 """Quality rules set bits in a row's flags; they never remove a row or change a value.
 
 Every rule looks only at the row and at what is remembered of the rows before (`Past`), so rows flagged as they arrive
-carry the same bits as rows flagged at once. Comes from `readings`; goes to `alignment`, `split` and `windowing`.
+carry the same bits as rows flagged at once. Why a row has no window (EARLY, MISSING, HISTORY) is said by
+`windowing/slicing` and `windowing/ring`. Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Rounding weights to int8, int16 and words: to the nearest number, or with each error passed on along time."""
+"""Rounding weights to int8, int16 and words: to the nearest number, or with each error passed on along time.
+
+The matrices of a FlatBuffer are rounded by its own rule, in `export/tensors/integer_matrices`.
+"""
 
 import numpy as np
 
