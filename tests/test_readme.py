@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scare.cli.application import run
@@ -55,3 +56,18 @@ def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_room_is_on_the_map() -> None:
     rooms = {path.parent.name for path in (ROOT / "scare").glob("*/__init__.py")}
     assert set(re.findall(r"^\| `scare/(\w+)` \|", README, re.MULTILINE)) == rooms
+
+
+def test_the_accuracy_it_claims_is_that_of_the_page() -> None:
+    page = (ROOT / "docs" / "benchmarks" / "accuracy.md").read_text(encoding="utf-8")
+    said = re.search(r"lowest error on (\d+) of (\d+) tasks, is significantly worse than another method on (\d+)", page)
+    by_task = page.split("## All real tasks")[1].split("\n## ")[0].split("| set | task |")[1]
+    ratios = [float(number) for number in re.findall(r"\| (\d\.\d{3}) \| [^|]*\|$", by_task, re.MULTILINE)]
+    assert said is not None
+    lowest, tasks, worse = said.groups()
+    assert len(ratios) == int(tasks)
+    mean, without_best = (np.exp(np.mean(np.log(sorted(ratios)[skipped:]))) for skipped in (0, 1))
+    claim = " ".join(README.split())
+    assert f"On {tasks} real tasks" in claim
+    assert f"{mean:.2f} of its RMSE (geometric mean; {without_best:.2f} without one task)" in claim
+    assert f"the lowest on {lowest}, significantly worse on {worse}." in claim
