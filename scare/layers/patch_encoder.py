@@ -92,12 +92,15 @@ class EncoderLayer(eqx.Module):
     def learn(
         self, tokens: Array, before: Array | None, dropout: float, key: Array
     ) -> "tuple[Array, Array, EncoderLayer]":
-        """The layer in training: with dropout and the batch's statistics, and the layer that has learnt them."""
-        keys = jax.random.split(key)
+        """The layer in training: with dropout and the batch's statistics, and the layer that has learnt them.
+
+        The published layer drops what attention gives twice, after its projection and before the sum: here at once.
+        """
+        keys = jax.random.split(key, 3)
         mixed, scores = self.attention(tokens, before)
-        tokens, first = self.first_norm.learn(tokens + drop(mixed, dropout, keys[0]))
+        tokens, first = self.first_norm.learn(tokens + drop(mixed, 1 - (1 - dropout) ** 2, keys[0]))
         hidden = drop(jax.nn.gelu(self.inner(tokens)), dropout, keys[1])
-        tokens, second = self.second_norm.learn(tokens + self.outer(hidden))
+        tokens, second = self.second_norm.learn(tokens + drop(self.outer(hidden), dropout, keys[2]))
         return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:

@@ -1,9 +1,10 @@
 """Soft labels: where in time a deep branch pays (SenDaL, second stage of training).
 
-Paper gap: how the boxes lie, and what they see beyond the ends, is not said: ours are centred, and the first and the
-last label go on. Boxes run over the border between two devices.
-Differs from the published code: the range of the labels is that of training alone, and a label that is the same
-everywhere is not scaled (it would always mean the simple branch).
+A box is the 50 examples before, the example itself and the 49 after it, as in the published code. Boxes run over the
+border between two devices.
+Differs from the published code: beyond the ends the first and the last label go on (there zeros), the range of the
+labels is that of training alone, and a label that is the same everywhere is not scaled (it would always mean the simple
+branch).
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margi
     an example, and how often that changes in the box; the sum is scaled to [0, 1] and small values are magnified.
     """
     pays = np.abs(targets - simple) - np.abs(targets - deep) > margin
-    around = np.pad(pays, BOX // 2, mode="edge")
+    around = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
     changes = (around[1:] != around[:-1]).astype(float)
     mostly = np.convolve(around[1:], np.ones(BOX), "valid") > BOX / 2
     label = mostly + np.convolve(changes, np.ones(BOX), "valid")

@@ -7,8 +7,10 @@ Bottom-up training in three phases: both branches, then the classifier on labels
 then both output layers under the classifier's choice. Top-down inference: a decision for the deep branch holds for 12
 windows, one for the simple branch for 60 (kernel `select`; `calibrator.kernels.choice`).
 
-Paper gap: what a label is compared with; here the decision about the window that ends at its example.
-Differs from the published code: each window decides for itself in training, where there a batch decides as one.
+As in the published code, the classifier learns a label at the newest row alone and decides by its mean over the window.
+Differs from the published code: each window decides for itself in training, where there a batch decides as one; a label
+is learnt at its own row, where there the classifier reads one that is 19 rows older; the transformer attends over the
+rows of a window, where there it attends over the windows of a batch (docs/decisions/rivals.md).
 """
 
 from collections.abc import Callable
@@ -191,7 +193,7 @@ class SendalNetwork(Network):
         return jnp.where(self.decision(features) > 0.5, deep, simple)
 
     def decision(self, features: Array) -> Array:
-        """The classifier's mean over the window, [batch]; above a half it is for the deep branch."""
+        """The classifier's mean over the rows, [batch]; above a half it is for the deep branch."""
         return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
 
     def branches(self, features: Array) -> Array:
@@ -225,13 +227,13 @@ class SendalNetwork(Network):
         return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """Mean error of both branches, then cross-entropy of the decision, then the error of the chosen branch."""
+        """Mean error of both branches, then cross-entropy at the newest row, then the error of the chosen branch."""
         if self.phase == 0:
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
         if self.phase == 2:
             return super().loss(features, targets, key)
-        decision = jnp.clip(self.decision(features), TINY, 1 - TINY)
-        return -(targets * jnp.log(decision) + (1 - targets) * jnp.log(1 - decision)).mean(), self
+        newest = jnp.clip(self.decision(features[:, -1:]), TINY, 1 - TINY)
+        return -(targets * jnp.log(newest) + (1 - targets) * jnp.log(1 - newest)).mean(), self
 
     def plan(self) -> Plan:
         """The network as kernel calls: decision, simple branch, deep branch, choice."""

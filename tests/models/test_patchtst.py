@@ -162,6 +162,16 @@ def test_dropout_keeps_the_mean_and_is_for_training_only() -> None:
     np.testing.assert_array_equal(compute(network, windows), compute(network, windows))
 
 
+def test_a_layer_drops_what_attention_gives_twice_and_what_the_feed_forward_network_gives_once() -> None:
+    layer = random_network(replace(SMALL, layers=1), 9, 1).layers[0]
+    still = jax.tree.map(lambda leaf: Buffer(np.zeros(6)) if is_buffer(leaf) else 0 * leaf, layer, is_leaf=is_buffer)
+    ones = eqx.tree_at(lambda one: (one.attention.out.bias, one.outer.bias), still, (np.ones(6), np.ones(6)))
+    learnt = ones.learn(np.zeros((1000, 20, 6)), None, 0.1, jax.random.key(0))[2]  # of ones: 0 or 1 / kept
+    for norm, kept in ((learnt.first_norm, 0.9**2), (learnt.second_norm, 0.9)):
+        np.testing.assert_allclose(norm.mean.array, 0.1, rtol=0.03)
+        np.testing.assert_allclose(norm.variance.array, 0.1 * (1 - kept) / kept, rtol=0.05)
+
+
 def test_one_patch_of_one_window_trains_without_dividing_by_zero() -> None:
     network = random_network(replace(SMALL, layers=1), 2, 1)
     outputs, learnt = learn(network, np.ones((1, 2, 1), np.float32), jax.random.key(0))

@@ -161,7 +161,7 @@ def plain_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, marg
     pays = [abs(y - s) - abs(y - d) - margin > 0 for y, s, d in zip(targets, simple, deep, strict=True)]
     last, sums = len(pays) - 1, []
     for t in range(len(pays)):
-        box = [pays[min(max(at, 0), last)] for at in range(t - 50, t + 51)]  # one before the box of 100
+        box = [pays[min(max(at, 0), last)] for at in range(t - 51, t + 50)]  # one before the box of 100
         flips = sum(a != b for a, b in pairwise(box))
         sums.append((sum(box[1:]) / 100 > 0.5) + flips)
     low, high = min(sums), max(sums)
@@ -182,6 +182,16 @@ def test_labels_are_the_card_written_out(rows: int) -> None:
     else:
         assert set(found.tolist()) <= {0.0, 1.0}
     assert rows < 60 or found.std() > 0.1
+
+
+def test_boxes_lie_as_in_the_published_code() -> None:
+    pays = np.repeat(np.random.default_rng(0).random(60) < 0.5, 10)
+    pays[:100] = pays[-100:] = False  # so that what lies beyond the ends is the same
+    targets, box = np.zeros(600), np.ones(100)
+    mostly = np.convolve(pays, box, "same") > 50
+    label = mostly + np.convolve(pays ^ np.roll(pays, 1), box, "same")
+    scaled = (label - label.min()) / (label.max() - label.min() + 1e-4)
+    np.testing.assert_allclose(soft_labels(targets, pays * 1.0, targets, 0.1), 4 * scaled / (3 * scaled + 1), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("gain", "label"), [(0.2, 1.0), (0.05, 0.0), (-1.0, 0.0)])
@@ -229,6 +239,15 @@ def test_each_phase_moves_its_parts_and_its_loss_reaches_all_of_them(model: Send
         assert all(np.isfinite(slope).all() for slope in slopes)
         unseen = 1 if phase == 0 and model.deep is Deep.TRANSFORMER else 0  # softmax does not see a bias of all keys
         assert sum(bool(np.any(slope)) for slope in slopes) == len(slopes) - unseen
+
+
+def test_the_classifier_learns_at_the_newest_row_and_decides_by_the_whole_window() -> None:
+    network = replace(random_network(LSTM, 6, 1, np.float32), phase=1)
+    windows, labels = random_windows(40, 6, 1).astype(np.float32), np.linspace(0, 1, 40, dtype=np.float32)
+    says = sigmoid(windows @ network.classifier.weight + network.classifier.bias)[:, :, 0]
+    expected = -(labels * np.log(says[:, -1]) + (1 - labels) * np.log(1 - says[:, -1])).mean()
+    assert float(network.loss(windows, labels, jax.random.key(0))[0]) == pytest.approx(float(expected), rel=1e-5)
+    np.testing.assert_allclose(network.decision(windows), says.mean(axis=1), rtol=1e-5)
 
 
 def lagging_readings() -> Readings:
