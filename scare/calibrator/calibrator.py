@@ -13,7 +13,7 @@ import polars as pl
 
 from scare.calibrator import bundle, manifest
 from scare.calibrator.cost import Cost, count
-from scare.calibrator.kernels import Choice
+from scare.calibrator.kernels import Choice, Choices
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
@@ -78,10 +78,10 @@ class Calibrator:
         affine = self.inputs.scaling.known(device) or self.inputs.scaling.fleet
         return float(self.compute(affine.apply(usable)[None].astype(np.float32))[0])
 
-    def compute(self, scaled: np.ndarray, choice: Choice | None = None) -> np.ndarray:
+    def compute(self, scaled: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
         """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
 
-        Windows of a stream come oldest first with the `choice` that the stream carries.
+        Windows of a stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
         """
         outputs = run(self.plan, scaled, choice).astype(np.float64)
         return self.inputs.scaling.target.invert(outputs[:, None])[:, 0]

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scare.calibrator.kernels import FLOATS, INPUT, KERNELS, Choice, Shape, Step, choose, expect
+from scare.calibrator.kernels import FLOATS, INPUT, KERNELS, Choice, Choices, Shape, Step, choose, expect
 
 SELECT = "select"
 
@@ -78,11 +78,11 @@ class Plan:
         return replace(self, steps=tuple(_astype(step, number) for step in self.steps))
 
 
-def run(plan: Plan, windows: np.ndarray, choice: Choice | None = None) -> np.ndarray:
+def run(plan: Plan, windows: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
     """The plan's output for scaled windows [batch, window, channels]: [batch].
 
     Where the plan chooses a branch, each window chooses for itself, unless the windows are those of a stream, oldest
-    first: then `choice` is what the stream carries.
+    first, or one of each of many streams: then `choice` is what the streams carry.
     """
     if plan.branches is None:
         return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]

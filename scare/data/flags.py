@@ -38,6 +38,7 @@ class Flag(IntFlag):
     EARLY = 1 << 9
     HISTORY = 1 << 10
     UNSETTLED = 1 << 11
+    RESTART = 1 << 12
 
 
 MEANINGS = {  # in words, as docs/flags.md has them
@@ -52,6 +53,7 @@ MEANINGS = {  # in words, as docs/flags.md has them
     Flag.EARLY: "less than half a step after the row before: not used",
     Flag.HISTORY: "too little history for a window under the gap policy",
     Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
+    Flag.RESTART: "a new history begins: time went back by more than a window, or the model was replaced",
 }
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
 NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a calibrated value

@@ -13,6 +13,7 @@ from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.ring import Ring
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.settling import Settling
 from scare.windowing.slicing import GapPolicy, Grid, lay, row_flags
 
 
@@ -53,7 +54,7 @@ class Feed:
     """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
-        self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._inputs, self._scaling = inputs, _DeviceScaling(inputs.scaling, device)
         self._flagging = inputs.flagging()
         self._history: Grid | None = None
 
@@ -77,11 +78,11 @@ class Feed:
         usable = grid.usable(inputs.policy)
         flags = row_flags(grid, usable)
         real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
-        border = self._settling.see(values[real], real, len(times))
+        border = self._scaling.see(values[real], real, len(times))
         rows = real[usable[grid.slots[real]]]
         before, after = rows[rows < border], rows[rows >= border]
         flags[before] |= np.uint32(Flag.UNSETTLED)
-        pairs = ((before, inputs.scaling.fleet), (after, self._settling.affine))
+        pairs = ((before, inputs.scaling.fleet), (after, self._scaling.affine))
         return [_segment(grid, part, affine) for part, affine in pairs if len(part) and affine is not None], flags
 
 
@@ -89,7 +90,7 @@ class LiveFeed:
     """One device's windows, reading by reading, in the memory of one window."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
-        self._inputs, self._settling = inputs, _Settling(inputs.scaling, device)
+        self._inputs, self._scaling = inputs, _DeviceScaling(inputs.scaling, device)
         self._flagging = inputs.flagging()
         self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
 
@@ -100,31 +101,32 @@ class LiveFeed:
         reason = self._ring.push(time, usable[0])
         flag = Flag(int(flags[0] | quality[0, 0])) | reason
         if not reason & (Flag.EARLY | Flag.MISSING):
-            self._settling.see(usable, np.zeros(1, int), 1)
+            self._scaling.see(usable, np.zeros(1, int), 1)
         if reason:
             return None, flag
-        affine = self._settling.affine
+        affine = self._scaling.affine
         if affine is None:
             affine, flag = self._inputs.scaling.fleet, flag | Flag.UNSETTLED
         return affine.apply(self._ring.window()).astype(np.float32), flag
 
 
-class _Settling:
-    """Finds the scaling of one device: known, or its own after its first `settle` real rows."""
+class _DeviceScaling:
+    """The scaling of one device: known, or its own after its first `settle` real rows."""
 
     def __init__(self, scaling: Scaling, device: str) -> None:
-        self._scaling, self._first = scaling, [np.empty((0, len(scaling.fleet.center)))]
-        self.affine = scaling.known(device)
+        self._settling, self.affine = Settling(scaling), scaling.known(device)
+        self._settling.enter(1)
 
     def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
         """Take real rows; the first row number from which the device's own scaling holds, or `end`."""
         if self.affine is not None:
             return 0
-        missing = self._scaling.settle - sum(map(len, self._first))
-        self._first.append(values[:missing])
+        missing = self._settling.missing(0)
+        self._settling.see_all(0, values[:missing])
         if len(values) < missing:
             return end
-        self.affine = self._scaling.own(np.concatenate(self._first))
+        own = self._settling.affine(np.zeros(1, np.int64))
+        self.affine = Affine(own.center[0], own.scale[0])
         return int(rows[missing - 1])
 
 

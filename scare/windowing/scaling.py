@@ -35,21 +35,22 @@ class Affine:
 
 def constant(values: np.ndarray, factor: float = 300.0) -> Affine:
     """The paper's scaling: divide by 300, whatever the data."""
-    return Affine(np.zeros(values.shape[1]), np.full(values.shape[1], factor))
+    return Affine(np.zeros_like(values[..., 0, :]), np.full_like(values[..., 0, :], factor))
 
 
 def standard(values: np.ndarray) -> Affine:
     """Mean and standard deviation of each column; a constant column keeps its size."""
-    varies = np.ptp(values, axis=0) > 0  # the deviation of a constant column may be a rounding error, not zero
-    return Affine(values.mean(axis=0), _nonzero(np.where(varies, values.std(axis=0), 0.0)))
+    varies = np.ptp(values, axis=-2) > 0  # the deviation of a constant column may be a rounding error, not zero
+    return Affine(values.mean(axis=-2), nonzero(np.where(varies, values.std(axis=-2), 0.0)))
 
 
 def robust(values: np.ndarray) -> Affine:
     """Median and interquartile range (as a standard deviation) of each column."""
-    low, middle, high = np.percentile(values, [25, 50, 75], axis=0)
-    return Affine(middle, _nonzero((high - low) / 1.349))
+    low, middle, high = np.percentile(values, [25, 50, 75], axis=-2)
+    return Affine(middle, nonzero((high - low) / 1.349))
 
 
+# of rows [..., rows, channels]
 METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "standard": standard, "robust": robust}
 
 
@@ -63,13 +64,13 @@ class Scaling:
     devices: Mapping[str, Affine] = field(default_factory=dict)
     settle: int = 0  # real readings until a new device has a scaling of its own; 0 = never, the fleet's holds
 
+    def own(self, first: np.ndarray) -> Affine:
+        """The scaling of a new device from its first real rows [..., rows, channels]."""
+        return METHODS[self.method](first)
+
     def known(self, device: str) -> Affine | None:
         """The scaling of a device that needs no settling, or None."""
         return self.devices.get(device, None if self.settle else self.fleet)
-
-    def own(self, first: np.ndarray) -> Affine:
-        """The scaling of a new device from its first `settle` real rows [settle, channels]."""
-        return METHODS[self.method](first)
 
 
 def fit_scaling(
@@ -91,5 +92,6 @@ def fit_scaling(
     return Scaling(method, fit(everything), fit(targets[:, None]), devices, settle if apart else 0)
 
 
-def _nonzero(scale: np.ndarray) -> np.ndarray:
+def nonzero(scale: np.ndarray) -> np.ndarray:
+    """The same scales with 1 in place of 0."""
     return np.where(scale > 0, scale, 1.0)

@@ -27,7 +27,7 @@ from scare.calibrator.kernels import (
     window,
 )
 from scare.calibrator.kernels.attention.floats import bitwise_attention, hash_activations
-from scare.calibrator.kernels.choice.floats import PERIODS, THRESHOLD, Choice, choose
+from scare.calibrator.kernels.choice.floats import PERIODS, THRESHOLD, Choice, Choices, choose
 from scare.calibrator.kernels.conversion.integers import window_s8
 from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.forms import Forms
@@ -85,6 +85,7 @@ __all__ = [
     "RULES",
     "THRESHOLD",
     "Choice",
+    "Choices",
     "Forms",
     "Kernel",
     "Operations",

@@ -32,17 +32,27 @@ class Choice:
     left: int = 0
 
 
-def choose(decisions: np.ndarray, settings: Settings, choice: Choice | None = None) -> np.ndarray:
+@dataclass
+class Choices:
+    """The same of many streams side by side, [streams] each."""
+
+    deep: np.ndarray
+    left: np.ndarray
+
+
+def choose(decisions: np.ndarray, settings: Settings, choice: Choice | Choices | None = None) -> np.ndarray:
     """Which of the windows with these decisions [n], oldest first, take the deep branch: [n].
 
     Without `choice` each window decides for itself. With it only some are asked: the first, and then the one after
-    `deep_period` or `simple_period` windows; `choice` is carried on.
+    `deep_period` or `simple_period` windows; `choice` is carried on. With `Choices` each window is another stream's.
 
     >>> choose(np.array([0.9, 0.1, 0.1, 0.9]), {"deep_period": 2, "simple_period": 3}, Choice())
     array([ True,  True, False, False])
     """
     if choice is None:
         return decisions > THRESHOLD
+    if isinstance(choice, Choices):
+        return _choose_each(decisions, settings, choice)
     chosen, at = np.empty(len(decisions), bool), 0
     while at < len(decisions):
         if choice.left == 0:
@@ -52,6 +62,14 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | None = No
         chosen[at : at + step] = choice.deep
         choice.left, at = choice.left - step, at + step
     return chosen
+
+
+def _choose_each(decisions: np.ndarray, settings: Settings, choices: Choices) -> np.ndarray:
+    """The next window of each stream."""
+    asked, periods = choices.left == 0, np.array([settings[name] for name in PERIODS])
+    choices.deep = np.where(asked, decisions > THRESHOLD, choices.deep)
+    choices.left = np.where(asked, periods[choices.deep.astype(int)], choices.left) - 1
+    return choices.deep
 
 
 def select(

@@ -1,0 +1,1 @@
+"""Many devices now: a fleet calibrated as it reports."""

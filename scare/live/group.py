@@ -1,0 +1,163 @@
+"""A group is the devices that one calibrator reads, side by side: rings, what rules remember, scalings, choices."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scare.calibrator.calibrator import CHUNK, Calibrator
+from scare.calibrator.kernels import Choices
+from scare.data.flags import Flag, Past, usable_values
+from scare.windowing.columns import Columns
+from scare.windowing.feeding import Inputs
+from scare.windowing.rings import Rings
+from scare.windowing.scaling import Affine
+from scare.windowing.settling import Settling
+
+OWN, KNOWN = -1, -2  # in place of a place among those who settle: has settled, needs no settling
+State = dict[str, np.ndarray]
+
+
+class Group:
+    """Devices and their state; every array has a row for each device, in the order they came."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        inputs, channels = calibrator.inputs, len(calibrator.inputs.channels)
+        self.calibrator, self.devices = calibrator, dict[str, int]()
+        self._rings = Rings(inputs.window, channels, inputs.step_seconds, inputs.policy)
+        self._past = Columns({name: array[0] for name, array in vars(Past.none(1, channels)).items()})
+        self._settling = Settling(inputs.scaling)
+        self._columns = Columns(
+            {
+                "center": np.zeros(channels),
+                "scale": np.ones(channels),
+                "settling": np.array(KNOWN, np.int32),  # the place among those who settle, or why there is none
+                "deep": np.array(False),  # the branch in use, and
+                "left": np.array(0, np.int32),  # for how many more windows
+                "restarted": np.array(False),  # whether the next row begins a history anew
+            }
+        )
+
+    @property
+    def history(self) -> str:
+        """What two calibrators must have in common for one to go on with the other's devices."""
+        return history_of(self.calibrator.inputs)
+
+    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Calibrated values (NaN where there is none) and flags, [n] each, of a row [n, channels] of each device."""
+        inputs, at = self.calibrator.inputs, self._find(devices)
+        usable, flags = usable_values(rows, inputs.channels, inputs.quality)
+        flags |= self._restarts(at) | self._remarks(at, times, usable)
+        reasons = self._rings.push(at, times, usable)
+        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, reasons == 0
+        self._settle(at[taken], usable[taken])
+        flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
+        values = np.full(len(at), np.nan)
+        values[due] = self._compute(at[due])
+        return values, flags | reasons
+
+    def with_calibrator(self, calibrator: Calibrator) -> "Group":
+        """The same devices read by another calibrator: as if always, or with a history that begins anew."""
+        if history_of(calibrator.inputs) == self.history:
+            self.calibrator = calibrator
+            self._settling.follow(calibrator.inputs.scaling)
+            self._scale(list(self.devices), np.arange(len(self.devices)))
+            return self
+        group = Group(calibrator)
+        group.restart(list(self.devices))
+        return group
+
+    def restart(self, devices: Sequence[str]) -> None:
+        """Begin new histories of these devices; their next rows say so."""
+        at = self._find(devices)  # before the array is asked for: it may have to grow
+        self._columns["restarted"][at] = True
+
+    def state(self) -> State:
+        """Plain arrays by name."""
+        return {f"{part}.{name}": array for part, kept in self._parts.items() for name, array in kept.state().items()}
+
+    def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
+        """Take the state of another group."""
+        for part, kept in self._parts.items():
+            inside = {name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{part}.")}
+            kept.restore(inside)
+        self.devices = {device: index for index, device in enumerate(devices)}
+        self._scale(devices, np.arange(len(devices)))
+
+    @property
+    def _parts(self) -> dict[str, Columns]:
+        return {"ring": self._rings, "past": self._past, "settling": self._settling, "device": self._columns}
+
+    def _find(self, devices: Sequence[str]) -> np.ndarray:
+        """The numbers of devices, which are given one where they are new."""
+        new = [device for device in devices if device not in self.devices]
+        if new:
+            at = self._rings.add(len(new))
+            self._past.add(len(new))
+            self._columns.add(len(new))
+            self.devices.update(zip(new, at.tolist(), strict=True))
+            self._scale(new, at)
+        return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
+
+    def _scale(self, devices: Sequence[str], at: np.ndarray) -> None:
+        """Give devices the scaling that the calibrator has for them; those it does not know settle."""
+        scaling, column = self.calibrator.inputs.scaling, self._columns
+        for device, index in zip(devices, at.tolist(), strict=True):
+            known, place = scaling.known(device), column["settling"][index]
+            if place == OWN and known is None:
+                continue
+            affine = known or scaling.fleet
+            column["center"][index], column["scale"][index] = affine.center, affine.scale
+            if known is not None and place >= 0:
+                self._settling.leave(np.array([place]))
+            if known is not None:
+                column["settling"][index] = KNOWN
+            elif place == KNOWN:
+                column["settling"][index] = self._settling.enter(1)[0]
+
+    def _restarts(self, at: np.ndarray) -> np.ndarray:
+        """RESTART where a history begins anew, uint32 [n]."""
+        flags = np.where(self._columns["restarted"][at], np.uint32(Flag.RESTART), np.uint32(0))
+        self._columns["restarted"][at] = False
+        return flags
+
+    def _remarks(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """What the quality rules say of a row of each device, uint32 [n]."""
+        flagging = self.calibrator.inputs.flagging()
+        names = list(vars(flagging.past))
+        flagging.past = Past(**{name: self._past[name][at] for name in names})
+        flags = flagging.take(times[None], usable[None])[0]
+        for name in names:
+            self._past[name][at] = getattr(flagging.past, name)
+        return flags
+
+    def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
+        """Take real rows of devices, some of which have no scaling of their own yet."""
+        column = self._columns
+        unsettled = column["settling"][at] >= 0
+        if not unsettled.any():
+            return
+        at, places = at[unsettled], column["settling"][at[unsettled]]
+        done = self._settling.see(places, real[unsettled])
+        affine = self._settling.affine(places[done])
+        column["center"][at[done]], column["scale"][at[done]] = affine.center, affine.scale
+        column["settling"][at[done]] = OWN
+        self._settling.leave(places[done])
+
+    def _compute(self, at: np.ndarray) -> np.ndarray:
+        """Calibrated values of the windows of devices [n]."""
+        parts = [self._compute_some(at[start : start + CHUNK]) for start in range(0, len(at), CHUNK)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _compute_some(self, at: np.ndarray) -> np.ndarray:
+        column = self._columns
+        affine = Affine(column["center"][at, None], column["scale"][at, None])
+        choices = Choices(column["deep"][at], column["left"][at])
+        values = self.calibrator.compute(affine.apply(self._rings.windows(at)).astype(np.float32), choices)
+        column["deep"][at], column["left"][at] = choices.deep, choices.left
+        return values
+
+
+def history_of(inputs: Inputs) -> str:
+    """What makes the history of devices, in words: channels, step, window, rules, how devices settle."""
+    method, settle = inputs.scaling.method, inputs.scaling.settle
+    return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, method, settle))

@@ -1,0 +1,53 @@
+"""Columns: named arrays with a row for each device, in room that grows by doubling."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class Columns:
+    """Arrays by name that are as long as there are devices; `new` is what the row of a new device holds.
+
+    >>> columns = Columns({"time": np.array(np.nan), "count": np.array(0)})
+    >>> columns.add(2), len(columns)
+    (array([0, 1]), 2)
+    >>> columns["count"][1] += 5
+    >>> columns.state()["count"]
+    array([0, 5])
+    """
+
+    def __init__(self, new: Mapping[str, np.ndarray]) -> None:
+        self._new, self._count = dict(new), 0
+        self._room = {name: np.empty((0, *row.shape), row.dtype) for name, row in self._new.items()}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The array of this name with the room that is not used yet; it is another one after `add`."""
+        return self._room[name]
+
+    def add(self, count: int) -> np.ndarray:
+        """Rows of so many new devices: their numbers."""
+        added = np.arange(self._count, self._count + count)
+        self._count += count
+        for name, room in self._room.items():
+            if self._count > len(room):
+                self._room[name] = np.empty((max(self._count, 2 * len(room)), *room.shape[1:]), room.dtype)
+                self._room[name][: len(room)] = room
+        self.clear(added)
+        return added
+
+    def clear(self, at: np.ndarray) -> None:
+        """Make the rows `at` those of new devices."""
+        for name, row in self._new.items():
+            self._room[name][at] = row
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of the rows in use, by name."""
+        return {name: room[: self._count].copy() for name, room in self._room.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take such a copy in place of all rows."""
+        self._room = {name: np.array(state[name], row.dtype) for name, row in self._new.items()}
+        self._count = len(next(iter(self._room.values())))

@@ -1,0 +1,171 @@
+"""A fleet gives for every row what `Calibrator.live` of its device gives, whoever else reports with it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.newest import raw_reading
+from scare.data.flags import Flag
+from scare.errors import DataError, UsageError
+from scare.live.fleet import Batch, Fleet, Pushed, Route
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan
+from tests.calibrator.test_choice import choice_plan
+
+START = 1.7e9
+WAITS = (60.0, 60.0, 60.0, 60.0, 61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, 1e7)
+SPOILT = (np.nan, -999.0, 65535.0, -5.0, np.inf)
+CALIBRATORS = {
+    "line": make_calibrator(newest_plan(), settle=30),
+    "network": make_calibrator(attention_plan(), settle=30),
+    "chosen": make_calibrator(choice_plan(), settle=30),
+}
+ROBUST = {
+    name: replace(one, inputs=replace(one.inputs, scaling=replace(one.inputs.scaling, method="robust")))
+    for name, one in CALIBRATORS.items()
+}
+ROUTES = (Route("*", "line"), Route("chosen-?", "chosen"), Route("box-1", "network"), Route("new-*", "network"))
+DEVICES = ("box-1", "box-2", "new-1", "new-2", "other", "chosen-1", "chosen-2")
+
+
+def drawn_batches(seed: int, count: int, devices: tuple[str, ...] = DEVICES) -> list[Batch]:
+    """Batches of some devices each, with gaps, early rows, sentinels, missing numbers and clocks that jump."""
+    rng = np.random.default_rng(seed)
+    clock, batches = dict.fromkeys(devices, START), []
+    for _ in range(count):
+        some = [device for device in rng.permutation(devices).tolist() if rng.random() < 0.9]
+        waits = np.where(rng.random(len(some)) < 0.8, 60.0, rng.choice(WAITS, len(some)))
+        rows = rng.normal([20, 300], [8, 60], (len(some), 2)).clip(0.5)
+        spoilt = rng.random(rows.shape) < 0.03
+        rows[spoilt] = rng.choice(SPOILT, np.count_nonzero(spoilt))
+        clock |= {device: clock[device] + wait for device, wait in zip(some, waits.tolist(), strict=True)}
+        batches.append(Batch(some, np.array([clock[device] for device in some]), rows))
+    return batches
+
+
+def push_live(calibrators: dict[str, Calibrator], batches: list[Batch]) -> list[Pushed]:
+    """What the devices give one by one."""
+    fleet = Fleet(calibrators, ROUTES)
+    lives = {device: calibrators[fleet.route(device)].live(device) for batch in batches for device in batch.devices}
+    pushed = []
+    for batch in batches:
+        given = zip(batch.devices, batch.times.tolist(), batch.rows, strict=True)
+        pairs = [lives[device].push(time, row) for device, time, row in given]
+        values, flags = ([pair[which] for pair in pairs] for which in (0, 1))
+        pushed.append(Pushed(np.array(values), np.asarray(batch.rows)[:, 0], np.array(flags, np.uint32)))
+    return pushed
+
+
+def assert_same(pushed: list[Pushed], expected: list[Pushed]) -> None:
+    for one, other in zip(pushed, expected, strict=True):
+        assert_array_equal(one.flags, other.flags, strict=True)
+        assert_array_equal(one.raw, other.raw)
+        assert_allclose(one.values, other.values, rtol=1e-5, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**32), robust=st.booleans())
+def test_every_row_is_as_its_device_alone(seed: int, robust: bool) -> None:
+    calibrators, batches = ROBUST if robust else CALIBRATORS, drawn_batches(seed, 60)
+    fleet = Fleet(calibrators, ROUTES)
+    assert_same([fleet.push(batch) for batch in batches], push_live(calibrators, batches))
+
+
+def test_a_fleet_goes_on_from_its_state() -> None:
+    batches = drawn_batches(1, 80)
+    fleet, other = Fleet(CALIBRATORS, ROUTES), Fleet(CALIBRATORS, ROUTES)
+    for batch in batches[:20]:
+        fleet.push(batch)
+    other.restore(fleet.state())
+    assert_same([other.push(batch) for batch in batches[20:]], [fleet.push(batch) for batch in batches[20:]])
+
+
+def test_a_state_is_a_copy() -> None:
+    batches, fleet = drawn_batches(2, 9), Fleet(CALIBRATORS, ROUTES)
+    fleet.push(batches[0])
+    state = fleet.state()
+    before = {name: array.copy() for name, array in state.arrays.items()}
+    for batch in batches[1:]:
+        fleet.push(batch)
+    for name, array in before.items():
+        assert_array_equal(state.arrays[name], array)
+
+
+def test_exact_names_come_before_patterns_and_patterns_before_the_default() -> None:
+    fleet = Fleet(CALIBRATORS, (Route("*", "line"), Route("b*", "chosen"), Route("box", "network")))
+    assert [fleet.route(device) for device in ("box", "box-1", "fox")] == ["network", "chosen", "line"]
+    with pytest.raises(DataError, match="fox: no route leads to a calibrator"):
+        Fleet(CALIBRATORS, (Route("b*", "line"),)).route("fox")
+    with pytest.raises(UsageError, match="route 'b': no calibrator 'oak'; there are line"):
+        Fleet(CALIBRATORS, (Route("b", "oak"),))
+
+
+def test_calibrators_may_read_different_channels() -> None:
+    line = CALIBRATORS["line"]
+    raw = raw_reading(line.inputs, line.target)
+    fleet = Fleet({"line": line, "raw": raw}, (Route("*", "line"), Route("c", "raw")))
+    pushed = fleet.push(Batch(("a", "c"), np.full(2, START), (np.array([5.0, 6.0]), np.array([7.0]))))
+    assert pushed.raw.tolist() == [5.0, 7.0]
+    assert_allclose(pushed.values, [np.nan, 7.0])
+
+
+def test_a_batch_that_cannot_be_taken_changes_nothing() -> None:
+    fleet, good = Fleet(CALIBRATORS, ROUTES), np.ones((2, 2))
+    fleet.push(Batch(("a", "b"), np.full(2, START), good))
+    before = fleet.state()
+    for batch, said in (
+        (
+            Batch(("a", "chosen-1"), np.full(2, START + 60), (np.ones(2), np.ones(3))),
+            r"chosen-1: a row of shape \(3,\)",
+        ),
+        (Batch(("a", "b"), np.full(2, START + 60), np.ones((2, 1))), "'line' reads 2 numbers"),
+        (Batch(("a", "a"), np.full(2, START + 60), good), "a is twice in a batch"),
+        (Batch(("a", "b"), np.array([START + 60, np.nan]), good), "b: its time is nan"),
+        (Batch(("a", "b"), np.array([np.inf, START]), good), "a: its time is inf"),
+        (Batch(("a",), np.full(1, START), good), "a batch of 1 devices has 2 rows"),
+    ):
+        with pytest.raises(DataError, match=said):
+            fleet.push(batch)
+    for name, array in fleet.state().arrays.items():
+        assert_array_equal(array, before.arrays[name])
+
+
+# another model in place of the one in use
+
+
+def test_a_model_that_reads_the_same_goes_on_as_if_it_had_always_been_there() -> None:
+    line = make_calibrator(curve_plan(5, hats=False), settle=30)
+    scaling = line.inputs.scaling
+    known = {"another": scaling.fleet, "box-2": scaling.devices["box-1"]}
+    scaling = replace(scaling, fleet=scaling.devices["box-1"], devices=known)
+    line = replace(line, inputs=replace(line.inputs, scaling=scaling))
+    batches = drawn_batches(3, 80, ("other", "another", "box-2"))
+    fleet = Fleet(CALIBRATORS, ROUTES)
+    for batch in batches[:20]:
+        fleet.push(batch)
+    fleet.replace("line", line)
+    assert_same([fleet.push(batch) for batch in batches[20:]], push_live({**CALIBRATORS, "line": line}, batches)[20:])
+
+
+def test_a_model_that_reads_otherwise_begins_histories_anew_and_says_so() -> None:
+    batches, fleet = drawn_batches(4, 60, ("other", "box-2")), Fleet(CALIBRATORS, ROUTES)
+    for batch in batches[:20]:
+        fleet.push(batch)
+    longer = make_calibrator(newest_plan(7), settle=30)
+    restored = Fleet({**CALIBRATORS, "line": longer}, ROUTES)
+    restored.restore(fleet.state())
+    fleet.replace("line", longer)
+    for one in (fleet, restored):
+        pushed = [one.push(batch) for batch in batches[20:]]
+        expected, begun = push_live({**CALIBRATORS, "line": longer}, batches[20:]), set[str]()
+        for batch, said in zip(batches[20:], expected, strict=True):
+            new = np.array([device not in begun for device in batch.devices])
+            said.flags[new] |= np.uint32(Flag.RESTART)
+            begun |= set(batch.devices)
+        assert_same(pushed, expected)
+    with pytest.raises(UsageError, match="no calibrator 'oak' to replace"):
+        fleet.replace("oak", longer)
