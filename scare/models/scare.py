@@ -38,6 +38,8 @@ from scare.models.ladder import Ladder, Rules, climb
 from scare.models.ridge import Solution
 from scare.records import Count
 
+SCORES = 1 << 20  # attention weights held at once where every two readings meet
+
 
 class Mix(StrEnum):
     """How tokens exchange what they know."""
@@ -287,18 +289,33 @@ class ScareNetwork(Network):
     def finish(self, features: Array, tokens: Array) -> Array:
         """Block, head and skip after the front."""
         first, second = self.norms or (_same, _same)
-        mixed = first(tokens + self.attention(tokens))
+        mixed = first(tokens + self._attend(features, tokens))
         out = self.head(second(mixed + self.feed_forward(mixed)))
         if self.skip is not None:
             out += features.reshape(len(features), -1) @ self.skip
         return out if self.curve is None else out + products(features[:, self._newest]) @ self.curve
 
+    def _attend(self, features: Array, tokens: Array) -> Array:
+        """What attention adds to the tokens."""
+        if self._pairwise is None:
+            return self.attention(tokens)
+        return self._pairwise.fused(features, self.embedding)
+
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
-        return self.finish(features, self.tokens(features))
+        """Scaled targets [batch]; where every two readings meet, of few windows at a time.
+
+        What these compute is computed again for the gradient instead of kept.
+        """
+        if self._pairwise is None:
+            return self.finish(features, self.tokens(features))
+        one = jax.checkpoint(lambda window: self.finish(window[None], self.tokens(window[None]))[0])
+        size = max(1, SCORES // (self._pairwise.heads * features.shape[1] ** 2))
+        return jax.lax.map(one, features, batch_size=size)
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
         """Outputs with a support set drawn from this batch, and the network that holds it."""
+        if self._hashing is None:
+            return self(features), self
         tokens = self.tokens(features)
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
@@ -427,6 +444,12 @@ class ScareNetwork(Network):
     def _newest(self) -> int:
         """The row of the features that is the newest reading."""
         return 0 if self.architecture.front.hats else -1
+
+    @property
+    def _pairwise(self) -> SoftmaxAttention | None:
+        """Softmax attention over one token a reading, if that is what tokens are mixed with."""
+        local = self.projector is None and self.embedding.overall is None
+        return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
 
     @property
     def _hashing(self) -> RbfHash | None:

@@ -28,14 +28,12 @@ from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.layers.linear import Linear
 from scare.layers.lstm import Lstm
-from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Everywhere, Network
 from scare.models.labels import soft_labels
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 
 SLOPE = 0.1  # of the leaky cut-off below zero
-SCORES = 1 << 20  # attention weights held at once in training
 TINY = 1e-6  # keeps a logarithm finite
 
 
@@ -166,15 +164,6 @@ class LstmBranch(eqx.Module):
         return self.head(self.memory(features))[:, 0]
 
 
-def transform(deep: ScareNetwork, features: Array) -> Array:
-    """`deep(features)`, its attention fused with its embedding: a fifth of the time."""
-    assert deep.norms is not None
-    assert isinstance(deep.attention, SoftmaxAttention)
-    first, second = deep.norms
-    mixed = first(deep.embedding(features) + deep.attention.fused(features, deep.embedding))
-    return deep.head(second(mixed + deep.feed_forward(mixed)))
-
-
 class SendalNetwork(Network):
     """The parameters of SenDaL, in one of its phases."""
 
@@ -198,15 +187,7 @@ class SendalNetwork(Network):
 
     def branches(self, features: Array) -> Array:
         """What the simple and the deep branch say, [batch, 2]."""
-        return jnp.stack([self.simple(features), self._deep(features)], axis=1)
-
-    def _deep(self, features: Array) -> Array:
-        """The deep branch; attention of few windows at a time, computed again for the gradient instead of kept."""
-        deep, size = self.deep, max(1, SCORES // (self.architecture.heads * self.window**2))
-        if isinstance(deep, LstmBranch):
-            return deep(features)
-        one = jax.checkpoint(lambda window: transform(deep, window[None])[0])
-        return jax.lax.map(one, features, batch_size=size)
+        return jnp.stack([self.simple(features), self.deep(features)], axis=1)
 
     def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
         """Phase 1 has its own targets: the labels that the two trained branches give."""
