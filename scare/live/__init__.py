@@ -1,1 +1,1 @@
-"""Many devices now: a fleet calibrated as it reports."""
+"""A fleet calibrated as it reports: what boxes send is checked, journaled, calibrated, published, then acknowledged."""

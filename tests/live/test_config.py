@@ -1,0 +1,92 @@
+"""The file of `scare live`: what is right is read, what is wrong is one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from scare.errors import UsageError
+from scare.live.config import PASSWORD, Config, read_config
+
+SMALL = """
+[models.pm]
+file = "pm.scare"
+[http]
+port = 0
+"""
+
+
+def read(tmp_path: Path, text: str) -> Config:
+    (tmp_path / "live.toml").write_text(text, encoding="utf-8")
+    return read_config(tmp_path / "live.toml")
+
+
+def test_files_lie_beside_the_config(tmp_path: Path) -> None:
+    config = read(tmp_path, SMALL + '[files]\nfolder = "out"\n')
+    assert config.models["pm"].file == str(tmp_path / "pm.scare")
+    assert config.state == str(tmp_path / "live")
+    assert config.files is not None
+    assert config.files.folder == str(tmp_path / "out")
+    assert read(tmp_path, SMALL.replace("pm.scare", "barkjohn-2021")).models["pm"].file == "barkjohn-2021"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[models.pm]\nfile = "pm.scare"', "nothing can come in: give [mqtt], [http] or both"),
+        (SMALL + "[mqtt]", "[mqtt] without [[inputs]]"),
+        ("[http]\nport = 1", "the key 'models' is missing"),
+        ("[models]\n[http]\nport = 1", "models is {}; it takes a table of settings of 1 or more"),
+        (SMALL + '[[inputs]]\nadapter = "tasmotta"', "no adapter is called 'tasmotta'; did you mean 'tasmota'?"),
+        (SMALL + '[[inputs]]\nadapter = "tasmota"\ntime_zone = "Mars/Base"', "time_zone is 'Mars/Base'"),
+        (SMALL + 'host = "0.0.0.0"', "is reached from other computers: give certificate and key"),
+        (SMALL + "prot = 1", "unknown key 'prot' in [http]; did you mean 'port'?"),
+        (SMALL.replace("= 0", "= 70000"), "http.port is 70000; it takes a whole number from 0 on and up to 65535"),
+        (SMALL + "[adapters.mine.fields]\na = '/b'\n[[inputs]]\nadapter = 'mine'", "says nowhere which device writes"),
+        (SMALL + "[adapters.tasmota.fields]\na = 'b'\n[[inputs]]\nadapter = 'json'", "'b' is not a place in a message"),
+        (
+            SMALL + "[adapters.tasmota]\ntopic = '{device}/{x}'\n[[inputs]]\nadapter = 'json'",
+            "may hold {device}, {field} and +",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, text)
+    assert sentence in str(refused.value)
+    assert "live.toml" in str(refused.value)
+
+
+def test_channels_and_fields_are_held_against_models_and_adapters(tmp_path: Path) -> None:
+    text = SMALL + '[[inputs]]\nadapter = "tasmota"\n[inputs.channels]\n'
+    read(tmp_path, text + 'dust = "pm25"\nheat = "/x/Temperature"').check_channels(["dust", "heat"])
+    with pytest.raises(UsageError, match=r"no model reads 'dusd'; did you mean 'dust'\?"):
+        read(tmp_path, text + 'dusd = "pm25"').check_channels(["dust"])
+    with pytest.raises(UsageError, match=r"no field 'pm2'; did you mean 'pm25'\?"):
+        read(tmp_path, text + 'dust = "pm2"').check_channels(["dust"])
+
+
+def test_tls_is_on_but_on_this_computer(tmp_path: Path) -> None:
+    def broker(lines: str) -> tuple[bool, int]:
+        found = read(tmp_path, f'{SMALL}[mqtt]\n{lines}\n[[inputs]]\nadapter = "json"').mqtt
+        assert found is not None
+        return found.is_encrypted, found.used_port
+
+    assert broker("") == (False, 1883)
+    assert broker('host = "broker.lan"') == (True, 8883)
+    assert broker('host = "broker.lan"\ntls = false') == (False, 1883)
+    assert broker("tls = true\nport = 9") == (True, 9)
+
+
+def test_secrets_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("hush\n")
+    text = f'{SMALL}[[inputs]]\nadapter = "json"\n[mqtt]\n'
+    monkeypatch.setenv(PASSWORD, "whisper")
+    for line, word in (('password_file = "secret"', "hush"), ("", "whisper")):
+        config = read(tmp_path, text + line)
+        assert config.mqtt is not None
+        assert config.mqtt.password() == word
+        assert word not in repr(config)
+    missing = read(tmp_path, text + 'password_file = "none"').mqtt
+    assert missing is not None
+    with pytest.raises(UsageError, match="cannot read the secret in"):
+        missing.password()
