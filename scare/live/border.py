@@ -120,6 +120,16 @@ def parse_time(value: Any, zone: tzinfo = UTC) -> float:
         raise RefusedError(f"{excerpt(value)} is not a time; 2026-01-31T12:00:00Z or seconds since 1970 are") from error
 
 
+def format_time(time: float) -> str:
+    """A time as others read it.
+
+    >>> format_time(1.8e9), format_time(1.8e9 + 0.25)
+    ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
+    """
+    moment = datetime.fromtimestamp(time, UTC)
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+
+
 def check_time(time: float, now: float) -> float:
     """A time that the receiver's clock (`now`) can believe.
 

@@ -115,6 +115,15 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What is kept within bounds: devices, messages that wait, seconds between snapshots."""
+
+    devices: Count = 100_000
+    queue: Count = 1000
+    snapshot_seconds: Positive = 60.0
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything that `scare live run` needs to know."""
 
@@ -125,9 +134,7 @@ class Config:
     mqtt: Broker | None = None
     http: Http | None = None
     files: Files | None = None
-    snapshot_seconds: Positive = 60.0
-    max_devices: Count = 100_000
-    queue: Count = 1000
+    limits: Limits = Limits()
 
     def __post_init__(self) -> None:
         if self.mqtt is None and self.http is None:

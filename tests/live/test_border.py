@@ -76,7 +76,7 @@ VALUES = st.recursive(
 def test_whatever_comes_is_a_reading_or_one_sentence(adapter: str, payload: bytes) -> None:
     topic = ADAPTERS[adapter].topic.replace("{device}", "b").replace("{field}", "pm25")
     try:
-        found: Reading | None | str = read(payload, adapter, topic)
+        found: Reading | str | None = read(payload, adapter, topic)
     except RefusedError as refused:
         found = str(refused)
     if isinstance(found, str):

@@ -1,0 +1,62 @@
+"""Results are what readings become, and sinks are where they go."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Protocol
+
+from scare.data.flags import Flag
+from scare.live.border import format_time
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reading became: the raw number of the calibrated channel, the value (NaN if none), flags, the model."""
+
+    device: str
+    time: float
+    raw: float
+    calibrated: float
+    flags: int
+    model: str
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it came too soon after, or before, the one before it: such a one never takes that one's place."""
+        return bool(self.flags & Flag.EARLY)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; null where there is no number.
+
+        >>> Result("box-1", 1.8e9, 3.5, float("nan"), 1024, "pm").as_json()
+        {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': None, 'flags': 1024, 'flag_names': ['HISTORY'],
+         'model': 'pm'}
+        """
+        return {
+            "time": format_time(self.time),
+            "raw": finite(self.raw),
+            "calibrated": finite(self.calibrated),
+            "flags": self.flags,
+            "flag_names": flag_names(self.flags),
+            "model": self.model,
+        }
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    def publish(self, results: Sequence[Result]) -> bool:
+        """Take results; False if they are not safe because the process ends, and have to be published again."""
+
+    def keep(self, number: int) -> None:
+        """Make safe what has been taken since the last time: snapshot `number` will forget the readings."""
+
+
+def finite(number: float) -> float | None:
+    """A number that JSON has, rounded to six digits after the point."""
+    return round(number, 6) if isfinite(number) else None
+
+
+def flag_names(flags: int) -> list[str]:
+    """The names of the bits that are set."""
+    return [name for name, bit in Flag.__members__.items() if flags & bit]

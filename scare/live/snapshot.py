@@ -1,0 +1,139 @@
+"""A snapshot is all that a fleet remembers, in one file that appears whole; a journal begins where it ends.
+
+Snapshots are numbered. Number n holds what came before `journal n`; older journals are kept for some minutes, to know
+again what a broker or a box sends a second time.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from scare.errors import DataError, UsageError
+from scare.files import replacing
+from scare.live.border import Reading
+from scare.live.fleet import FleetState
+from scare.live.journal import Journal, read_journal
+
+KEPT_SECONDS = 180.0  # for which an older journal stays
+
+
+class Store:
+    """The folder of snapshots and journals; one process at a time."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self._folder / "lock").open("a")
+        except OSError as error:
+            raise UsageError(f"cannot write to the folder {folder}: {error.strerror or error}") from error
+        if not _is_locked(self._lock.fileno()):
+            self._lock.close()
+            raise UsageError(f"{folder} is in use by another scare live; give each its own state folder")
+        self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)
+        self.oldest = self.number  # journal
+        self._journal: Journal | None = None
+
+    def state(self) -> FleetState | None:
+        """What the newest snapshot holds, None before the first."""
+        return read_snapshot(self._snapshot(self.number)) if self.number else None
+
+    def readings(self) -> Iterator[Reading]:
+        """What came after the newest snapshot."""
+        return read_journal(self._path(self.number))
+
+    def older(self) -> Iterator[tuple[int, Reading]]:
+        """What came before the newest snapshot and is still kept, with the number of its journal."""
+        for path in sorted(self._folder.glob("journal-*")):
+            if _number(path) < self.number:
+                yield from ((_number(path), reading) for reading in read_journal(path))
+
+    def append(self, readings: list[Reading]) -> None:
+        """Write readings to the journal; they are on disk when this returns."""
+        if self._journal is None:
+            raise RuntimeError("no journal is open: take a snapshot first")
+        self._journal.append(readings)
+
+    def take(self, state: FleetState) -> None:
+        """Write a snapshot, begin a journal, and remove what is no longer needed."""
+        number = self.number + 1
+        write_snapshot(self._snapshot(number), state)
+        if self._journal is not None:
+            self._journal.close()
+        self._journal, self.number = Journal(self._path(number)), number
+        _sync(self._folder)
+        self._snapshot(number - 1).unlink(missing_ok=True)
+        self.oldest = min(_number(path) for path in self._folder.glob("journal-*") if not self._remove_old(path))
+
+    def close(self) -> None:
+        """Leave the folder to others."""
+        if self._journal is not None:
+            self._journal.close()
+        self._lock.close()
+
+    def _remove_old(self, path: Path) -> bool:
+        """Remove a journal that is no longer needed."""
+        needed = _number(path) >= self.number - 1 or time() - path.stat().st_mtime < KEPT_SECONDS
+        if not needed:
+            path.unlink()
+        return not needed
+
+    def _snapshot(self, number: int) -> Path:
+        return self._folder / f"snapshot-{number:08d}.safetensors"
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"journal-{number:08d}.log"
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.split("-")[1])
+
+
+def write_snapshot(path: Path, state: FleetState) -> None:
+    """Write a state; the file is on disk when this returns."""
+    words = {"devices": {name: list(some) for name, some in state.devices.items()}, "histories": dict(state.histories)}
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(save(dict(state.arrays), {"fleet": json.dumps(words)}))
+        file.flush()
+        os.fsync(file.fileno())
+    _sync(path.parent)
+
+
+def read_snapshot(path: Path) -> FleetState:
+    """The state in a file."""
+    try:
+        with safe_open(path, "numpy") as file:
+            words = json.loads(file.metadata()["fleet"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            return FleetState(arrays, words["devices"], words["histories"])
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not a snapshot ({error}); move it away to begin without histories") from error
+
+
+def _sync(folder: Path) -> None:
+    """Put the names of new files on disk, where a folder can be opened for it."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock a file, where the system can; False if another process has it."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        return True
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except OSError:
+        return False
+    return True

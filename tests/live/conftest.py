@@ -1,0 +1,13 @@
+"""What tests of this room share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.small_gateway import close
+
+
+@pytest.fixture(autouse=True)
+def _close_states() -> Iterator[None]:
+    yield
+    close()

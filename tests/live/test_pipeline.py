@@ -1,0 +1,184 @@
+"""Nothing is lost and nothing is applied twice: journal, snapshot, replay, in the order that makes it so."""
+
+import os
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from time import time
+
+import numpy as np
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.errors import DataError, UsageError
+from scare.live.border import Reading
+from scare.live.config import Limits
+from scare.live.journal import Journal, read_journal
+from scare.live.pipeline import Arrival, Pipeline
+from scare.live.results import Result
+from scare.live.snapshot import Store
+from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
+
+READINGS = draw_readings(7, 40)
+
+
+def push(pipeline: Pipeline, readings: Sequence[Reading], size: int = 9) -> int:
+    """Work on readings some at a time; how many were acknowledged."""
+    done: list[int] = []
+    for start in range(0, len(readings), size):
+        pipeline.process([Arrival((one,), lambda: done.append(1)) for one in readings[start : start + size]])
+    return len(done)
+
+
+def same(found: Result, wanted: Result) -> bool:
+    close = np.allclose([found.raw, found.calibrated], [wanted.raw, wanted.calibrated], rtol=1e-5, equal_nan=True)
+    return close and found.flags == wanted.flags
+
+
+def test_every_reading_gets_what_its_device_alone_would_get(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    assert push(pipeline, READINGS) == len(READINGS)
+    found = sink.by_reading()
+    assert len(found) == len(sink.results) == len(READINGS)
+    models = {name: Calibrator.load(tmp_path / f"{name}.scare") for name in ("dust", "gas")}
+    for device, some in groupby(sorted(READINGS, key=lambda one: (one.device, one.time)), lambda one: one.device):
+        name = "gas" if device.startswith("gas") else "dust"
+        for wanted in expected(models[name], list(some)):
+            assert same(found[device, wanted.time], wanted)
+            assert found[device, wanted.time].model == name
+    counts = monitor.counts()
+    assert counts["calibrated"] + counts["without_value"] == len(READINGS)
+    assert counts["calibrated"] > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    whole = Kept()
+    (tmp_path / "whole").mkdir()
+    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS)
+    cut = Kept()
+    position = 0
+    while position < len(READINGS):
+        pipeline, _ = make_pipeline(tmp_path, cut)
+        if rng.random() < 0.5:
+            pipeline._snapshot()
+        sent = READINGS[max(0, position - int(rng.integers(30))) : position + int(rng.integers(1, 120))]
+        push(pipeline, sent, int(rng.integers(1, 40)))
+        position = READINGS.index(sent[-1]) + 1
+        close()
+    found, wanted = cut.by_reading(), whole.by_reading()
+    assert found.keys() == wanted.keys()
+    assert all(same(found[key], wanted[key]) for key in wanted)
+
+
+def test_what_was_journaled_but_not_published_is_published_by_the_next_process(tmp_path: Path) -> None:
+    unsafe, sink = Kept(is_safe=False), Kept()
+    pipeline, _ = make_pipeline(tmp_path, unsafe)
+    assert push(pipeline, READINGS[:50]) == 0  # none acknowledged
+    pipeline._snapshot()  # which is not taken
+    close()
+    again, monitor = make_pipeline(tmp_path, sink)
+    assert sink.by_reading().keys() == {(one.device, one.time) for one in READINGS[:50]}
+    assert monitor.counts()["replayed"] == 50
+    assert push(again, READINGS[:60]) == 60
+    assert (monitor.counts()["duplicates"], len(sink.results)) == (50, 60)
+
+
+def test_a_duplicate_is_known_after_a_snapshot_and_a_restart(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    push(pipeline, READINGS[:80])
+    close()
+    again, monitor = make_pipeline(tmp_path, sink)  # which begins with a snapshot
+    push(again, READINGS[:80])
+    assert monitor.counts()["duplicates"] == 80
+
+
+def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    for start in range(0, 200, 50):
+        push(pipeline, READINGS[start : start + 50])
+        pipeline._snapshot()
+    files = sorted(path.name for path in (tmp_path / "state").iterdir())
+    assert files == [*(f"journal-{number:08d}.log" for number in range(1, 6)), "lock", "snapshot-00000005.safetensors"]
+    assert sink.kept == [0, 1, 2, 3, 4]  # sinks first: then readings may be forgotten
+    assert [len(list(read_journal(tmp_path / "state" / name))) for name in files[:5]] == [50, 50, 50, 50, 0]
+    for name in files[:4]:
+        os.utime(tmp_path / "state" / name, (1, 1))
+    pipeline._snapshot()
+    names = sorted(path.name for path in (tmp_path / "state").glob("journal*"))
+    assert names == ["journal-00000005.log", "journal-00000006.log"]
+
+
+@pytest.mark.parametrize("cut", [1, 9, 30])
+def test_a_line_cut_off_ends_the_journal(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append(READINGS[:3])
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert [one.time for one in read_journal(path)] == [one.time for one in READINGS[:2]]
+    damaged = bytearray(path.read_bytes())
+    damaged[12] ^= 1
+    path.write_bytes(damaged)
+    assert list(read_journal(path)) == []
+
+
+def test_a_damaged_snapshot_and_a_folder_in_use_are_told(tmp_path: Path) -> None:
+    make_pipeline(tmp_path, Kept())
+    with pytest.raises(UsageError, match="in use by another"):
+        Store(tmp_path / "state")
+    close()
+    (snapshot,) = (tmp_path / "state").glob("snapshot-*")
+    snapshot.write_bytes(snapshot.read_bytes()[:40])
+    with pytest.raises(DataError, match="not a snapshot"):
+        make_pipeline(tmp_path, Kept())
+
+
+def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    readings = [Reading("box-1", START + 60 * row, {"pm25": 20.0 + row % 7, "current": 300.0}) for row in range(40)]
+    push(pipeline, readings[:20], 1)
+    file = tmp_path / "dust.scare"
+    calibrator = Calibrator.load(file)
+    file.write_bytes(b"half a file")
+    pipeline._look_around()
+    push(pipeline, readings[20:25], 1)
+    shifted(calibrator, 100.0).save(file)
+    os.utime(file, ns=(1, 1))
+    pipeline._next_look = 0.0
+    pipeline._look_around()
+    push(pipeline, readings[25:], 1)
+    pairs = zip(sink.results, expected(calibrator, readings), strict=True)
+    raised = [result.calibrated - wanted.calibrated for result, wanted in pairs]
+    assert raised[7:25] == pytest.approx([0.0] * 18, abs=1e-4)
+    assert raised[25:] == pytest.approx([100.0] * 15, abs=1e-3)
+    counts = monitor.counts()
+    assert (counts["models_refused"], counts["models_replaced"]) == (1, 1)
+
+
+def test_there_is_room_for_so_many_devices_and_so_many_waiting(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink, Limits(queue=3, devices=2))
+    some = [Reading(name, START, {"pm25": 1.0, "current": 1.0}) for name in ("a", "b", "c")]
+    assert push(pipeline, some) == 3  # what is refused is acknowledged too
+    assert [one.device for one in sink.results] == ["a", "b"]
+    assert "one device more than limits.devices, 2" in monitor.refusals()[0].reason
+    assert [pipeline.submit(Arrival((one,))) for one in [*some, some[0]]] == [True, True, True, False]
+    pipeline.stop()
+    pipeline.run()
+    assert pipeline.backlog == 0
+
+
+def test_numbers_that_come_one_by_one_are_acknowledged_with_their_row(tmp_path: Path) -> None:
+    sink, done, now = Kept(), list[str](), time()
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    parts = [Reading("box-1", now, {"pm25": 5.0}), Reading("box-1", now + 1, {"current": 300.0})]
+    pipeline.process([Arrival((parts[0],), lambda: done.append("dust"), partial=True)])
+    assert sink.results == done == []
+    pipeline.process([Arrival((parts[1],), lambda: done.append("current"), partial=True)])
+    assert [(one.time, one.raw) for one in sink.results] == [(now, 5.0)]
+    assert done == ["dust", "current"]
