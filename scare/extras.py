@@ -6,6 +6,7 @@ from scare.errors import UsageError
 
 PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
+    "live": ("paho", "starlette", "uvicorn"),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),
     "tflite": ("ai_edge_litert", "tensorflow"),
     "onnx": ("onnx", "onnxruntime"),
