@@ -5,8 +5,9 @@ support; A is found bit by bit so that codes agree where tokens are alike (Hammi
 gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
 code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
 
-Differs from the published code: the bandwidth is held at inference (a board needs it before the window is
-complete), supports are pooled over the batch, and fewer neighbours are asked for when tokens are few.
+Differs from the published code: the bandwidth is that of all tokens of a fit and held until the next (there each window
+and head has its own, in use too, and gradients go through it), supports come from all windows of a fit (there from the
+first), and fewer neighbours are asked for when tokens are few. docs/decisions/rivals.md says why.
 """
 
 from enum import StrEnum
@@ -21,7 +22,7 @@ from scare.layers.buffers import Buffer
 from scare.layers.rbf_hash import EPSILON, unit
 from scare.layers.steps import dense, hash_codes
 from scare.layers.straight_through import sign
-from scare.layers.support_sampling import draw_uniform
+from scare.layers.support_sampling import draw_distinct
 
 NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
 ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
@@ -136,7 +137,7 @@ class HashAttention(eqx.Module):
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
         """The same attention with supports, bandwidth and A fitted to these tokens."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
-        drawn = draw_uniform(vectors, len(self.supports.array), key)
+        drawn = draw_distinct(vectors, len(self.supports.array), key)
         spread = (2.0 - 2.0 * vectors @ drawn.T).mean()
         renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
         kernel = renewed.kernel(tokens)

@@ -6,8 +6,11 @@
 Only the newest token is read, so all that follows the hash codes is computed for it alone: exact, and linear in N
 in training too. The hash is fitted to the tokens at the beginning of each round (`layers/hash_attention`).
 
+Attention sees a set: without positions the order of all readings but the newest is lost.
+
 Differs from the published code: trained from the start with Glorot and He weights (there a softmax model is
-fine-tuned, its weights started at 0.02), the hash is refitted each round (there once), no positions.
+fine-tuned, its weights started at 0.02), the hash is refitted each round (there once), and order enters by learned
+positions (there by convolutions between the layers).
 """
 
 from dataclasses import dataclass
@@ -22,13 +25,14 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.layers.feed_forward import Activation, FeedForward, LayerNorm
 from scare.layers.hash_attention import Bias, HashAttention
-from scare.layers.linear import Linear
-from scare.layers.steps import add
+from scare.layers.linear import Linear, project
+from scare.layers.steps import add, dense
 from scare.models.contract import Network
 from scare.records import Count
 
 FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
 FITTED_WINDOWS = 64
+START = 0.02  # deviation of the positions at the start
 TOGETHER = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
 
 
@@ -41,6 +45,7 @@ class EcoFormer:
     bits: Count = 16  # c
     supports: Count = 25  # m
     bias: Bias = Bias.SUM
+    positions: bool = True  # a learned vector for each row
 
     citation: ClassVar[str] = (
         "Liu, Pan, He, Cai, Zhuang: EcoFormer: Energy-Saving Attention with Linear Complexity. NeurIPS 2022"
@@ -58,11 +63,12 @@ class EcoFormer:
 
     def build(self, window: int, channels: int, key: Array) -> "EcoFormerNetwork":
         """Random parameters; the hash is random until the first round."""
-        keys, width = jax.random.split(key, 4), self.width
+        keys, width = jax.random.split(key, 5), self.width
         return EcoFormerNetwork(
             window=window,
             channels=channels,
             embedding=Linear.create(channels, width, keys[0]),
+            position=START * jax.random.normal(keys[4], (window, width)) if self.positions else None,
             attention=HashAttention.create(width, self.supports, self.bits, keys[1], Bias(self.bias)),
             feed_forward=FeedForward.create(width, self.expansion * width, keys[2], Activation.GELU),
             norms=(LayerNorm.create(width), LayerNorm.create(width)),
@@ -70,10 +76,10 @@ class EcoFormer:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves; the hash is not among them, nor anything of size N."""
+        """How many numbers training moves; the hash is not among them."""
         width, hidden = self.width, self.expansion * self.width
         block = 3 * (width**2 + width) + 4 * width + 2 * width * hidden + hidden + width
-        return (channels + 1) * width + block + width + 1
+        return (channels + 1) * width + self.positions * window * width + block + width + 1
 
     def operations(self, window: int, channels: int) -> Operations:
         """What one inference of the folded plan takes: tokens and codes of all readings, the rest once."""
@@ -94,12 +100,15 @@ class EcoFormerNetwork(Network):
     """The parameters of EcoFormer."""
 
     embedding: Linear
+    position: Array | None  # [rows, width]
     attention: HashAttention
     feed_forward: FeedForward
     norms: tuple[LayerNorm, LayerNorm]
     head: Linear
 
-    undecayed = frozenset({"bias", "gain", "query_key_bias", "value_bias", "out_bias", "inner_bias", "outer_bias"})
+    undecayed = frozenset(
+        {"position", "bias", "gain", "query_key_bias", "value_bias", "out_bias", "inner_bias", "outer_bias"}
+    )
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch]."""
@@ -108,9 +117,18 @@ class EcoFormerNetwork(Network):
         return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
 
     def _read(self, features: Array) -> Array:
-        tokens = self.embedding(features)
+        tokens = self.tokens(features)
         mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
         return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]
+
+    def tokens(self, features: Array) -> Array:
+        """One token a reading, [batch, rows, width]."""
+        return project(features, self.embedding.weight) + self._constant
+
+    @property
+    def _constant(self) -> Array:
+        """What a token has without a reading, [width], or its position's [rows, width]."""
+        return self.embedding.bias if self.position is None else self.embedding.bias + self.position
 
     def refresh(self, features: Array, key: Array) -> Self:
         """With its hash fitted to some of these windows."""
@@ -122,7 +140,7 @@ class EcoFormerNetwork(Network):
     def plan(self) -> Plan:
         """The network as kernel calls."""
         steps = [
-            *self.embedding.steps(INPUT, "tokens"),
+            dense(INPUT, "tokens", self.embedding.weight, self._constant),
             *self.norms[0].steps("tokens", "normed"),
             *self.attention.newest_steps("normed", "attended"),
             Step("newest", ("tokens",), "token"),
@@ -137,4 +155,4 @@ class EcoFormerNetwork(Network):
 
 @eqx.filter_jit
 def _fitted(network: EcoFormerNetwork, features: Array, key: Array) -> HashAttention:
-    return network.attention.fitted(network.norms[0](network.embedding(features)), key)
+    return network.attention.fitted(network.norms[0](network.tokens(features)), key)

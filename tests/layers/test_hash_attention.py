@@ -117,7 +117,7 @@ def test_a_fit_lowers_the_loss_of_some_bits_and_raises_that_of_none(
         rest = rest - codes[1][:, :, None] * codes[1][:, None, :]
     losses = np.array(losses)
     assert (losses[:, 1] <= losses[:, 0]).all()
-    assert (losses[:, 1] < losses[:, 0]).sum() >= 3
+    assert (losses[:, 1] < losses[:, 0]).sum() >= 2
 
 
 def test_a_fit_draws_supports_from_the_tokens_and_stores_bandwidth_and_centre(

@@ -58,6 +58,7 @@ def attend(attention: Any, tokens: np.ndarray, own: bool) -> np.ndarray:
 def transcribed(network: Any, x: np.ndarray, own: bool) -> float:
     """The whole pre-norm block for one window x [N, C], then the newest token."""
     tokens = x @ network.embedding.weight + network.embedding.bias
+    tokens = tokens if network.position is None else tokens + network.position
     tokens = tokens + attend(network.attention, normalise(tokens, network.norms[0]), own)
     feed = network.feed_forward
     inner = normalise(tokens, network.norms[1]) @ feed.inner + feed.inner_bias
@@ -77,6 +78,15 @@ def test_the_network_is_its_equations(bias: Bias, window: int, channels: int) ->
     assert run(network.plan(), x[:0]).shape == (0,)
 
 
+@pytest.mark.parametrize("positions", [True, False])
+def test_only_with_positions_does_the_order_of_older_readings_matter(positions: bool) -> None:
+    network, x = random_network(EcoFormer(**SMALL, positions=positions), 12, 1), random_windows(4, 12, 1)
+    turned = np.concatenate([x[:, -2::-1], x[:, -1:]], axis=1)
+    expected = [transcribed(network, one, own=False) for one in turned]
+    np.testing.assert_allclose(run(network.plan(), turned), expected, rtol=1e-9)
+    assert np.allclose(run(network.plan(), x), expected) != positions
+
+
 @both_forms
 @pytest.mark.parametrize("window", [15, 360])
 @pytest.mark.parametrize("channels", [1, 4])
@@ -89,8 +99,9 @@ def test_the_declared_operations_are_those_of_both_forms(bias: Bias, window: int
 def test_sizes_at_the_published_window() -> None:
     network = random_network(EcoFormer(), 360, 1)
     assert EcoFormer().parameters(360, 1) == sum(leaf.size for leaf in jax.tree.leaves(split_trainable(network)[0]))
-    assert EcoFormer().parameters(360, 1) == 825
-    assert EcoFormer(width=16).parameters(360, 1) == 3057
+    assert EcoFormer(positions=False).parameters(360, 1) == 825
+    assert EcoFormer(width=16, positions=False).parameters(360, 1) == 3057
+    assert EcoFormer().parameters(360, 1) == 825 + 360 * 8
     buffers = [node.array for node in jax.tree.leaves(network, is_leaf=is_buffer) if is_buffer(node)]
     assert sum(buffer.size for buffer in buffers) == 625 + 1  # and the bandwidth, which is held
     assert EcoFormer().operations(360, 1).multiply_adds < 472_000 / 1.8  # published: every token to the end
