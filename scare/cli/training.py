@@ -1,18 +1,17 @@
 """Training as commands show it: progress while it runs, a table of yardsticks when it is done."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from scare.board.toolchain import cache_folder
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.ladder_table import HEAD, ladder_table
 from scare.cli.config import Given
 from scare.cli.console import STDERR, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
+from scare.experiments.processes import keep_compiled
 from scare.extras import require
 from scare.scorecard.accuracy import Accuracy
 
@@ -45,12 +44,8 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
 
 
 def training_room() -> Any:
-    """The training room, or a sentence about how to install it.
-
-    What JAX compiles, here and in processes started from here, is kept for the next training of the same shape.
-    """
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "jax"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    """The training room, or a sentence about how to install it; what it compiles is kept."""
+    keep_compiled()
     require("train", "equinox", "jax", "optax")
     from scare.training import fit
 

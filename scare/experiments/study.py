@@ -27,7 +27,7 @@ from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
-from scare.experiments.processes import death, end, start
+from scare.experiments.processes import death, end, keep_compiled, start
 from scare.experiments.task import TASK, Described, describe, read_task
 from scare.files import replacing
 from scare.records import load_json, read_json
@@ -87,6 +87,7 @@ def prepare(
 
 def run_study(study: Study, processes: int, progress: Progress) -> None:
     """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
+    keep_compiled()
     (study.folder / "rows").mkdir(parents=True, exist_ok=True)
     todo, total = study.open(), len(study.jobs)
     finished = _run_together(study, todo, processes) if processes > 1 else _run_alone(study, todo)

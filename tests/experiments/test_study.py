@@ -112,6 +112,16 @@ def test_jobs_run_in_processes_of_their_own(split: Split, tmp_path: Path) -> Non
         np.testing.assert_array_equal(alone.estimates(job), together.estimates(job))
 
 
+def test_what_its_processes_compile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCARE_CACHE", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    run(Study(tmp_path, ()))
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "jax")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    run(Study(tmp_path, ()))
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
+
+
 def test_a_contender_that_fails_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
     narrow = replace(
         split,
