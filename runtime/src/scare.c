@@ -156,9 +156,30 @@ static scare_status compute(scare *self, float *calibrated) {
     return SCARE_OK;
 }
 
+SCARE_SMALL void forget(scare *self) {
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < real_words(self->model); i++) {
+        self->real[i] = 0u;
+    }
+    self->timed = self->filled = 0u;
+    self->next_bit = self->real_bits = 0u;
+    self->age = self->model->hold + 1u;
+    self->unbroken = 0u;
+    self->choice.left = self->choice.deep = 0u;
+}
+
+/* Whether a reading is more than a window before the last one: the clock was set. */
+static int goes_back(const scare *self, uint32_t elapsed_ms) {
+    return self->timed && elapsed_ms > INT32_MAX && ~elapsed_ms / self->model->step_ms >= self->model->window;
+}
+
 static scare_status push(scare *self, uint32_t now_ms, const float *reading, float *calibrated) {
-    uint32_t rows = self->timed ? rows_between(now_ms - self->last_ms, self->model->step_ms) : 1u;
+    uint32_t elapsed_ms = now_ms - self->last_ms, rows;
     scare_status status;
+    if (goes_back(self, elapsed_ms)) {
+        forget(self);
+    }
+    rows = self->timed ? rows_between(elapsed_ms, self->model->step_ms) : 1u;
     if (rows == 0u) {
         return SCARE_EARLY;
     }
@@ -198,15 +219,7 @@ scare_status scare_reset(scare *self) {
     if (!self || !self->model) {
         return SCARE_ARGUMENT;
     }
-    SCARE_ROLLED
-    for (uint32_t i = 0u; i < real_words(self->model); i++) {
-        self->real[i] = 0u;
-    }
-    self->timed = self->filled = 0u;
-    self->next_bit = self->real_bits = 0u;
-    self->age = self->model->hold + 1u;
-    self->unbroken = 0u;
-    self->choice.left = self->choice.deep = 0u;
+    forget(self);
     return SCARE_OK;
 }
 

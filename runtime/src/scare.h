@@ -22,7 +22,7 @@ typedef enum {
     SCARE_HISTORY = 1,    /* too few readings yet, or a gap not long enough ago */
     SCARE_MISSING = 2,    /* a number of the reading is NaN or infinite, or stands for "no reading" */
     SCARE_RANGE = 3,      /* a number of the reading is outside the channel's valid range */
-    SCARE_EARLY = 4,      /* less than half a step after the last reading, or time went backwards: not used */
+    SCARE_EARLY = 4,      /* less than half a step after the last reading, or up to a window before it: not used */
     SCARE_NOT_FINITE = 5, /* the model's result is not a number */
     SCARE_MEMORY = 6,     /* the memory given is too small or not aligned to a word */
     SCARE_ARGUMENT = 7    /* a null pointer, or not initialised */
@@ -78,8 +78,8 @@ scare_status scare_init(scare *self, const scare_model *model, void *memory, siz
 scare_status scare_reset(scare *self);
 
 /* Take the reading (one number for each channel) of time `now_ms`, which may wrap around. Of several numbers that
- * cannot be used the first decides the status. More than 2^31 ms (24 days) after the last reading used, time seems to
- * have gone backwards: reset first. */
+ * cannot be used the first decides the status. A reading more than a window before the last one used, or more than
+ * 2^31 ms (24 days) after it, which looks the same, begins anew as after scare_reset. */
 scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated);
 
 /* What a status means, in a few words. */

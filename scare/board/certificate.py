@@ -45,6 +45,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.c_source import CModel
 from scare.export.package import Package, export_calibrator
 from scare.windowing.feeding import Inputs, LiveFeed
+from scare.windowing.slicing import history_starts
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and board
@@ -229,7 +230,7 @@ class _Trial:
 
     def _stream(self) -> Streaming:
         """Bad readings through `scare_push` and through NumPy's own feed; then NumPy computes the host's windows."""
-        readings = trial_readings(self.model.descriptor)
+        readings = trial_readings(self.model.descriptor, self.plan.window)
         host, board = push_all(self.host, readings), push_all(self.board, readings)
         live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
@@ -266,11 +267,12 @@ class _Trial:
         return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, own, {})
 
     def _values(self, readings: Sequence[Reading], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        """The calibrated values [m] of a stream's windows [m, …], the choice of a branch carried until a restart."""
+        """The calibrated values [m] of a stream's windows [m, …], a choice of a branch carried until a new history."""
         found: list[np.float32] = []
-        choice = Choice()
-        for reading, has_window in zip(readings, ran.tolist(), strict=True):
-            choice = Choice() if reading.restart else choice
+        times, choice = np.array([reading.now_ms for reading in readings]) / 1000, Choice()
+        starts = history_starts(times, self.inputs.step_seconds, self.inputs.window, np.nan)
+        for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
+            choice = Choice() if reading.restart or index in starts else choice
             if has_window:
                 found.append(self._value(windows[len(found)][None], choice))
         return np.array(found, np.float32)

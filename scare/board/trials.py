@@ -89,16 +89,17 @@ def strange_trials(calibrator: Calibrator) -> Trials:
     return Trials(np.stack(windows), np.array(kinds))
 
 
-def trial_readings(descriptor: Descriptor) -> list[Reading]:
-    """Readings to push: clean ones, then bad ones (missing, out of range, early, late), a long gap, a restart.
+def trial_readings(descriptor: Descriptor, window: int) -> list[Reading]:
+    """Readings to push: clean, then bad (missing, out of range, early, late), a long gap, a clock set back, a restart.
 
     The clock wraps around among the bad ones; the last readings are at the ends of the valid range.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
-    gap = min(descriptor.checked + descriptor.hold + 3, ((1 << 31) - 1) // descriptor.step_ms)
+    farthest = ((1 << 31) - 1) // descriptor.step_ms
+    gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
     bad = random.choice(WAITS, BAD, p=SHARES)
-    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(2 * clean)])
+    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(2 * clean)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
     times += (1 << 32) - times[clean + BAD // 2]
     rows = np.stack([_numbers(one, len(times), random) for one in descriptor.channels], axis=1)

@@ -120,12 +120,15 @@ class Stream:
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._feed, self._choice = calibrator, Feed(calibrator.inputs, device), Choice()
+        self._history = 0
 
     def push(self, times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Calibrated values (NaN where there is none) and flags, [rows] each, of `times` in seconds."""
         segments, flags = self._feed.take(times, values)
         calibrated = np.full(len(times), np.nan)
         for segment in segments:
+            if segment.history != self._history:
+                self._choice, self._history = Choice(), segment.history
             for start in range(0, len(segment.ends), CHUNK):
                 part = slice(start, start + CHUNK)
                 windows = segment.grid.windows(segment.ends[part])
@@ -142,6 +145,8 @@ class Live:
     def push(self, time: float, row: np.ndarray) -> tuple[float, Flag]:
         """The calibrated value of the reading at `time` (seconds), NaN where there is none, and its flags."""
         window, flag = self._feed.take(time, row)
+        if flag & Flag.RESTART:
+            self._choice = Choice()
         if window is None:
             return float("nan"), flag
         return float(self._calibrator.compute(window[None], self._choice)[0]), flag

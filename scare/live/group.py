@@ -6,7 +6,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import CHUNK, Calibrator
 from scare.calibrator.kernels import Choices
-from scare.data.flags import Flag, Past, usable_values
+from scare.data.flags import NO_VALUE, Flag, Past, usable_values
 from scare.windowing.columns import Columns
 from scare.windowing.feeding import Inputs
 from scare.windowing.rings import Rings
@@ -46,14 +46,15 @@ class Group:
         """Calibrated values (NaN where there is none) and flags, [n] each, of a row [n, channels] of each device."""
         inputs, at = self.calibrator.inputs, self._find(devices)
         usable, flags = usable_values(rows, inputs.channels, inputs.quality)
-        flags |= self._restarts(at) | self._remarks(at, times, usable)
-        reasons = self._rings.push(at, times, usable)
-        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, reasons == 0
+        reasons = self._rings.push(at, times, usable) | self._replaced(at)
+        self._forget(at[(reasons & Flag.RESTART) > 0])
+        flags |= reasons | self._remarks(at, times, usable)
+        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, (reasons & NO_VALUE) == 0
         self._settle(at[taken], usable[taken])
         flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
         values = np.full(len(at), np.nan)
         values[due] = self._compute(at[due])
-        return values, flags | reasons
+        return values, flags
 
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
         """The same devices read by another calibrator: as if always, or with a history that begins anew."""
@@ -114,11 +115,16 @@ class Group:
             elif place == KNOWN:
                 column["settling"][index] = self._settling.enter(1)[0]
 
-    def _restarts(self, at: np.ndarray) -> np.ndarray:
-        """RESTART where a history begins anew, uint32 [n]."""
+    def _replaced(self, at: np.ndarray) -> np.ndarray:
+        """RESTART where the history begins anew because the calibrator is another, uint32 [n]."""
         flags = np.where(self._columns["restarted"][at], np.uint32(Flag.RESTART), np.uint32(0))
         self._columns["restarted"][at] = False
         return flags
+
+    def _forget(self, at: np.ndarray) -> None:
+        """Devices that begin anew: only their scaling stays."""
+        self._past.clear(at)
+        self._columns["deep"][at], self._columns["left"][at] = False, 0
 
     def _remarks(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """What the quality rules say of a row of each device, uint32 [n]."""
@@ -150,11 +156,20 @@ class Group:
 
     def _compute_some(self, at: np.ndarray) -> np.ndarray:
         column = self._columns
-        affine = Affine(column["center"][at, None], column["scale"][at, None])
         choices = Choices(column["deep"][at], column["left"][at])
-        values = self.calibrator.compute(affine.apply(self._rings.windows(at)).astype(np.float32), choices)
+        scaled = _scaled(self._rings.windows(at), column["center"][at], column["scale"][at])
+        values = self.calibrator.compute(scaled, choices)
         column["deep"][at], column["left"][at] = choices.deep, choices.left
         return values
+
+
+def _scaled(windows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Each window [n, window, channels] by the scaling of its device [n, channels]; one long loop for each channel."""
+    scaled = np.empty(windows.shape, np.float32)
+    for channel in range(windows.shape[2]):
+        own = Affine(center[:, channel, None], scale[:, channel, None])
+        scaled[..., channel] = own.apply(windows[..., channel])
+    return scaled
 
 
 def history_of(inputs: Inputs) -> str:

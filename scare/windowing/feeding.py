@@ -5,16 +5,17 @@ All flags of a row come from here; what the rules remember of earlier rows is ca
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from scare.data.flags import Flag, Flagging, QualitySettings, usable_values
+from scare.data.flags import NO_VALUE, Flag, Flagging, QualitySettings, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.ring import Ring
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.settling import Settling
-from scare.windowing.slicing import GapPolicy, Grid, lay, row_flags
+from scare.windowing.slicing import GapPolicy, Grid, history_starts, lay, row_flags
 
 
 @dataclass(frozen=True)
@@ -43,38 +44,63 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers."""
+    """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers.
+
+    `history` counts how often the device has begun anew.
+    """
 
     grid: Grid
     ends: np.ndarray
     rows: np.ndarray
+    history: int
 
 
 class Feed:
     """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
-        self._inputs, self._scaling = inputs, _DeviceScaling(inputs.scaling, device)
-        self._flagging = inputs.flagging()
-        self._history: Grid | None = None
+        self._inputs, self._device = inputs, device
+        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
+        self._before: Grid | None = None
+        self._histories = 0
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
         """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
+        check_rows(self._inputs, self._device, times, values)
         usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
-        flags |= self._flagging.take(times[:, None], usable[:, None])[:, 0]
-        segments, reasons = self._cut(times, usable)
+        starts = self._starts(times)
+        flags[starts] |= np.uint32(Flag.RESTART)
+        for part in _parts(starts, len(times)):
+            if part.start in starts:
+                self._flagging = self._inputs.flagging()
+            flags[part] |= self._flagging.take(times[part, None], usable[part, None])[:, 0]
+        segments, reasons = self._cut(times, usable, starts)
         return segments, flags | reasons
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
         """The same segments, for those who do not ask for flags."""
         usable, _ = usable_values(values, self._inputs.channels, self._inputs.quality)
-        return self._cut(times, usable)[0]
+        return self._cut(times, usable, self._starts(times))[0]
 
-    def _cut(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+    def _starts(self, times: np.ndarray) -> list[int]:
+        last_time = self._before.last_time if self._before else np.nan
+        return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
+
+    def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
         """Segments of usable values, and why rows have no window or how they are scaled [rows]."""
+        segments, flags = [], np.zeros(len(times), np.uint32)
+        for part in _parts(starts, len(times)):
+            if part.start in starts:
+                self._before, self._histories = None, self._histories + 1
+            some, flags[part] = self._cut_history(times[part], values[part])
+            segments += [replace(one, rows=one.rows + part.start) for one in some]
+        return segments, flags
+
+    def _cut_history(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+        """The same of rows that go on with what is before."""
         inputs = self._inputs
-        grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._history)
-        self._history = grid.tail()
+        grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._before)
+        self._before = grid.tail()
         usable = grid.usable(inputs.policy)
         flags = row_flags(grid, usable)
         real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
@@ -83,26 +109,34 @@ class Feed:
         before, after = rows[rows < border], rows[rows >= border]
         flags[before] |= np.uint32(Flag.UNSETTLED)
         pairs = ((before, inputs.scaling.fleet), (after, self._scaling.affine))
-        return [_segment(grid, part, affine) for part, affine in pairs if len(part) and affine is not None], flags
+        some = [self._segment(grid, part, affine) for part, affine in pairs if len(part) and affine is not None]
+        return some, flags
+
+    def _segment(self, grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
+        scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
+        return Segment(scaled, grid.slots[rows], rows, self._histories)
 
 
 class LiveFeed:
     """One device's windows, reading by reading, in the memory of one window."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
-        self._inputs, self._scaling = inputs, _DeviceScaling(inputs.scaling, device)
-        self._flagging = inputs.flagging()
+        self._inputs, self._device = inputs, device
+        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
         self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
 
     def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
         """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
-        usable, flags = usable_values(np.asarray(row, float)[None], self._inputs.channels, self._inputs.quality)
-        quality = self._flagging.take(np.full((1, 1), time), usable[None])
+        times, values = np.full(1, time), np.asarray(row, float)[None]
+        check_rows(self._inputs, self._device, times, values)
+        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
         reason = self._ring.push(time, usable[0])
-        flag = Flag(int(flags[0] | quality[0, 0])) | reason
+        if reason & Flag.RESTART:
+            self._flagging = self._inputs.flagging()
+        flag = reason | Flag(int(flags[0] | self._flagging.take(times[None], usable[None])[0, 0]))
         if not reason & (Flag.EARLY | Flag.MISSING):
             self._scaling.see(usable, np.zeros(1, int), 1)
-        if reason:
+        if reason & NO_VALUE:
             return None, flag
         affine = self._scaling.affine
         if affine is None:
@@ -130,6 +164,17 @@ class _DeviceScaling:
         return int(rows[missing - 1])
 
 
-def _segment(grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
-    scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
-    return Segment(scaled, grid.slots[rows], rows)
+def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarray) -> None:
+    """Refuse times [rows] that are no numbers and rows that are not [rows, channels]."""
+    if values.shape != (len(times), len(inputs.channels)):
+        names = ", ".join(channel.name for channel in inputs.channels)
+        said = f"{len(times)} rows of {len(inputs.channels)} numbers ({names})"
+        raise DataError(f"{device or 'a device'}: values of shape {values.shape}; expected are {said}")
+    if not np.isfinite(times).all():
+        where = int(np.argmin(np.isfinite(times)))
+        raise DataError(f"{device or 'a device'}: row {where + 1} is of time {times[where]}, not a number of seconds")
+
+
+def _parts(starts: list[int], end: int) -> list[slice]:
+    """The rows of each history."""
+    return [slice(*borders) for borders in pairwise([*([0] if 0 not in starts else []), *starts, end])]

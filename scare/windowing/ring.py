@@ -19,18 +19,26 @@ class Ring:
 
     def __init__(self, window: int, channels: int, step_seconds: float, policy: GapPolicy) -> None:
         self.policy, self.step_seconds = policy, step_seconds
-        self.real_count = 0  # real rows ever pushed
-        self._rows = np.full((window, channels), np.nan)
-        self._checked = np.zeros(policy.rows_checked(window), bool)  # was each of the newest rows real?
+        self._rows = np.empty((window, channels))
+        self._checked = np.empty(policy.rows_checked(window), bool)  # was each of the newest rows real?
         self._needed = policy.rows_needed(window)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Forget all rows."""
+        self._rows[:], self._checked[:] = np.nan, False
+        self.real_count = 0  # real rows ever pushed
         self._next = 0  # where the next row goes: the oldest row's place
         self._next_checked = 0
-        self._age = policy.hold + 1  # steps since the last real row
+        self._age = self.policy.hold + 1  # steps since the last real row
         self._since_broken = 0  # slots since one was held too long
-        self._last_time = float("nan")
+        self._last_time = np.nan
 
     def push(self, time: float, row: np.ndarray) -> Flag:
-        """Take the reading of `time` (seconds) and say why there is no window for it, or 0."""
+        """Take the reading of `time` (seconds) and say why there is no window for it, and whether it is the first."""
+        if time < self._last_time - len(self._rows) * self.step_seconds:
+            self._restart()
+            return Flag.RESTART | self.push(time, row)
         jump = 1 if np.isnan(self._last_time) else steps_between(time - self._last_time, self.step_seconds)
         if jump < 1:
             return Flag.EARLY

@@ -36,7 +36,19 @@ class Rings(Columns):
         )
 
     def push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Take a row [n, channels] of each device `at`; why there is no window for it, or 0, uint32 [n]."""
+        """Take a row [n, channels] of each device `at`; what `Ring.push` says of each, uint32 [n]."""
+        back = times < self["last_time"][at] - self._window * self._step_seconds
+        self.clear(at[back])
+        return self._push(at, times, rows) | np.where(back, np.uint32(Flag.RESTART), np.uint32(0))
+
+    def windows(self, at: np.ndarray) -> np.ndarray:
+        """The rows of each device, oldest first, [n, window, channels]."""
+        order = (self["next"][at, None] + np.arange(self._window)) % self._window
+        rows = self["rows"]
+        return rows.reshape(-1, rows.shape[2]).take(order + self._window * at[:, None], axis=0)
+
+    def _push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Why there is no window for rows that go on with what is before, or 0."""
         reasons = np.full(len(at), Flag.EARLY, np.uint32)
         last = self["last_time"][at]
         jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)
@@ -49,11 +61,6 @@ class Rings(Columns):
         reasons[taken & ~real] = Flag.MISSING
         reasons[taken & real] = np.where(self._usable(at[taken & real]), 0, Flag.HISTORY)
         return reasons
-
-    def windows(self, at: np.ndarray) -> np.ndarray:
-        """The rows of each device, oldest first, [n, window, channels]."""
-        order = (self["next"][at, None] + np.arange(self._window)) % self._window
-        return self["rows"][at[:, None], order]
 
     def _usable(self, at: np.ndarray) -> np.ndarray:
         checked = self["checked"][at]

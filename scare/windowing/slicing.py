@@ -9,8 +9,9 @@
                        [r1 r1 r3] …      newest row last
 
 Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row that comes less
-than half a step after it is not used (`Flag.EARLY`). `ring` does the same one reading at a time, and the two
-must agree. Windows are never copied out as a whole: a window is the index of its newest slot.
+than half a step after it is not used (`Flag.EARLY`), and one more than a window before it begins a new history
+(`Flag.RESTART`). `ring` does the same one reading at a time, and the two must agree. Windows are never copied out as a
+whole: a window is the index of its newest slot.
 """
 
 from dataclasses import dataclass
@@ -154,6 +155,25 @@ def longest_run(usable: np.ndarray) -> int:
 def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
     """The number of slots from one row to the next: elapsed / step, halves rounded up; 0 = too early."""
     return int(elapsed_seconds / step_seconds + 0.5)
+
+
+def history_starts(times: np.ndarray, step_seconds: float, window: int, last_time: float) -> list[int]:
+    """The rows that lie more than a window before the last row used, after a row at `last_time` (NaN: none).
+
+    >>> history_starts(np.array([0.0, 60.0, 9e9, 120.0, 180.0, 60.0]), 60.0, 1, np.nan)
+    [3, 5]
+    """
+    reach, latest = window * step_seconds, np.fmax.accumulate(np.concatenate([[last_time], times]))
+    if not (times < latest[:-1] - reach).any():
+        return []
+    starts, last = [], last_time
+    for row, time in enumerate(times.tolist()):
+        if time < last - reach:
+            starts.append(row)
+        elif not np.isnan(last) and steps_between(time - last, step_seconds) < 1:
+            continue
+        last = time
+    return starts
 
 
 def rows_in(hours: float, step_seconds: float) -> int:

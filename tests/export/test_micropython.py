@@ -39,6 +39,7 @@ from tests.parity.test_streaming import (
     expected_status,
     milliseconds,
     readings_in_float32,
+    times_set_back,
 )
 
 WINDOW = 16
@@ -134,6 +135,18 @@ def test_reading_by_reading_it_is_as_live(name: str, tmp_path: Path) -> None:
     assert set(statuses) == {OK, MISSING, RANGE, EARLY} | ({HISTORY} if name != "one_row" else set())
     assert_array_equal(np.isnan(values), statuses != OK)
     close(values, expected, calibrator)
+
+
+@pytest.mark.parametrize("name", ["one_row", "attention", "branches"])
+def test_a_clock_that_is_set_back_is_as_live(name: str, tmp_path: Path) -> None:
+    calibrator = CALIBRATORS[name]
+    board = load(export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", "box-1", "one"))
+    times, values, live = times_set_back(ROWS), readings_in_float32(6).values, calibrator.live("box-1")
+    pushed = [board.push(round(1000 * (now - times[0])) % WRAP, row) for now, row in zip(times, values, strict=True)]
+    pairs = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
+    expected = [expected_status(int(flag), row) for (_, flag), row in zip(pairs, values, strict=True)]
+    assert [status for _, status in pushed] == expected
+    close(np.array([value for value, _ in pushed]), np.array([value for value, _ in pairs]), calibrator)
 
 
 def test_a_restart_is_a_new_stream(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.calibrator.building import attention_plan, curve_plan, make_calibrato
 from tests.calibrator.test_choice import choice_plan
 
 START = 1.7e9
-WAITS = (60.0, 60.0, 60.0, 60.0, 61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, 1e7)
+WAITS = (61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, -290.0, -310.0, -1e7, 1e7)
 SPOILT = (np.nan, -999.0, 65535.0, -5.0, np.inf)
 CALIBRATORS = {
     "line": make_calibrator(newest_plan(), settle=30),
@@ -67,10 +67,10 @@ def assert_same(pushed: list[Pushed], expected: list[Pushed]) -> None:
         assert_allclose(one.values, other.values, rtol=1e-5, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 2**32), robust=st.booleans())
 def test_every_row_is_as_its_device_alone(seed: int, robust: bool) -> None:
-    calibrators, batches = ROBUST if robust else CALIBRATORS, drawn_batches(seed, 60)
+    calibrators, batches = ROBUST if robust else CALIBRATORS, drawn_batches(seed, 50)
     fleet = Fleet(calibrators, ROUTES)
     assert_same([fleet.push(batch) for batch in batches], push_live(calibrators, batches))
 

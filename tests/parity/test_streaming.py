@@ -131,6 +131,34 @@ def test_reading_by_reading_it_is_as_live_and_predict(built: Built, name: str, s
     close(values, table["calibrated"].fill_null(np.nan).to_numpy(), calibrator)
 
 
+def times_set_back(count: int) -> np.ndarray:
+    """Seconds of readings: a clock far ahead for one of them, then set back by less and by more than a window."""
+    waits = np.full(count, 60.0)
+    waits[[200, 201]] = 4e8, -4e8 + 120.0
+    waits[[300, 420, 500]] = -180.0, -7 * 86400.0, -60.0 * 400
+    return 1.7e9 + np.cumsum(waits)
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_a_clock_that_is_set_back_is_as_live_and_stream(built: Built, name: str) -> None:
+    calibrator, board, values = CALIBRATORS[name], built[name], readings_in_float32(6).values
+    times = times_set_back(ROWS)
+    board.reset()
+    live = calibrator.live("box-1")
+    now = np.rint(1000 * (times - times[0])).astype(np.int64) % WRAP
+    pushed = [board.push(int(one), row) for one, row in zip(now, values, strict=True)]
+    pairs = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
+    expected, flags = np.array([value for value, _ in pairs]), [int(flag) for _, flag in pairs]
+    assert [status for status, _ in pushed] == [expected_status(*pair) for pair in zip(flags, values, strict=True)]
+    assert np.flatnonzero(np.array(flags) & Flag.RESTART).tolist()[:1] == [201]
+    assert np.isfinite(expected[[199, 419, 499]]).sum() >= 1
+    close(np.array([value for _, value in pushed]), expected, calibrator)
+    stream = calibrator.stream("box-1")
+    parts = [stream.push(times[part], values[part]) for part in (slice(0, 201), slice(201, 450), slice(450, None))]
+    assert_array_equal(np.concatenate([some for _, some in parts]), flags)
+    close(np.concatenate([some for some, _ in parts]), expected, calibrator)
+
+
 def test_a_restart_is_a_new_stream(built: Built) -> None:
     calibrator, board = CALIBRATORS["attention"], built["attention"]
     readings = readings_in_float32(3)
@@ -200,7 +228,8 @@ int main(void) {{
 
 def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_path: Path) -> None:
     readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_int8" for name in INTEGER)]
-    times = milliseconds(readings, WRAP - 1000)
+    set_back = 10**8 * (np.arange(ROWS) > 2 * ROWS // 3)  # a day
+    times = (np.array(milliseconds(readings, WRAP - 1000)) - set_back).tolist()
     numbers = ["NAN" if np.isnan(one) else print_number(one) for one in readings.values.ravel()]
     main = MAIN.format(
         names=", ".join(names),

@@ -11,6 +11,7 @@ from scare.windowing.slicing import GapPolicy
 NAN = float("nan")
 REMARKS = Flag.STUCK | Flag.SPIKE | Flag.RATE | Flag.WARM_UP | Flag.GAP  # on rows that may have a value all the same
 WAITS = (1.0, 1.0, 1.0, 0.0, -0.3, 0.2, 0.49, 0.5, 0.51, 0.9, 1.1, 1.49, 1.5, 2.0, 3.0, 5.0, 12.0, 60.0, 1e7)
+WAITS += (-1.0, -2.0, -7.0, -30.0, -1e7)  # clocks that were wrong
 
 
 def without_remarks(flags: np.ndarray) -> np.ndarray:

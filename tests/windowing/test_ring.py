@@ -1,23 +1,35 @@
 """The ring must be the slicing, one reading at a time: the same windows to the bit, and the same reasons."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
-from scare.data.flags import Flag
+from scare.data.flags import NO_VALUE, Flag
 from scare.windowing.ring import Ring
-from scare.windowing.slicing import RECENT, STRICT, GapPolicy, lay, row_flags
-from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
+from scare.windowing.slicing import RECENT, STRICT, GapPolicy, history_starts, lay, row_flags
+from tests.windowing.rows import NAN, POLICY, ROWS, WINDOW, Rows
 
 
 def check_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> None:
-    grid = lay(rows.times, rows.values, rows.step, window, policy, None)
-    flags = row_flags(grid, grid.usable(policy))
-    ring = Ring(window, rows.values.shape[1], rows.step, policy)
+    ring, starts = (
+        Ring(window, rows.values.shape[1], rows.step, policy),
+        history_starts(rows.times, rows.step, window, NAN),
+    )
+    for first, end in pairwise(sorted({0, *starts, len(rows.times)})):
+        part = Rows(rows.times[first:end], rows.values[first:end], rows.step)
+        check_history(ring, part, window, Flag.RESTART if first in starts else Flag(0))
+
+
+def check_history(ring: Ring, rows: Rows, window: int, begun: Flag) -> None:
+    grid = lay(rows.times, rows.values, rows.step, window, ring.policy, None)
+    flags = row_flags(grid, grid.usable(ring.policy))
+    flags[0] |= np.uint32(begun)
     for row, (time, values) in enumerate(zip(rows.times.tolist(), rows.values, strict=True)):
         reason = ring.push(time, values)
         assert reason == Flag(int(flags[row])), f"row {row}"
-        if not reason:
+        if not reason & NO_VALUE:
             assert_array_equal(ring.window(), grid.windows(grid.slots[row : row + 1])[0], strict=True)
     assert ring.real_count == np.count_nonzero(grid.real)
 

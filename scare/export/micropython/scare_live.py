@@ -52,6 +52,8 @@ class Stream:
         """
         if len(reading) != len(self.channels):
             raise ValueError("a reading has one number for each channel")
+        if self._timed and self._goes_back(now_ms):
+            self.reset()
         rows = self._rows_since(now_ms) if self._timed else 1
         if rows == 0:
             return nan, EARLY
@@ -100,6 +102,11 @@ class Stream:
         """Rows from the last reading to this one, halves rounded up; 0: too early."""
         elapsed = (now_ms - self._last_ms) & CLOCK
         return (elapsed + self.step_ms // 2) // self.step_ms if elapsed <= CLOCK // 2 else 0
+
+    def _goes_back(self, now_ms: int) -> bool:
+        """Whether a reading is more than a window before the last one: the clock was set."""
+        behind = (self._last_ms - now_ms) & CLOCK
+        return self.window * self.step_ms < behind <= CLOCK // 2 + 1
 
     def _judge(self, numbers: "array[float]") -> int:
         """Of several numbers that cannot be used the first decides."""
