@@ -7,6 +7,8 @@ from secrets import token_hex
 
 from scare.errors import UsageError
 
+UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
+
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from scare.errors import UsageError
-from scare.live.border import RefusedError, excerpt, parse_json, parse_number
+from scare.live.border import SHOWN, RefusedError, excerpt, parse_json, parse_number
 from scare.records import convert, load_toml, merged, named
 
 TABLE = Path(__file__).with_name("adapters.toml")
@@ -113,12 +113,17 @@ def as_field(value: Any) -> Any:
 
 def read_message(adapter: Adapter, payload: bytes, topic: str = "") -> Message:
     """What a payload holds; of an adapter of one number a message, an object of that field alone."""
+    if not adapter.one_number:
+        return read_content(adapter, parse_json(payload), topic)
+    levels = read_topic(adapter, topic)
+    return Message(levels.get("device"), None, {levels.get("field"): payload[:SHOWN].decode("utf-8", "replace")})
+
+
+def read_content(adapter: Adapter, content: Any, topic: str = "") -> Message:
+    """What an object holds."""
     levels = read_topic(adapter, topic) if topic else {}
-    if adapter.one_number:
-        return Message(levels.get("device"), None, {levels.get("field"): payload.decode("utf-8", "replace")})
-    content = parse_json(payload)
     if not isinstance(content, dict):
-        raise RefusedError(f"not an object of JSON: {excerpt(payload)}")
+        raise RefusedError(f"not an object of JSON: {excerpt(content)}")
     time = find(content, adapter.time) if adapter.time else None
     device = levels.get("device") or find(content, adapter.device)
     return Message(device, time, content | _from_pairs(adapter, content))

@@ -41,13 +41,13 @@ class Reading:
     values: Mapping[str, float]
 
 
-def parse_json(payload: bytes) -> Any:
+def parse_json(payload: bytes, largest: int = LARGEST_PAYLOAD) -> Any:
     """The values of a JSON message; NaN and the like count as null.
 
     >>> parse_json(b'{"pm25": NaN, "t": [1, "2.5"]}')
     {'pm25': None, 't': [1, '2.5']}
     """
-    check_size(payload)
+    check_size(payload, largest)
     try:
         value = json.loads(payload, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
@@ -56,10 +56,10 @@ def parse_json(payload: bytes) -> Any:
     return value
 
 
-def check_size(payload: bytes) -> None:
+def check_size(payload: bytes, largest: int = LARGEST_PAYLOAD) -> None:
     """Refuse a message that is too large."""
-    if len(payload) > LARGEST_PAYLOAD:
-        raise RefusedError(f"{len(payload):,} bytes; a message has at most {LARGEST_PAYLOAD:,}")
+    if len(payload) > largest:
+        raise RefusedError(f"{len(payload):,} bytes; a message has at most {largest:,}")
 
 
 def _check_depth(value: Any, left: int) -> None:

@@ -20,6 +20,7 @@ from scare.words import suggestion
 
 Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_HTTP_TOKEN"  # variables of the environment
 
 
@@ -97,9 +98,17 @@ class Http:
         """What a client has to show; empty if none."""
         return secret(self.token_file, TOKEN)
 
+    @property
+    def allowed_names(self) -> frozenset[str]:
+        """What a client may call this server: its names, its address."""
+        here = LOOPBACK_NAMES if is_loopback(self.host) else ()
+        return frozenset((self.host, *self.names, *here))
+
     def __post_init__(self) -> None:
         if is_loopback(self.host):
             return
+        if self.host in ("0.0.0.0", "::") and not self.names:
+            raise UsageError(f"http.host {self.host} is every address of this computer: say in names how it is called")
         if self.tls and not (self.certificate and self.key):
             raise UsageError(
                 f"http.host {self.host} is reached from other computers: give certificate and key, or set tls = false"

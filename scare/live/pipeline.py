@@ -5,9 +5,7 @@ died comes again, and is known by device and time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from math import nan
-from queue import Empty, Full, Queue
 from threading import Event
 from time import monotonic, time
 
@@ -22,20 +20,11 @@ from scare.live.monitor import Monitor
 from scare.live.reader import Assembly, Done
 from scare.live.results import Result, Sink
 from scare.live.snapshot import Store
+from scare.live.waiting import Arrival, WaitingRoom
 
-LARGEST_BATCH = 1024  # arrivals worked on at once
+LARGEST_BATCH = 1024  # readings worked on at once
 IDLE_SECONDS = 0.1  # between looks at what is due
 LOOK_SECONDS = 1.0  # between looks at the model files
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """Readings that came together, and what acknowledges them; a `partial` one is numbers of a row to be assembled."""
-
-    readings: Sequence[Reading]
-    done: Done = lambda: None
-    partial: bool = False
-    at: float = field(default_factory=monotonic)
 
 
 class Pipeline:
@@ -46,7 +35,7 @@ class Pipeline:
     ) -> None:
         self._models, self._store, self._sinks, self._monitor, self._limits = models, store, sinks, monitor, limits
         self._fleet = Fleet(models.calibrators, models.routes)
-        self._queue: Queue[Arrival] = Queue(limits.queue)
+        self._waiting = WaitingRoom(limits.queue)
         self._assembly = Assembly(self._needs)
         self._routes: dict[str, str] = {}  # the model of each device
         self._seen: dict[tuple[str, float], int] = {}  # device and time, and the journal they are in
@@ -57,16 +46,12 @@ class Pipeline:
 
     @property
     def backlog(self) -> int:
-        """Arrivals that wait."""
-        return self._queue.qsize()
+        """Readings that wait."""
+        return self._waiting.taken
 
     def submit(self, arrival: Arrival, wait: float | None = 0.0) -> bool:
         """Hand readings over; False if there is no room within `wait` seconds (None: for ever)."""
-        try:
-            self._queue.put(arrival, wait != 0, wait)
-        except Full:
-            return False
-        return True
+        return self._waiting.put(arrival, wait)
 
     def restore(self) -> None:
         """Go on where the last process ended: from the newest snapshot, then the journal, which is published again."""
@@ -84,8 +69,8 @@ class Pipeline:
 
     def run(self) -> None:
         """Work until `stop`; what has been handed over by then is finished."""
-        while not (self._stop.is_set() and self._queue.empty()):
-            self.process(self._take())
+        while not (self._stop.is_set() and not self._waiting.taken):
+            self.process(self._waiting.take(LARGEST_BATCH, IDLE_SECONDS))
             self._look_around()
         if self._is_new:
             self._snapshot()
@@ -106,17 +91,6 @@ class Pipeline:
             for one in whole:
                 one.done()
             self._monitor.waited([monotonic() - one.at for one in whole])
-
-    def _take(self) -> list[Arrival]:
-        """What waits, after a short wait for the first."""
-        found: list[Arrival] = []
-        try:
-            found.append(self._queue.get(timeout=IDLE_SECONDS))
-            while len(found) < LARGEST_BATCH:
-                found.append(self._queue.get_nowait())
-        except Empty:
-            pass
-        return found
 
     def _assembled(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Rows that numbers have completed, or that have waited long enough."""

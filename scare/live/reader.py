@@ -1,10 +1,11 @@
 """A reader makes readings of one input's messages; numbers that come one by one are assembled to rows."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from scare.live.adapters import Adapter, channel_fields, field_value, read_message
+from scare.live.adapters import Adapter, Message, channel_fields, field_value, read_content, read_message
 from scare.live.border import Reading, RefusedError, check_device, check_time, parse_time
 from scare.live.config import Config, Input
 
@@ -20,7 +21,13 @@ class Reader:
 
     def read(self, payload: bytes, topic: str, now: float) -> Reading | None:
         """The reading of a message that came `now`; None where it holds another number than those wanted."""
-        message = read_message(self.adapter, payload, topic)
+        return self._reading(read_message(self.adapter, payload, topic), now)
+
+    def read_content(self, content: Any, topic: str, now: float) -> Reading | None:
+        """The same of an object."""
+        return self._reading(read_content(self.adapter, content, topic), now)
+
+    def _reading(self, message: Message, now: float) -> Reading | None:
         values = {name: field_value(one, message.content) for name, one in self._fields.items()}
         if self.adapter.one_number:
             values = {name: value for name, value in values.items() if not math.isnan(value)}
@@ -33,16 +40,20 @@ class Reader:
         return Reading(device, check_time(time, now), values)
 
 
-def make_readers(config: Config, channels: Iterable[str]) -> dict[str, Reader]:
-    """A reader for each input, by the topic it subscribes to."""
-    return {one.adapter.subscription: one for one in _readers(config, list(channels))}
-
-
-def _readers(config: Config, channels: list[str]) -> Iterable[Reader]:
+def make_readers(config: Config, channels: Sequence[str]) -> list[Reader]:
+    """A reader for each input."""
     adapters = config.known_adapters
-    for one in config.inputs:
-        adapter = adapters[one.adapter]
-        yield Reader(replace(adapter, topic=one.topic or adapter.topic), one, channels)
+    return [_reader(adapters[one.adapter], one, channels) for one in config.inputs]
+
+
+def _reader(adapter: Adapter, wanted: Input, channels: Sequence[str]) -> Reader:
+    return Reader(replace(adapter, topic=wanted.topic or adapter.topic), wanted, channels)
+
+
+def posted(readers: Sequence[Reader], config: Config, channels: Sequence[str]) -> dict[str, Reader]:
+    """Readers of what is POSTed, by the name of their adapter; `json` is always one."""
+    ours = Reader(config.known_adapters["json"], Input("json"), channels)
+    return {"json": ours} | {one.adapter.name: one for one in readers if not one.adapter.one_number}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from scare import __version__
 from scare.data.quantities import display_unit
-from scare.files import replacing
+from scare.files import UPLOT, replacing
 from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
@@ -54,7 +54,7 @@ def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda 
 
 def make_page(run: Run, views: Sequence[View]) -> str:
     """The whole page as text; the last view is of all devices."""
-    scripts = {"uplot_js": _asset("uplot/uPlot.iife.min.js"), "js": _asset("report.js")}
+    scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     return render(
         "report.html.j2",
@@ -77,8 +77,8 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         data=Markup(as_script_data(_data(run, views))),
         card=Markup(as_script_data(run.card.as_dict())),
         css=_asset("report.css"),
-        uplot_css=_asset("uplot/uPlot.min.css"),
-        licence=_asset("uplot/LICENSE"),
+        uplot_css=_asset(UPLOT / "uPlot.min.css"),
+        licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
     )
@@ -120,6 +120,6 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _asset(name: str) -> Markup:
+def _asset(name: str | Path) -> Markup:
     """A file of ours, which goes into the page as it is."""
     return Markup((ASSETS / name).read_text(encoding="utf-8").strip())

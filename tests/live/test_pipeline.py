@@ -14,9 +14,10 @@ from scare.errors import DataError, UsageError
 from scare.live.border import Reading
 from scare.live.config import Limits
 from scare.live.journal import Journal, read_journal
-from scare.live.pipeline import Arrival, Pipeline
+from scare.live.pipeline import Pipeline
 from scare.live.results import Result
 from scare.live.snapshot import Store
+from scare.live.waiting import Arrival
 from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
 
 READINGS = draw_readings(7, 40)

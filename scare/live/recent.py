@@ -1,0 +1,116 @@
+"""The newest results of every device, kept in memory for those who watch."""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from scare.errors import DataError
+from scare.live.results import Result, finite, flag_names
+
+KEPT = 240  # results of a device
+SPARKS = 30  # of them in the small picture of a row
+KINDS = {"time": np.float64, "raw": np.float32, "calibrated": np.float32, "flags": np.uint32}
+
+
+class Recent:
+    """A sink that remembers; every change has a number, so that who asks again gets only what is new."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept, self._lock = kept, Lock()
+        self._devices: dict[str, int] = {}
+        self._names: list[str] = []
+        self._models: list[str] = []
+        self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}
+        self._counts, self._changes = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._change = 0
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def publish(self, results: Sequence[Result]) -> bool:
+        """Remember results, but for late ones."""
+        with self._lock:
+            self._change += 1
+            for one in results:
+                if not one.is_late:
+                    self._remember(one)
+        return True
+
+    def keep(self, number: int) -> None:
+        """Nothing: what is remembered here may be forgotten."""
+
+    def _remember(self, result: Result) -> None:
+        index = self._devices.get(result.device)
+        if index is None:
+            index = self._add(result.device)
+        place = self._counts[index] % self._kept
+        for name in KINDS:
+            self._columns[name][index, place] = getattr(result, name)
+        self._models[index] = result.model
+        self._counts[index] += 1
+        self._changes[index] = self._change
+
+    def _add(self, device: str) -> int:
+        index = self._devices[device] = len(self._names)
+        self._names.append(device)
+        self._models.append("")
+        if index == len(self._counts):
+            more = max(64, index)
+            self._columns = {name: _longer(array, more) for name, array in self._columns.items()}
+            self._counts, self._changes = _longer(self._counts, more), _longer(self._changes, more)
+        return index
+
+    def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
+        """The number of the newest change, and [device, model, time, raw, calibrated, flags] of those changed `since`.
+
+        With `sparks`, the last calibrated values of each (raw where there is none) as a seventh.
+        """
+        with self._lock:
+            found = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
+            return self._change, [self._row(index, sparks) for index in found]
+
+    def _row(self, index: int, sparks: bool) -> list[Any]:
+        last = (self._counts[index] - 1) % self._kept
+        time, raw, calibrated, flags = (self._columns[name][index, last].item() for name in KINDS)
+        row = [self._names[index], self._models[index], time, _short(raw), _short(calibrated), flags]
+        return [*row, self._sparks(index)] if sparks else row
+
+    def _sparks(self, index: int) -> list[float | None]:
+        order = self._order(index)[-SPARKS:]
+        raw, calibrated = (self._columns[name][index, order] for name in ("raw", "calibrated"))
+        return [_short(one) for one in np.where(np.isnan(calibrated), raw, calibrated).tolist()]
+
+    def device(self, name: str) -> dict[str, Any]:
+        """All that is remembered of a device, oldest first."""
+        with self._lock:
+            if name not in self._devices:
+                raise DataError(f"no device '{name}' has reported")
+            index = self._devices[name]
+            order = self._order(index)
+            time, raw, calibrated, flags = (self._columns[column][index, order].tolist() for column in KINDS)
+            model = self._models[index]
+        return {
+            "device": name,
+            "model": model,
+            "time": time,
+            "raw": list(map(_short, raw)),
+            "calibrated": list(map(_short, calibrated)),
+            "flags": flags,
+            "flag_names": {str(one): flag_names(one) for one in sorted(set(flags))},
+        }
+
+    def _order(self, index: int) -> np.ndarray:
+        """Where a device's results are, oldest first."""
+        count = int(self._counts[index])
+        return np.arange(max(0, count - self._kept), count) % self._kept
+
+
+def _short(number: float) -> float | None:
+    """A number with the digits that float32 has."""
+    return finite(float(f"{number:.6g}"))
+
+
+def _longer(array: np.ndarray, more: int) -> np.ndarray:
+    return np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)])

@@ -1,0 +1,221 @@
+"""The HTTP server: readings in, values out, health, counts, and the page.
+
+Comes from boxes that POST; goes to the `pipeline`. It runs in a thread of its own.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep, time
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from scare.data.flags import MEANINGS
+from scare.errors import DataError, UsageError
+from scare.files import UPLOT
+from scare.live.border import RefusedError
+from scare.live.config import Http, is_loopback
+from scare.live.guard import Guard
+from scare.live.intake import LARGEST_BODY, Intake, take_in, unpack
+from scare.live.monitor import COUNTS, Monitor
+from scare.live.pipeline import Pipeline
+from scare.live.reader import Reader
+from scare.live.recent import Recent
+from scare.live.waiting import Arrival
+
+PAGE = Path(__file__).with_name("page")
+PATIENCE_SECONDS = 30.0  # until readings that were taken have been published
+TICK_SECONDS = 1.0  # between two events
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the server shows: the pipeline, what it counts, the newest results, and the units of the models' values."""
+
+    pipeline: Pipeline
+    monitor: Monitor
+    recent: Recent
+    units: Mapping[str, str]
+
+
+class Server:
+    """Answers in a thread until it is stopped."""
+
+    def __init__(self, settings: Http, watched: Watched, readers: Mapping[str, Reader]) -> None:
+        token = settings.token()
+        if not token and not is_loopback(settings.host):
+            raise UsageError(f"http.host {settings.host} is reached from other computers: give token_file")
+        app = Guard(make_app(watched, readers, self), settings.allowed_names, token)
+        self._socket = _listen(settings)
+        self.port: int = self._socket.getsockname()[1]
+        self.stopping = False
+        self.address = f"{'https' if settings.certificate else 'http'}://{_shown(settings.host)}:{self.port}/"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                access_log=False,
+                lifespan="off",
+                log_config=None,
+                server_header=False,
+                ssl_certfile=settings.certificate or None,
+                ssl_keyfile=settings.key or None,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            sleep(0.01)
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self.stopping = self._server.should_exit = True
+        self._thread.join(10)
+        self._socket.close()
+
+
+def _listen(settings: Http) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"http: cannot listen at {settings.host} port {settings.port}: {reason}") from error
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") -> Starlette:
+    """All that is answered; `readers` by the name of their adapter."""
+
+    async def take_readings(request: Request) -> Response:
+        adapter = request.path_params.get("adapter", "json")
+        if adapter not in readers:
+            return _error(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
+        try:
+            body = unpack(await _body(request), request.headers.get("content-encoding", ""))
+        except RefusedError as refused:
+            return _error(413, watched.monitor.refuse("http", str(refused)).reason)
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        intake = await run_in_threadpool(take_in, body, kind, readers[adapter], time())
+        return await _answer(watched, intake)
+
+    async def list_devices(request: Request) -> Response:
+        change, rows = watched.recent.changed(-1, sparks=True)
+        units = dict(watched.units)
+        flags = {str(int(flag)): [flag.name, words] for flag, words in MEANINGS.items()}
+        return JSONResponse({"change": change, "units": units, "flags": flags, "devices": rows})
+
+    async def show_device(request: Request) -> Response:
+        try:
+            found = watched.recent.device(request.path_params["device"])
+        except DataError as error:
+            return _error(404, str(error))
+        return JSONResponse({**found, "unit": watched.units.get(found["model"], "")})
+
+    async def tell_events(request: Request) -> Response:
+        since = request.query_params.get("since", "")
+        events = _events(watched, int(since) if since.isdecimal() and len(since) < 15 else -1, server)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    async def tell_health(request: Request) -> Response:
+        return JSONResponse({"status": "ok", "waiting": watched.pipeline.backlog, "devices": len(watched.recent)})
+
+    async def tell_metrics(request: Request) -> Response:
+        return PlainTextResponse(metrics(watched), media_type="text/plain; version=0.0.4")
+
+    return Starlette(
+        routes=[
+            Route("/v1/readings", take_readings, methods=["POST"]),
+            Route("/v1/readings/{adapter}", take_readings, methods=["POST"]),
+            Route("/v1/devices", list_devices),
+            Route("/v1/devices/{device}", show_device),
+            Route("/v1/events", tell_events),
+            Route("/healthz", tell_health),
+            Route("/metrics", tell_metrics),
+            Mount("/uplot", StaticFiles(directory=UPLOT)),
+            Mount("/", StaticFiles(directory=PAGE, html=True)),
+        ]
+    )
+
+
+async def _body(request: Request) -> bytes:
+    """What was sent, if it is not too large."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > LARGEST_BODY:
+            raise RefusedError(f"more than {LARGEST_BODY:,} bytes; send less at once")
+    return bytes(found)
+
+
+async def _answer(watched: Watched, intake: Intake) -> Response:
+    """Hand readings over and answer when they have been published."""
+    watched.monitor.count("received", len(intake.readings) + intake.rejected)
+    for one in intake.reasons:
+        watched.monitor.refuse("http", f"line {one['line']}: {one['reason']}")
+    watched.monitor.count("rejected", intake.rejected - len(intake.reasons))
+    told = {"accepted": len(intake.readings), "rejected": intake.rejected, "reasons": intake.reasons}
+    if not intake.readings:
+        return JSONResponse(told, 400)
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    arrival = Arrival(intake.readings, lambda: loop.call_soon_threadsafe(done.set))
+    if not watched.pipeline.submit(arrival):
+        return _error(429, "there are more readings than can be worked on; send them again later", {"retry-after": "1"})
+    try:
+        await asyncio.wait_for(done.wait(), PATIENCE_SECONDS)
+    except TimeoutError:
+        return _error(503, "the readings could not be published yet; send them again")
+    return JSONResponse(told)
+
+
+def _error(code: int, reason: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": reason}, code, headers)
+
+
+async def _events(watched: Watched, since: int, server: "Server") -> AsyncIterator[str]:
+    """What has changed, every second, for as long as somebody listens."""
+    yield "retry: 2000\n\n"
+    while not server.stopping:
+        since, rows = watched.recent.changed(since)
+        counts, waits = watched.monitor.counts(), watched.monitor.waits()
+        refusals = [asdict(one) for one in watched.monitor.refusals()[:20]]
+        told = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
+        told |= {"waiting": watched.pipeline.backlog, "refusals": refusals}
+        yield f"data: {json.dumps(told, separators=(',', ':'))}\n\n"
+        next_tick = monotonic() + TICK_SECONDS
+        while not server.stopping and monotonic() < next_tick:
+            await asyncio.sleep(0.1)
+
+
+def metrics(watched: Watched) -> str:
+    """Counts as Prometheus reads them."""
+    lines = []
+    for name, number in watched.monitor.counts().items():
+        lines += [f"# HELP scare_{name}_total {COUNTS[name]}", f"# TYPE scare_{name}_total counter"]
+        lines.append(f"scare_{name}_total {number}")
+    gauges: dict[str, tuple[str, float]] = {
+        "devices": ("Devices that have reported.", len(watched.recent)),
+        "waiting": ("Readings that wait.", watched.pipeline.backlog),
+        "uptime_seconds": ("Since the start.", round(time() - watched.monitor.started, 1)),
+    }
+    for quantile, seconds in watched.monitor.waits().items():
+        gauges[f"wait_seconds_{quantile}"] = ("From arrival to acknowledgement, of the last 2000.", round(seconds, 6))
+    for name, (words, number) in gauges.items():
+        lines += [f"# HELP scare_{name} {words}", f"# TYPE scare_{name} gauge", f"scare_{name} {number}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,179 @@
+"""Readings POSTed to a real server on loopback, and what it answers to whom."""
+
+import base64
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from time import time
+from typing import Any
+
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.live.border import Reading
+from scare.live.config import TOKEN, Config, Http, Input, Limits
+from scare.live.gateway import Gateway
+from tests.live.small_gateway import START, draw_readings, expected, save_models
+
+READINGS = draw_readings(4, 30)
+
+
+@contextmanager
+def working(config: Config) -> Iterator[Gateway]:
+    """A gateway at work in a thread."""
+    gateway = Gateway(config, Calibrator.load)
+    gateway.start()
+    thread = Thread(target=gateway.run)
+    thread.start()
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def make_config(folder: Path, **more: Any) -> Config:
+    settings = {"inputs": (Input("sensor-community", channels={"pm25": "pm25", "current": "humidity"}),)} | more
+    return Config(save_models(folder), str(folder / "state"), http=Http(port=0), **settings)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    with working(make_config(tmp_path)) as gateway:
+        yield gateway
+
+
+def ask(gateway: Gateway, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+    """An answer's code, and what it says."""
+    assert gateway.server is not None
+    connection = HTTPConnection("127.0.0.1", gateway.server.port, timeout=10)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    said = answer.read()
+    connection.close()
+    is_json = answer.headers["content-type"] == "application/json"
+    return answer.status, json.loads(said) if is_json else said.decode()
+
+
+def as_line(reading: Reading) -> dict[str, Any]:
+    values = {name: None if value != value else value for name, value in reading.values.items()}
+    return {"device": reading.device, "time": reading.time, **values}
+
+
+def lines(readings: list[Reading]) -> bytes:
+    return "\n".join(json.dumps(as_line(one)) for one in readings).encode()
+
+
+def test_json_lines_are_calibrated_and_shown(gateway: Gateway, tmp_path: Path) -> None:
+    for start in range(0, len(READINGS), 37):
+        part = READINGS[start : start + 37]
+        code, said = ask(gateway, "POST", "/v1/readings", lines(part))
+        assert (code, said) == (200, {"accepted": len(part), "rejected": 0, "reasons": []})
+    mine = [one for one in READINGS if one.device == "box-1"]
+    code, shown = ask(gateway, "GET", "/v1/devices/box-1")
+    wanted = expected(Calibrator.load(tmp_path / "dust.scare"), mine)
+    assert shown["time"] == [one.time for one in mine]
+    numbers = [None if one.calibrated != one.calibrated else one.calibrated for one in wanted]
+    assert [one is None for one in shown["calibrated"]] == [one is None for one in numbers]
+    assert [one for one in shown["calibrated"] if one] == pytest.approx([one for one in numbers if one], rel=1e-4)
+    assert shown["flags"] == [one.flags for one in wanted]
+    assert (shown["unit"], shown["model"]) == ("µg/m³", "dust")
+    _, all_devices = ask(gateway, "GET", "/v1/devices")
+    counts = Counter(one.device for one in READINGS)
+    assert {row[0]: len(row[6]) for row in all_devices["devices"]} == {name: min(30, n) for name, n in counts.items()}
+
+
+def test_the_same_comes_as_csv_as_gzip_and_as_one_object(gateway: Gateway) -> None:
+    table = "device,time,pm25,current\nbox-1,2026-01-01T00:00:00Z,3.5,300\nbox-1,2026-01-01T00:01:00Z,,300\n"
+    assert ask(gateway, "POST", "/v1/readings", table.encode(), content_type="text/csv; charset=utf-8")[0] == 200
+    packed = gzip.compress(lines(READINGS[:5]))
+    assert ask(gateway, "POST", "/v1/readings", packed, content_encoding="gzip")[1]["accepted"] == 5
+    assert ask(gateway, "POST", "/v1/readings", json.dumps(as_line(READINGS[6])).encode())[1]["accepted"] == 1
+    many = json.dumps([as_line(one) for one in READINGS[7:10]]).encode()
+    assert ask(gateway, "POST", "/v1/readings", many)[1]["accepted"] == 3
+    community = {"esp8266id": "77", "sensordatavalues": [{"value_type": "SDS_P2", "value": "7.1"}]}
+    code, said = ask(gateway, "POST", "/v1/readings/sensor-community", json.dumps(community).encode())
+    assert (code, said["accepted"]) == (200, 1)
+    assert ask(gateway, "GET", "/v1/devices/77")[1]["raw"] == [7.1]
+    assert ask(gateway, "GET", "/v1/devices/box-1")[1]["raw"][:2] == [3.5, None]
+
+
+def test_a_bad_line_spoils_no_other_and_is_told(gateway: Gateway) -> None:
+    bad = [b"{", b'{"device": "a b", "pm25": 1}', b'{"device": "x", "time": 0, "pm25": 1}', b'{"device": "x"}']
+    code, said = ask(gateway, "POST", "/v1/readings", b"\n".join([*bad, lines(READINGS[:2])]))
+    assert (code, said["accepted"], said["rejected"]) == (200, 2, 4)
+    assert [one["line"] for one in said["reasons"]] == [1, 2, 3, 4]
+    assert ask(gateway, "POST", "/v1/readings", b"\n".join(bad))[0] == 400
+    counts = gateway.monitor.counts()
+    assert (counts["rejected"], counts["received"]) == (8, 10)
+    assert "scare_rejected_total 8" in ask(gateway, "GET", "/metrics")[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "code"),
+    [
+        ("POST", "/v1/readings", b" " * (1 << 20) + b"xx", {}, 413),
+        ("POST", "/v1/readings", gzip.compress(b" " * (1 << 24)), {"content_encoding": "gzip"}, 413),
+        ("POST", "/v1/readings", b"no gzip", {"content_encoding": "gzip"}, 413),
+        ("POST", "/v1/readings", b"", {}, 400),
+        ("POST", "/v1/readings/nobody", b"", {}, 404),
+        ("GET", "/v1/devices/nobody", b"", {}, 404),
+        ("GET", "/healthz", b"", {"host": "evil.example"}, 421),
+        ("POST", "/v1/readings", b"", {"host": "127.0.0.1", "origin": "http://evil.example"}, 403),
+        ("GET", "/healthz", b"", {"host": "localhost:1"}, 200),
+    ],
+)
+def test_what_is_wrong_has_its_code(
+    gateway: Gateway, method: str, path: str, body: bytes, headers: dict[str, str], code: int
+) -> None:
+    assert ask(gateway, method, path, body, **headers)[0] == code
+
+
+def test_a_token_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, "hush")
+    with working(make_config(tmp_path)) as gateway:
+        basic = "Basic " + base64.b64encode(b"anyone:hush").decode()
+        assert ask(gateway, "GET", "/healthz")[0] == 200
+        for shown, code in (("", 401), ("Bearer hush", 200), ("Bearer hus", 401), (basic, 200), ("Basic ?", 401)):
+            assert ask(gateway, "GET", "/v1/devices", authorization=shown)[0] == code
+        for shown, code in (("Bearer hush", 200), (basic, 401), ("", 401)):
+            assert ask(gateway, "POST", "/v1/readings", lines(READINGS[:1]), authorization=shown)[0] == code
+
+
+def test_who_is_behind_says_so(tmp_path: Path) -> None:
+    gateway = Gateway(make_config(tmp_path, limits=Limits(queue=1)), Calibrator.load)
+    gateway.start()  # and nobody works
+    try:
+        first = Thread(target=ask, args=(gateway, "POST", "/v1/readings", lines(READINGS[:1])))
+        first.start()
+        until = time() + 5
+        while gateway.pipeline.backlog < 1 and time() < until:
+            pass
+        code, said = ask(gateway, "POST", "/v1/readings", lines(READINGS[1:2]))
+        assert (code, "send them again later" in said["error"]) == (429, True)
+    finally:
+        gateway.stop()
+        gateway.run()
+        first.join(10)
+
+
+def test_events_tell_what_changes(gateway: Gateway) -> None:
+    ask(gateway, "POST", "/v1/readings", lines(READINGS[:8]))
+    assert gateway.server is not None
+    connection = HTTPConnection("127.0.0.1", gateway.server.port, timeout=10)
+    connection.request("GET", "/v1/events")
+    answer = connection.getresponse()
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    while not (line := answer.readline()).startswith(b"data: "):
+        pass
+    told = json.loads(line[6:])
+    assert {row[0] for row in told["devices"]} == {one.device for one in READINGS[:8]}
+    assert (told["counts"]["received"], told["waiting"]) == (8, 0)
+    connection.close()
+    assert told["now"] > START
