@@ -18,6 +18,7 @@ from scare.cli import (
     export,
     info,
     inspect,
+    live,
     predict,
     report,
     reproduce,
@@ -78,6 +79,7 @@ for command in (
 app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
+app.add_typer(live.app, name="live")
 
 
 @app.callback(invoke_without_command=True)

@@ -170,6 +170,11 @@ def find(content: Any, place: str) -> Any:
     return next(_found(content, _keys(place)), None)
 
 
+def is_there(content: Any, place: str) -> bool:
+    """Whether there is anything at a place, null included."""
+    return any(True for _ in _found(content, _keys(place)))
+
+
 @lru_cache
 def _keys(place: str) -> tuple[str | re.Pattern[str], ...]:
     keys = [key.replace("~1", "/").replace("~0", "~") for key in place.split("/")[1:]]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scare.live.adapters import Adapter, Message, channel_fields, field_value, read_content, read_message
+from scare.live.adapters import Adapter, Message, channel_fields, field_value, is_there, read_content, read_message
 from scare.live.border import Reading, RefusedError, check_device, check_time, parse_time
 from scare.live.config import Config, Input
 
@@ -33,11 +33,15 @@ class Reader:
             values = {name: value for name, value in values.items() if not math.isnan(value)}
             if not values:
                 return None
-        elif all(map(math.isnan, values.values())):
+        elif all(map(math.isnan, values.values())) and not self._is_ours(message):
             raise RefusedError(f"no number for {', '.join(values)}")
         device = check_device(message.device)
         time = now if message.time is None else parse_time(message.time, self._zone)
         return Reading(device, check_time(time, now), values)
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a message has a place for a channel, if not a number: a box whose sensors have all failed."""
+        return any(is_there(message.content, place) for one in self._fields.values() for place in one.places)
 
 
 def make_readers(config: Config, channels: Sequence[str]) -> list[Reader]:

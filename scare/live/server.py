@@ -83,7 +83,8 @@ class Server:
     def stop(self) -> None:
         """Answer no more."""
         self.stopping = self._server.should_exit = True
-        self._thread.join(10)
+        if self._thread.is_alive():
+            self._thread.join(10)
         self._socket.close()
 
 
@@ -209,13 +210,13 @@ def metrics(watched: Watched) -> str:
     for name, number in watched.monitor.counts().items():
         lines += [f"# HELP scare_{name}_total {COUNTS[name]}", f"# TYPE scare_{name}_total counter"]
         lines.append(f"scare_{name}_total {number}")
-    gauges: dict[str, tuple[str, float]] = {
+    gauges: dict[str, tuple[str, int | float]] = {
         "devices": ("Devices that have reported.", len(watched.recent)),
         "waiting": ("Readings that wait.", watched.pipeline.backlog),
         "uptime_seconds": ("Since the start.", round(time() - watched.monitor.started, 1)),
     }
     for quantile, seconds in watched.monitor.waits().items():
         gauges[f"wait_seconds_{quantile}"] = ("From arrival to acknowledgement, of the last 2000.", round(seconds, 6))
-    for name, (words, number) in gauges.items():
-        lines += [f"# HELP scare_{name} {words}", f"# TYPE scare_{name} gauge", f"scare_{name} {number}"]
+    for name, (words, level) in gauges.items():
+        lines += [f"# HELP scare_{name} {words}", f"# TYPE scare_{name} gauge", f"scare_{name} {level}"]
     return "\n".join(lines) + "\n"

@@ -59,6 +59,9 @@ def test_without_a_time_it_is_that_of_the_arrival_and_what_is_missing_is_nan() -
     assert found is not None
     assert (found.device, found.time, found.values["pm25"]) == ("b", NOW, 3.0)
     assert math.isnan(found.values["temperature"])
+    silent = read(b'{"pm25": null}')  # a box whose sensors have all failed
+    assert silent is not None
+    assert all(map(math.isnan, silent.values.values()))
     with pytest.raises(RefusedError, match="no number for pm25, temperature"):
         read(b'{"dust": 3}')
 

@@ -35,6 +35,7 @@ def working(config: Config) -> Iterator[Gateway]:
     finally:
         gateway.stop()
         thread.join(20)
+        gateway.close()
         assert not thread.is_alive()
 
 
@@ -161,6 +162,7 @@ def test_who_is_behind_says_so(tmp_path: Path) -> None:
         gateway.stop()
         gateway.run()
         first.join(10)
+        gateway.close()
 
 
 def test_events_tell_what_changes(gateway: Gateway) -> None:

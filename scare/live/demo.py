@@ -1,0 +1,118 @@
+"""A fleet that does not exist, so that `scare live` can be seen at work: boxes beside a reference, then in the field.
+
+Their calibrator is a line of their last readings, fitted here by least squares: no training packages are needed.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection, HTTPException
+from threading import Event
+from time import monotonic
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.kernels import hat_fractions, hat_matrix
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.data.flags import DEFAULT_SETTINGS
+from scare.data.readings import Readings
+from scare.data.simulate import Simulation, simulate
+from scare.errors import DataError
+from scare.windowing.feeding import Feed, Inputs
+from scare.windowing.scaling import fit_scaling
+from scare.windowing.slicing import RECENT
+
+BESIDE_DAYS, FIELD_DAYS = 2.0, 12.0
+WINDOW, KNOTS = 30, 5
+GOLDEN = 16
+TICK_SECONDS = 0.5  # of real time between two posts
+PATIENCE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class DemoFleet:
+    """Boxes in the field, and the calibrator that was fitted while they stood beside a reference."""
+
+    boxes: Sequence[Readings]
+    calibrator: Calibrator
+
+
+def make_fleet(boxes: int, seed: int) -> DemoFleet:
+    """Simulated boxes whose days in the field end about now."""
+    start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=BESIDE_DAYS + FIELD_DAYS)
+    whole = simulate(Simulation(boxes=boxes, days=BESIDE_DAYS + FIELD_DAYS, seed=seed, start=start))
+    border = start.timestamp() + BESIDE_DAYS * 86400
+    beside, field = ([one.rows((one.times < border) == early) for one in whole] for early in (True, False))
+    return DemoFleet(field, fit_line(beside))
+
+
+def fit_line(boxes: Sequence[Readings]) -> Calibrator:
+    """Least squares on hats over the last readings: the newest ones finely, older ones coarsely."""
+    first = boxes[0]
+    if first.reference is None:
+        raise DataError(f"{first.device}: there is no reference to learn from")
+    inputs = _inputs(boxes)
+    knots = np.linspace(0, np.log2(WINDOW), KNOTS)
+    lower, fraction = hat_fractions(WINDOW, knots)
+    hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
+    front = (Step("hat_basis", (INPUT,), "u", hats, {"knots": KNOTS}), Step("flatten", ("u",), "all"))
+    windows, targets = (np.concatenate(some) for some in zip(*(_examples(one, inputs) for one in boxes), strict=True))
+    seen = np.einsum("nwc,wk->nkc", windows, hat_matrix(**hats, knots=KNOTS)).reshape(len(windows), -1)
+    scaled = inputs.scaling.target.apply(targets[:, None])[:, 0]
+    weights = np.linalg.lstsq(np.column_stack([seen, np.ones(len(seen))]), scaled, rcond=None)[0].astype(np.float32)
+    line = Step("dense", ("all",), "y", {"weight": weights[:-1, None], "bias": weights[-1:]})
+    plan = Plan(WINDOW, len(first.channels), (*front, line))
+    none = Sample(windows[:0], np.empty(0))
+    bare = Calibrator(plan, inputs, first.reference, none, none)
+    golden = Sample(windows[:GOLDEN], bare.compute(windows[:GOLDEN]))
+    return Calibrator(plan, inputs, first.reference, golden, none, {"model": "line of the demo"})
+
+
+def _inputs(boxes: Sequence[Readings]) -> Inputs:
+    """Channels scaled by each box's days beside the reference."""
+    rows = {one.device: one.values[np.isfinite(one.values).all(axis=1)] for one in boxes}
+    targets = np.concatenate([one.targets[np.isfinite(one.targets)] for one in boxes])
+    scaling = fit_scaling("standard", rows, targets, per_device=True, settle=1440)
+    return Inputs(boxes[0].channels, scaling, boxes[0].step_seconds, WINDOW, RECENT, DEFAULT_SETTINGS)
+
+
+def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled windows [n, window, channels] and the reference's values [n]."""
+    (segment,) = Feed(inputs, box.device).segments(box.times, box.values)
+    known = np.isfinite(box.targets[segment.rows])
+    return segment.grid.windows(segment.ends[known]), box.targets[segment.rows[known]]
+
+
+def post_readings(fleet: DemoFleet, port: int, speed: float, stop: Event) -> None:
+    """Post what the boxes measure to a server on this computer, `speed` times as fast as it was measured."""
+    times = fleet.boxes[0].times
+    values = np.stack([one.values for one in fleet.boxes])  # [boxes, rows, channels]
+    began, sent = monotonic(), 0
+    while not stop.wait(TICK_SECONDS) and sent < len(times):
+        due = int(np.searchsorted(times, times[0] + (monotonic() - began) * speed))
+        if due > sent and _post(port, _lines(fleet, times[sent:due], values[:, sent:due])):
+            sent = due
+
+
+def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
+    names = [channel.name for channel in fleet.boxes[0].channels]
+    lines = []
+    for row, time in enumerate(times.tolist()):
+        for box, numbers in zip(fleet.boxes, values[:, row].tolist(), strict=True):
+            there = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
+            lines.append(json.dumps({"device": box.device, "time": time, **there}))
+    return "\n".join(lines).encode()
+
+
+def _post(port: int, body: bytes) -> bool:
+    """Whether readings were taken; those that were not are sent again."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    try:
+        connection.request("POST", "/v1/readings", body, {"content-type": "application/x-ndjson"})
+        return connection.getresponse().status in (200, 400)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,95 @@
+"""`scare live` as its users see it: real processes on loopback, and sentences for what is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import create_server
+from time import sleep
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.said import Type
+from tests.needs import needs
+
+pytestmark = needs("live")
+PROGRAM = [sys.executable, "-c", "from scare.cli import main; main()"]
+
+
+@contextmanager
+def process(line: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command at work, which is ended with the block."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [*PROGRAM, *line.split()[1:]]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def read_json(started: subprocess.Popen[str]) -> dict[str, object]:
+    """What a command prints on stdout, up to the end of the object."""
+    assert started.stdout is not None
+    text = ""
+    while not text.endswith("}\n"):
+        line = started.stdout.readline()
+        assert line, started.stderr.read() if started.stderr else ""
+        text += line
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def test_the_demo_answers_calibrates_and_ends_in_order(tmp_path: Path) -> None:
+    with process("scare live demo --boxes 3 --speed 20000 --port 0 --no-open --json", tmp_path) as demo:
+        page = str(read_json(demo)["page"])
+        for _ in range(100):
+            sleep(0.2)
+            with urlopen(f"{page}metrics", timeout=10) as answer:
+                counts = answer.read().decode()
+            if "scare_calibrated_total 0\n" not in counts:
+                break
+        assert "scare_calibrated_total 0\n" not in counts
+        assert "scare_rejected_total 0\n" in counts
+        demo.send_signal(signal.SIGINT)
+        _, said = demo.communicate(timeout=20)
+        assert (demo.returncode, said.splitlines()[-1]) == (0, "ended; all that came is kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "code"),
+    [
+        ("", "the key 'models' is missing", 2),
+        ("[models.pm]\nfile = 'none.scare'\n[http]\nport = 0", "none.scare", 3),
+        ("[models.pm]\nfile = 'nobody-1999'\n[http]\nport = 0", "no published correction", 3),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(scare: Type, text: str, sentence: str, code: int) -> None:
+    Path("live.toml").write_text(text)
+    said = scare("scare live run live.toml")
+    assert sentence in said.err
+    assert said.code == code
+    assert "Traceback" not in said.err
+
+
+def test_a_port_in_use_is_told(scare: Type) -> None:
+    with create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        Path("live.toml").write_text(f"[models.pm]\nfile = 'barkjohn-2021'\n[http]\nport = {port}")
+        said = scare("scare live run live.toml")
+    assert (said.code, f"cannot listen at 127.0.0.1 port {port}" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_the_help_shows_examples(scare: Type, command: str) -> None:
+    said = scare(f"scare live {command} --help")
+    assert f"scare live {command}" in said.out.split("Examples:")[1]
+    assert max(map(len, said.out.splitlines())) <= 80
