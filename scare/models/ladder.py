@@ -6,9 +6,10 @@
     products with the first channel, added to each of these
     all products, added to each of these
 
-A structure is a ridge at its best penalty. A rung is admitted if it makes the error on validation clearly smaller, or a
-little and surely so, over blocks of time. What comes out is the mix of all admitted structures (shares from 0 on that
-sum to 1) with the least error on validation: a line in the same columns, so a mix costs nothing on a board.
+A structure is a ridge at its best penalty; the first two, of newest readings alone, are ordinary lines. A rung is
+admitted if it makes the error on validation clearly smaller, or a little and surely so, over blocks of time. What comes
+out is the mix of all admitted structures (shares from 0 on that sum to 1) with the least error on validation: a line in
+the same columns, so a mix costs nothing on a board.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from scare.models.ridge import PENALTIES, Extra, Known, Moments, Solution, parts
 from scare.records import Count
 
 NAMES = ("line", "other channels", "history", "products with the first channel", "all products")
+PLAIN = NAMES[:2]  # no more coefficients than channels: a penalty chosen on validation would only flatten the line
 HEAVY = 1e3  # how much more than any error it weighs that shares sum to 1
 
 
@@ -90,7 +92,8 @@ def climb(train: Known, validation: Known, newest: int, extra: Extra | None, rul
     chosen: list[Solution] = []
     mixed: Solution = np.zeros(wide.shape[1]), moments.target_mean
     for name, structures in _rungs(train.features.shape[1:], newest, wide.shape[1]).items():
-        found = [_best(moments, columns, wide, targets) for columns in structures]
+        penalties = PENALTIES[:1] if name in PLAIN else PENALTIES
+        found = [_best(moments, columns, penalties, wide, targets) for columns in structures]
         best = min(found, key=lambda one: _error(one, wide, targets))
         fall, sureness = _fall(_squares(mixed, wide, targets), _squares(best, wide, targets), blocks)
         admitted = not chosen or fall >= rules.clear_fall or (fall >= rules.sure_fall and sureness >= rules.sureness)
@@ -130,9 +133,11 @@ def _rungs(shape: tuple[int, ...], newest: int, columns: int) -> dict[str, list[
     return {name: found for name, found in fresh.items() if found}
 
 
-def _best(moments: Moments, columns: np.ndarray, wide: np.ndarray, targets: np.ndarray) -> Solution:
+def _best(
+    moments: Moments, columns: np.ndarray, penalties: Sequence[float], wide: np.ndarray, targets: np.ndarray
+) -> Solution:
     """The ridge on these columns with the penalty that does best on validation."""
-    solutions = [moments.solve(penalty, columns) for penalty in PENALTIES]
+    solutions = [moments.solve(penalty, columns) for penalty in penalties]
     return min(solutions, key=lambda one: _error(one, wide, targets))
 
 

@@ -14,7 +14,7 @@ from scare.calibrator.fold import fold
 from scare.calibrator.members import average
 from scare.calibrator.newest import raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
-from scare.calibrator.plan import Plan, run
+from scare.calibrator.plan import Plan
 from scare.data.dead_channels import TRAINING, leave_out_dead
 from scare.data.flags import without_unusable_references
 from scare.data.readings import Channel, Readings
@@ -24,7 +24,7 @@ from scare.training.examples import Examples, make_examples
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
-from scare.training.verdict import NETWORK, OFFSET, Plain, judge
+from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
 from scare.windowing.feeding import Inputs
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
@@ -65,16 +65,14 @@ def _ship(
     members: Sequence[Trained], inputs: Inputs, target: Channel, examples: Examples, held: Examples, rules: Rules
 ) -> tuple[Calibrator, float, dict[str, Any]]:
     """What the members come to, or the plain reading if that is no worse; its error on validation, and the verdict."""
-    unit = float(inputs.scaling.target.scale[0])
-    plan = fold(average([member.plan() for member in members])).astype(np.float32)
-    whole = len(members) == 1 and members[0].share == 1
-    rmse = members[0].best_rmse if whole else unit * _rmse(plan, held)
+    unit, earned = float(inputs.scaling.target.scale[0]), Earned.of(members, held.targets, rules)
+    plan = fold(average([member.plan(earned.share) for member in members])).astype(np.float32)
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    calibrator = Calibrator(plan, inputs, target, none, none)
-    if members[0].ladder is None:
+    calibrator, rmse, start = Calibrator(plan, inputs, target, none, none), unit * earned.rmse, members[0].start
+    if start is None:
         return calibrator, rmse, {}
     plain = Plain.of(examples, held, inputs.scaling.target) if same_unit(inputs.channels[0], target) else None
-    found = judge(members, plan, plain, rmse, unit, rules)
+    found = judge(start.ladder, earned, plan, plain, unit, rules)
     if plain is None or found["outcome"] not in plain.errors:
         return calibrator, rmse, found
     offset = plain.offset if found["outcome"] == OFFSET else 0.0
@@ -106,15 +104,6 @@ def _as_part(report: Report | None, member: int, count: int) -> Report | None:
         report(replace(state, round=number, rounds=rounds, seconds_left=seconds))
 
     return whole
-
-
-def _rmse(plan: Plan, held: Examples) -> float:
-    """The error on all held examples, scaled."""
-    squares = 0.0
-    for start in range(0, len(held), SCORED):
-        part = np.arange(start, min(start + SCORED, len(held)))
-        squares += float(np.square(run(plan, held.windows(part)) - held.targets[part]).sum())
-    return float(np.sqrt(squares / len(held)))
 
 
 def _usable(
@@ -167,7 +156,7 @@ def _what_it_is(members: Sequence[Trained], plan: Plan, found: dict[str, Any]) -
     """The facts of a verdict; what is no network is called what it is, and has the numbers of its plan."""
     if found.get("outcome", NETWORK) != NETWORK:
         return {"model": found["outcome"], "parameters": count(plan).weights, **found}
-    trainable = [split_trainable(member.network)[0] for member in members if member.share]
+    trainable = [split_trainable(member.network)[0] for member in members]
     return {"parameters": sum(leaf.size for leaf in jax.tree.leaves(trainable)), **found}
 
 

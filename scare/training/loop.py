@@ -1,8 +1,6 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
-A network that starts at the solution of a ladder is blended with it as validation says: at a checkpoint each of
-`BLENDS` is scored. At the end the share of the network is cut by how much it has lowered the error: a few days beside
-a reference are few examples, however many minutes they have.
+A network that starts at the solution of a ladder keeps that start: `verdict` says which share of the result it earns.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
@@ -24,7 +22,7 @@ from jax import Array
 from scare.calibrator.plan import Plan
 from scare.errors import DataError
 from scare.models import Network
-from scare.models.ladder import Ladder
+from scare.models.ladder import Ladder, Rules
 from scare.training.examples import Examples, Gather, known, make_gather
 from scare.training.phases import phase_rounds, split_moving
 from scare.training.presets import Recipe
@@ -32,7 +30,6 @@ from scare.training.settings import Settings
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
-BLENDS = (0.25, 0.5, 0.75, 1.0)  # shares of what a network has learned; the rest is its start
 
 
 @dataclass(frozen=True)
@@ -65,23 +62,29 @@ class State(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The network that a training run ships, blended with its start, its share in that blend, and the start's ladder.
+class Start:
+    """Where a network started: the ladder's solution as a network, and what it gives on validation, scaled."""
 
-    `best_rmse` is the least error on validation, of the blend before its share was cut, and `fall` by how much that is
-    below the error of the start, as a share of it.
-    """
+    ladder: Ladder
+    network: Network
+    outputs: np.ndarray
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training run has found: its best network, what that gives on validation (scaled), its start if any."""
 
     network: Network
-    share: float
-    fall: float
-    ladder: Ladder | None
-    best_rmse: float
+    outputs: np.ndarray
+    start: Start | None
     interrupted: bool
 
-    def plan(self) -> Plan:
-        """The kernel calls; of a network without a share those of its start."""
-        return self.network.plan() if self.share else self.network.start_plan()
+    def plan(self, share: float = 1.0) -> Plan:
+        """The kernel calls of the network with this share in the result; the rest is its start's."""
+        if self.start is None:
+            return self.network.plan()
+        blended = self.network.blend(self.start.network, share)
+        return blended.plan() if share else blended.start_plan()
 
 
 class Trainer:
@@ -97,16 +100,13 @@ class Trainer:
         self.gather, self.references = make_gather(examples, network), examples.targets
         self.held_gather, self.held_targets = make_gather(held, network), held.targets
         self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
-        self.ladder = network.climb(
-            lambda: known(examples, network.basis), lambda: known(held, network.basis), recipe.rules
-        )
-        self.rules = recipe.rules
-        self.network = network if self.ladder is None else network.start(self.ladder.solution)
-        self.start = None if self.ladder is None else self.network  # itself worth a checkpoint
-        self.start_outputs = None if self.start is None else self._outputs(self.start)
+        self.start = self._start(network, examples, held, recipe.rules)
+        self.network = network if self.start is None else self.start.network
         self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
-        self.best: Network | None = None
-        self.best_rmse, self.best_share, self.frozen = float("inf"), 1.0, False
+        self.best: tuple[Network, np.ndarray] | None = None
+        if self.start is not None:
+            self.best = self.start.network, self.start.outputs
+        self.best_rmse, self.frozen = float("inf"), False
 
     def run(self, report: Report | None) -> Trained:
         """What training has found; after Ctrl-C, the best until then."""
@@ -118,17 +118,18 @@ class Trainer:
                 raise
             interrupted = True
         assert self.best is not None  # a round without a finite error has been refused
-        if self.start is None or self.start_outputs is None:
-            return Trained(self.best, 1.0, 0.0, None, self.best_rmse, interrupted)
-        start_rmse = float(np.sqrt(np.square(self.start_outputs - self.held_targets).mean())) * self.unit
-        fall = 1 - self.best_rmse / start_rmse if start_rmse else 0.0
-        share = self.rules.share(self.best_share, fall)
-        return Trained(self.best.blend(self.start, share), share, fall, self.ladder, self.best_rmse, interrupted)
+        return Trained(*self.best, self.start, interrupted)
+
+    def _start(self, network: Network, examples: Examples, held: Examples, rules: Rules) -> Start | None:
+        """The network at the solution of its ladder, if it has one."""
+        ladder = network.climb(lambda: known(examples, network.basis), lambda: known(held, network.basis), rules)
+        if ladder is None:
+            return None
+        started = network.start(ladder.solution)
+        return Start(ladder, started, self._outputs(started))
 
     def _run(self, report: Report | None) -> None:
         state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
-        if self.start is not None:
-            self._checkpoint(state, done=0, last=len(self.phases) == 1)
         for phase, rounds in enumerate(self.phases):
             if phase:
                 state = self._enter(phase, self._shipped(state), state.key)
@@ -182,28 +183,20 @@ class Trainer:
         """Score what would ship with candidate support sets, in the last phase keep the best; freeze in time."""
         shipped = self._shipped(state)
         candidates = shipped.candidates(self.pool, jax.random.fold_in(state.key, 1), self.settings.candidates)
-        scores = [self._validate(candidate) for candidate in candidates]
-        (rmse, share), chosen = min(zip(scores, candidates, strict=True), key=lambda one: one[0])
+        outputs = [self._outputs(candidate) for candidate in candidates]
+        least = int(np.argmin([self._rmse(output) for output in outputs]))
+        chosen, rmse = candidates[least], self._rmse(outputs[least])
         if last and rmse < self.best_rmse:
-            self.best, self.best_share, self.best_rmse = chosen, share, rmse
+            self.best, self.best_rmse = (chosen, outputs[least]), rmse
         if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))
         return state, rmse
 
-    def _validate(self, network: Network) -> tuple[float, float]:
-        """RMSE on all validation windows, in the target's unit, and the blend with the start at which it is least.
-
-        Infinite if any output is not a number.
-        """
-        outputs = self._outputs(network)
-        if not np.isfinite(outputs).all():
-            return float("inf"), 1.0
-        start = outputs if self.start_outputs is None else self.start_outputs
-        shares = (1.0,) if self.start_outputs is None else BLENDS
-        errors = [np.square(start + share * (outputs - start) - self.held_targets).mean() for share in shares]
-        least = int(np.argmin(errors))
-        return float(np.sqrt(errors[least])) * self.unit, shares[least]
+    def _rmse(self, outputs: np.ndarray) -> float:
+        """On all validation windows, in the target's unit; infinite if any output is not a number."""
+        rmse = float(np.sqrt(np.square(outputs - self.held_targets).mean())) * self.unit
+        return rmse if np.isfinite(rmse) else float("inf")
 
     def _outputs(self, network: Network) -> np.ndarray:
         """What a network gives for all validation windows, scaled."""

@@ -16,6 +16,7 @@ from scare.training.examples import Examples
 from scare.training.loop import Trained
 from scare.windowing.scaling import Affine
 
+TINY = 1e-30
 RAW, OFFSET, LINE, RIDGE, NETWORK = "raw", "offset", "line", "ridge", "network"
 SENTENCES = {
     RAW: "the sensor's own value is as good as any correction that validation can prove: exported as it is",
@@ -41,24 +42,47 @@ class Plain:
         return Plain(offset, {RAW: _root(apart), OFFSET: _root(apart - offset)})
 
 
-def judge(
-    members: Sequence[Trained], plan: Plan, plain: Plain | None, rmse: float, unit: float, rules: Rules
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Earned:
+    """What the members' mean has earned: its share in the result, and errors on validation, scaled.
+
+    `fall` is by how much the best share would lower the error of the start, to `best`; a share is cut if that is
+    little: a few days beside a reference are few examples, however many minutes they have.
+    """
+
+    share: float
+    fall: float
+    best: float
+    rmse: float  # of the result
+
+    @staticmethod
+    def of(members: Sequence[Trained], targets: np.ndarray, rules: Rules) -> "Earned":
+        """Without a start to fall back on, all of it."""
+        outputs, start = np.mean([member.outputs for member in members], axis=0), members[0].start
+        if start is None:
+            rmse = _root(outputs - targets)
+            return Earned(1.0, 0.0, rmse, rmse)
+        missing, learned = targets - start.outputs, outputs - start.outputs
+        wanted = float(np.clip(learned @ missing / max(learned @ learned, TINY), 0.0, 1.0))
+        best = _root(missing - wanted * learned)
+        fall = 1 - best / max(_root(missing), TINY)
+        share = rules.share(wanted, fall)
+        return Earned(share, fall, best, _root(missing - share * learned))
+
+
+def judge(ladder: Ladder, earned: Earned, plan: Plan, plain: Plain | None, unit: float, rules: Rules) -> dict[str, Any]:
     """What is to be shipped (`outcome`), every rung that was tried, the network's share, and a sentence.
 
-    `rmse` is the error of the plan on validation, `unit` how much of the target's unit 1 is on the ladder.
+    `unit` is how much of the target's unit 1 is on the ladder.
     """
-    ladder, share = members[0].ladder, float(np.mean([member.share for member in members]))
-    assert ladder is not None
     errors = plain.errors if plain else {}
     outcome = min(errors, key=errors.__getitem__, default=RAW)  # the first of equals
-    if not errors or errors[outcome] > (1 + rules.plain_margin) * rmse:
-        outcome = _kind(plan, share)
-    share = share if outcome == NETWORK else 0.0
-    fall = float(np.mean([member.fall for member in members]))
-    sentence = SENTENCES[outcome].format(fall=fall, share=share)
-    error = float(np.mean([member.best_rmse for member in members]))
-    network = {"rung": NETWORK, "rmse": _short(error), "fall": _short(fall), "admitted": share > 0}
+    if not errors or errors[outcome] > (1 + rules.plain_margin) * earned.rmse * unit:
+        outcome = _kind(plan, earned.share)
+    share = earned.share if outcome == NETWORK else 0.0
+    sentence = SENTENCES[outcome].format(fall=earned.fall, share=share)
+    gained = {"rmse": _short(earned.best * unit), "fall": _short(earned.fall)}
+    network = {"rung": NETWORK, **gained, "admitted": share > 0}
     rungs = [*_plain_rungs(errors, outcome), *_rungs(ladder, unit), network]
     return {"outcome": outcome, "ladder": rungs, "network_share": _short(share), "verdict": sentence}
 

@@ -49,6 +49,13 @@ def test_exactly_the_rungs_that_the_truth_needs_are_admitted(truth: Truth, admit
     assert found.rmse == pytest.approx(0.3, rel=0.1)
 
 
+def test_a_line_keeps_the_slope_of_training_however_flat_validation_is() -> None:
+    x = np.random.default_rng(3).normal(size=(400, 1, 1))
+    times = np.arange(400.0)
+    train, flat = Known(x, 2 * x[:, 0, 0], times), Known(x, 0.5 * x[:, 0, 0], times)
+    assert climb(train, flat, 0, None, USUAL).solution[0] == pytest.approx([2.0], rel=1e-3)
+
+
 def test_a_small_fall_is_admitted_only_if_it_is_sure() -> None:
     def truth(a: np.ndarray, b: np.ndarray, old: np.ndarray) -> np.ndarray:
         return a + 0.1 * b  # lowers the error by about 5 %

@@ -22,7 +22,8 @@ from scare.training.loop import Progress, State, run_round
 from scare.training.presets import Recipe
 from scare.training.settings import Settings
 
-NETWORK_STAYS = Rules(network_from=-1.0, network_full=0.0)  # however little it earns
+# a ladder that ends at its first rung, so that the network has something to earn, and all of that counts
+NETWORK_STAYS = Rules(clear_fall=1.0, sure_fall=1.0, network_from=-1.0, network_full=0.0, least_share=0.0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")
 

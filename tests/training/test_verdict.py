@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scare.board.boards import board
 from scare.board.certificate import verify
@@ -15,9 +17,9 @@ from scare.export.arithmetic import Arithmetic
 from scare.models.ladder import Ladder, Rules, Rung
 from scare.training import loop
 from scare.training.fit import fit
-from scare.training.loop import Trained
+from scare.training.loop import Start, Trained
 from scare.training.presets import Recipe
-from scare.training.verdict import LINE, NETWORK, OFFSET, RAW, RIDGE, SENTENCES, Plain, judge
+from scare.training.verdict import LINE, NETWORK, OFFSET, RAW, RIDGE, SENTENCES, Earned, Plain, judge
 from tests.training.small_fits import NETWORK_STAYS, make_readings
 
 ROWS, NOISY, WINDOW = 1500, 1000, 16
@@ -100,9 +102,12 @@ def test_every_rung_is_told_with_its_error(calibrators: dict[str, Calibrator]) -
     assert rungs["history"]["fall"] == pytest.approx(1 - rungs["history"]["rmse"] / rungs["line"]["rmse"], abs=0.01)
 
 
-def trained(share: float, fall: float) -> Trained:
-    rung = Rung("line", 0.5, 0.4, 9.0, True)
-    return Trained(None, share, fall, Ladder((rung,), (np.ones(1), 0.0), 0.5), 1.0, False)  # type: ignore[arg-type]
+def ladder() -> Ladder:
+    return Ladder((Rung("line", 0.5, 0.4, 9.0, True),), (np.ones(1), 0.0), 0.5)
+
+
+def trained(outputs: np.ndarray, start: np.ndarray) -> Trained:
+    return Trained(None, outputs, Start(ladder(), None, start), False)  # type: ignore[arg-type]
 
 
 STRAIGHT = {"weight": np.ones((4, 1))}
@@ -110,7 +115,7 @@ DEEP = Plan(4, 1, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y"
 
 
 def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
-    found = judge([trained(0.5, 0.06), trained(0.0, 0.02)], DEEP, None, 0.97, unit=2.0, rules=Rules())
+    found = judge(ladder(), Earned(0.25, 0.04, 0.5, 0.485), DEEP, None, unit=2.0, rules=Rules())
     assert (found["outcome"], found["network_share"]) == (NETWORK, 0.25)
     assert found["verdict"] == "the network lowers the error of the best line or ridge by 4%; it has 25% of the say"
     assert found["ladder"] == [
@@ -122,9 +127,35 @@ def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
 def test_a_plain_reading_that_is_no_worse_is_preferred_to_any_network() -> None:
     for error, margin, outcome in ((0.97, 0.0, RAW), (0.98, 0.0, NETWORK), (0.98, 0.02, RAW)):
         plain = Plain(0.1, {RAW: error, OFFSET: 1.0})
-        found = judge([trained(0.5, 0.06)], DEEP, plain, 0.97, 1.0, Rules(plain_margin=margin))
+        found = judge(ladder(), Earned(0.5, 0.06, 0.9, 0.97), DEEP, plain, 1.0, Rules(plain_margin=margin))
         assert found["outcome"] == outcome
         assert (found["network_share"] > 0) == (outcome == NETWORK)
+
+
+def test_members_earn_their_share_together() -> None:
+    """Two that err to opposite sides are worth more than the mean of what each is worth alone."""
+    rng = np.random.default_rng(1)
+    targets, apart = rng.normal(size=(2, 4000))
+    start = targets + rng.normal(size=4000)
+    members = [trained(targets + side * apart, start) for side in (1.0, -1.0)]
+    alone, together = (Earned.of(some, targets, Rules()) for some in (members[:1], members))
+    assert alone.share == pytest.approx(0.5, abs=0.03)  # as good as its start, and independent of it
+    assert alone.rmse == pytest.approx(np.sqrt(0.5), abs=0.03)
+    assert (together.share, together.rmse) == pytest.approx((1.0, 0.0))
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.01, 0.99), st.integers(0, 2**31))
+def test_the_best_share_is_the_best_of_all(true_share: float, other: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    start, outputs = rng.normal(size=(2, 50))
+    targets = start + true_share * (outputs - start) + 0.1 * rng.normal(size=50)
+    earned = Earned.of([trained(outputs, start)], targets, NETWORK_STAYS)
+    assert earned.rmse <= np.sqrt(np.square(start + other * (outputs - start) - targets).mean()) + 1e-12
+
+
+def test_a_network_that_has_learned_nothing_has_no_share() -> None:
+    start = np.ones(10)
+    assert Earned.of([trained(start, start)], np.zeros(10), NETWORK_STAYS) == Earned(0.0, 0.0, 1.0, 1.0)
 
 
 def test_a_share_that_is_hardly_one_is_none() -> None:
