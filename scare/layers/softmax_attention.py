@@ -3,11 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from scipy.linalg import block_diag
 
 from scare.calibrator.plan import Step
 from scare.layers.embedding import DualEmbedding
-from scare.layers.steps import dense
+from scare.layers.steps import dense, numbers
 
 
 class SoftmaxAttention(eqx.Module):
@@ -56,6 +58,24 @@ class SoftmaxAttention(eqx.Module):
         means = sums[..., :-1] / sums[..., -1:]
         mixed = jnp.einsum("bhtc,chk->bthk", means, (local @ self.value).reshape(shape)).reshape(*x.shape[:2], -1)
         return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
+
+    def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
+        """`fused` as kernel calls, given the rows of x and their tokens: a row is key and value of every head."""
+        channels, bias = len(embedding.local), embedding.local_bias
+        keys, values = (self._apart(embedding.local @ part) for part in (self.key, self.value))
+        scale = (channels * self.heads / len(keys)) ** 0.5  # the kernel divides by the root of its own width
+        return [
+            dense(tokens, "query", self.query, self.query_bias),
+            dense("query", "slopes", keys * scale),
+            dense(source, "rows", np.tile(np.eye(channels, dtype=keys.dtype), self.heads)),
+            Step("softmax_attention", ("slopes", "rows", "rows"), "means", settings={"heads": self.heads}),
+            dense("means", "mixed", values.T, bias @ self.value + self.value_bias),
+            dense("mixed", output, self.out, self.out_bias),
+        ]
+
+    def _apart(self, projected: Array) -> np.ndarray:
+        """A projection of rows [C, heads·key_width] as one of heads, [heads·key_width, heads·C]: none sees another."""
+        return block_diag(*(head.T for head in np.split(numbers(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)

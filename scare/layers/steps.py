@@ -8,12 +8,12 @@ from jax import Array
 from scare.calibrator.plan import Step
 
 
-def numbers(array: Array) -> np.ndarray:
+def numbers(array: Array | np.ndarray) -> np.ndarray:
     """A parameter as a NumPy array of the same precision."""
     return np.asarray(array)
 
 
-def dense(source: str, output: str, weight: Array, bias: Array | None = None) -> Step:
+def dense(source: str, output: str, weight: Array | np.ndarray, bias: Array | np.ndarray | None = None) -> Step:
     """source · weight + bias."""
     weights = {"weight": numbers(weight)} | ({} if bias is None else {"bias": numbers(bias)})
     return Step("dense", (source,), output, weights)

@@ -38,6 +38,7 @@ from scare.models.ladder import Ladder, Rules, climb
 from scare.models.ridge import Solution
 from scare.records import Count
 
+KEY_WIDTH = 8  # of a head of softmax attention
 SCORES = 1 << 20  # attention weights held at once where every two readings meet
 
 
@@ -79,7 +80,7 @@ class Attention:
     bits: Count = 16  # c
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
-    heads: Count = 4  # of multi-head attention, each of width 8
+    heads: Count = 4  # of multi-head attention
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
@@ -180,7 +181,7 @@ class Scare:
     def _build_attention(self, key: Array) -> "AttentionLayer":
         width, choice = self.front.width, self.attention
         if choice.mix is Mix.MULTI_HEAD:
-            return SoftmaxAttention.create(width, choice.heads, 8, key)
+            return SoftmaxAttention.create(width, choice.heads, KEY_WIDTH, key)
         layer = HashAttention if choice.mix is Mix.HASH else EfficientBitwiseAttention
         return layer.create(width, choice.supports, choice.bits, key)
 
@@ -196,7 +197,7 @@ class Scare:
         attention = {
             Mix.BITWISE: 3 * width**2 + self.attention.supports * self.attention.bits,
             Mix.HASH: 3 * (width**2 + width),
-            Mix.MULTI_HEAD: 4 * width * 8 * self.attention.heads + 3 * 8 * self.attention.heads + width,
+            Mix.MULTI_HEAD: (4 * width + 3) * KEY_WIDTH * self.attention.heads + width,
         }[self.attention.mix]
         block = 2 * width * hidden + hidden + width + (4 * width if self.block.norm else 0)
         head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)
@@ -235,11 +236,13 @@ class Scare:
             return Operations(multiply_adds=min(direct, parts))
 
         if choice.mix is Mix.MULTI_HEAD:
-            inner = 8 * choice.heads
+            fused = not self.front.patching and not self.front.overall and channels < KEY_WIDTH
+            inner = (channels if fused else KEY_WIDTH) * choice.heads
+            beside = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
             attend = Operations(
                 2 * pairs * inner, 2 * pairs * choice.heads, 0, pairs * choice.heads, tokens * choice.heads
             )
-            return project(inner) + project(inner) + project(inner) + attend + Operations(tokens * inner * width)
+            return project(inner) + beside + attend + Operations(tokens * inner * width)
         kernel = tokens * choice.supports
         code = Operations(2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens)
         attend = Operations(pairs * width, pairs, 2 * pairs, 0, tokens)
@@ -377,7 +380,7 @@ class ScareNetwork(Network):
             steps += self.embedding.steps(source, "tokens", scale)
         else:
             steps += self.projector.steps(source, self.embedding, "tokens", scale)
-        steps += [*self.attention.steps("tokens", "attended"), add("tokens", "attended", "first")]
+        steps += [*self._attention_steps(source), add("tokens", "attended", "first")]
         steps += self._norm_steps(0, "first", "block")
         block = "block" if self.norms else "first"
         steps += [*self.feed_forward.steps(block, "fed"), add(block, "fed", "second")]
@@ -385,6 +388,11 @@ class ScareNetwork(Network):
         steps += self.head.steps("out" if self.norms else "second", "deep")
         steps += self._skip_steps(source, "deep", scale)
         return Plan(self.window, self.channels, tuple(steps))
+
+    def _attention_steps(self, source: str) -> list[Step]:
+        if self._pairwise is None or self.channels >= KEY_WIDTH:
+            return self.attention.steps("tokens", "attended")
+        return self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
 
     def start_plan(self) -> Plan:
         """Skip and curve alone; where they read nothing but the newest readings, the rest of the window is not read."""

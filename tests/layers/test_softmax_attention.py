@@ -60,6 +60,16 @@ def test_fused_with_a_local_embedding_it_is_the_same_with_the_same_gradients(cha
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10 * np.abs(np.asarray(out)).max() ** 3)
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_its_kernel_calls_give_the_same_with_a_row_as_key_and_value(channels: int) -> None:
+    attention, x = random_attention(), random_tokens(BATCH, TOKENS, channels)
+    embedding = random_layer(DualEmbedding.create, TOKENS, channels, WIDTH, False)
+    steps = [*embedding.steps("x", "tokens", np.ones(TOKENS)), *attention.fused_steps("x", "tokens", embedding, "out")]
+    assert {step.output: step.inputs for step in steps}["means"] == ("slopes", "rows", "rows")
+    mixed = compute(steps, "out", (TOKENS, WIDTH), x)
+    np.testing.assert_allclose(mixed, attention(embedding(x)), rtol=1e-9, atol=1e-9)
+
+
 def test_the_kernel_calls_give_the_same() -> None:
     attention, tokens = random_attention(), random_tokens(BATCH, TOKENS, WIDTH)
     mixed = compute(attention.steps("x", "attended"), "attended", (TOKENS, WIDTH), tokens)
