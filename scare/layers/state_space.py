@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.linear import draw_within, project
+from scare.layers.linear import Linear, draw_within, project
 from scare.layers.steps import dense, numbers
 
 EPSILON = 1e-5  # under the root of a mean square
@@ -42,6 +42,20 @@ class RootMeanSquareNorm(eqx.Module):
     def into(self, weight: Array) -> Array:
         """A matrix [width, outputs] that takes the gain upon itself."""
         return self.gain[:, None] * weight
+
+    def few_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
+        """The norm of tokens x W + b on few numbers a row, and the basis [few, width]: output · basis is what it gives.
+
+        [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q, and as long as [x, 1] R.
+        """
+        joint = np.vstack([numbers(embedding.weight), numbers(embedding.bias)])
+        rows, few = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
+        share = len(rows) / rows.shape[1]  # the kernel's mean is over fewer numbers
+        steps = [
+            dense(source, f"{output}.few", few[:-1], few[-1]),
+            Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),
+        ]
+        return steps, rows * numbers(self.gain) * share**-0.5
 
 
 class CausalConvolution(eqx.Module):
@@ -76,7 +90,7 @@ class CausalConvolution(eqx.Module):
         weights = {"taps": numbers(self.taps), "bias": numbers(self.bias)}
         return [Step("causal_convolution", (source,), output, weights)]
 
-    def newest_steps(self, source: str, weight: Array, rows: int, output: str) -> list[Step]:
+    def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
         """`newest` as kernel calls: of source [rows, r] only what the newest row's taps reach."""
         return [
             Step("newest_rows", (source,), f"{output}.rows", settings={"rows": min(rows, len(self.taps))}),
@@ -136,29 +150,29 @@ class StateSpaceMixer(eqx.Module):
         mixed = mixed + jnp.repeat(self.direct, mixed.shape[1] // len(self.direct)) * value[:, -1]
         return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
 
-    def steps(self, source: str, output: str, rows: int, before: RootMeanSquareNorm) -> list[Step]:
-        """The same as kernel calls for tokens [rows, width] whose norm `before` has left its gain to us."""
+    def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
+        """The same as kernel calls, for tokens source · basis of this many rows."""
         weights = {"decay": -np.exp(numbers(self.log_decay)), "direct": numbers(self.direct)}
         return [
-            dense(source, "value", before.into(self.value)),
+            dense(source, "value", basis @ numbers(self.value)),
             *self.value_convolution.steps("value", "value.mixed"),
             Step("silu", ("value.mixed",), "value.active"),
-            dense(source, "write", before.into(self.write)),
+            dense(source, "write", basis @ numbers(self.write)),
             *self.write_convolution.steps("write", "write.mixed"),
             Step("silu", ("write.mixed",), "write.active"),
-            *self.read_convolution.newest_steps(source, before.into(self.read), rows, "read"),
+            *self.read_convolution.newest_steps(source, basis @ numbers(self.read), rows, "read"),
             Step("silu", ("read",), "read.active"),
-            dense(source, "step", before.into(self.step), self.step_bias),
+            dense(source, "step", basis @ numbers(self.step), self.step_bias),
             Step("state_space", ("value.active", "write.active", "read.active", "step"), "state", weights),
-            *self._gate_steps(source, "state", "gated", before),
+            *self._gate_steps(source, basis, "state", "gated"),
             *self.norm.steps("gated", "gated.norm"),
             dense("gated.norm", output, self.norm.into(self.out)),
         ]
 
-    def _gate_steps(self, source: str, gated: str, output: str, before: RootMeanSquareNorm) -> list[Step]:
+    def _gate_steps(self, source: str, basis: np.ndarray, gated: str, output: str) -> list[Step]:
         return [
             Step("newest", (source,), "gate.row"),
-            dense("gate.row", "gate", before.into(self.gate)),
+            dense("gate.row", "gate", basis @ numbers(self.gate)),
             Step("silu", ("gate",), "gate.active"),
             Step("multiply", (gated, "gate.active"), output),
         ]

@@ -91,10 +91,10 @@ class Mamba:
 
     def operations(self, window: int, channels: int) -> Operations:
         """What one inference of the folded plan takes: rows first, then what the newest row alone needs."""
-        width, inner, state = self.width, self.inner, self.state
+        width, inner, state, few = self.width, self.inner, self.state, min(channels + 1, self.width)
         mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
         rows = Operations(
-            multiply_adds=window * width * (channels + 2) + (width + self.taps) * mixed + width * steps,
+            multiply_adds=window * few * (channels + 2) + (few + self.taps) * mixed + few * steps,
             additions=mixed,
             exponentials=mixed,
             divisions=2 * window + mixed,
@@ -103,7 +103,7 @@ class Mamba:
             multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
         )
         newest = Operations(
-            multiply_adds=reached * (width + self.taps) * state + 2 * width * inner + 3 * inner + 3 * width,
+            multiply_adds=reached * (few + self.taps) * state + (few + width + 3) * inner + (channels + 3) * width,
             additions=state + inner + width,
             exponentials=state + inner,
             divisions=state + inner + 4,
@@ -140,13 +140,14 @@ class MambaNetwork(Network):
         return self.head(self.last_norm(newest))[:, 0]
 
     def plan(self) -> Plan:
-        """The network as kernel calls; every gain moves into the matrix after it."""
+        """The network as kernel calls: channels + 1 numbers a row; every gain moves into the matrix after it."""
+        normed, basis = self.norm.few_steps(INPUT, self.embedding, "rows")
         steps = [
-            *self.embedding.steps(INPUT, "tokens"),
-            *self.norm.steps("tokens", "tokens.norm"),
-            *self.mixer.steps("tokens.norm", "mixed", self.window, self.norm),
-            Step("newest", ("tokens",), "tokens.newest"),
-            add("tokens.newest", "mixed", "block"),
+            *normed,
+            *self.mixer.steps("rows", basis, "mixed", self.window),
+            Step("newest", (INPUT,), "now"),
+            *self.embedding.steps("now", "token"),
+            add("token", "mixed", "block"),
             *self.last_norm.steps("block", "block.norm"),
             dense("block.norm", "y", self.last_norm.into(self.head.weight), self.head.bias),
         ]

@@ -67,7 +67,7 @@ def transcribe(network: MambaNetwork, window: np.ndarray, model: Mamba) -> float
     return float(last @ network.head.weight[:, 0] + network.head.bias[0])
 
 
-@pytest.mark.parametrize(("window", "channels"), [(1, 1), (5, 1), (30, 3)])
+@pytest.mark.parametrize(("window", "channels"), [(1, 1), (5, 1), (30, 3), (8, 7)])
 @pytest.mark.usefixtures("double")
 def test_the_network_is_the_plain_recurrence(window: int, channels: int) -> None:
     network = random_network(SMALL, window, channels)
@@ -107,8 +107,8 @@ def test_sizes_and_cost_are_those_of_the_comparison() -> None:
     assert Mamba.default().parameters(360, 1) == 8013
     assert Mamba(width=16, head_width=8).parameters(360, 1) == 2557
     assert Mamba.default().parameters(1440, 4) == 8013 + 3 * 32
-    assert Mamba.default().operations(360, 1).multiply_adds == pytest.approx(1.13e6, rel=0.03)
-    assert Mamba(width=16, head_width=8).operations(360, 1).multiply_adds == pytest.approx(0.40e6, rel=0.03)
+    assert Mamba.default().operations(360, 1).multiply_adds < 1.13e6 / 5  # the card's: D numbers a row
+    assert Mamba(width=16, head_width=8).operations(360, 1).multiply_adds < 0.40e6 / 3
 
 
 def test_the_plan_reads_gate_and_output_at_the_newest_row_only() -> None:
@@ -116,10 +116,10 @@ def test_the_plan_reads_gate_and_output_at_the_newest_row_only() -> None:
     assert (shapes["gate"], shapes["read"], shapes["gated.norm"], shapes["mixed"]) == ((64,), (16,), (64,), (32,))
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 4])
-def test_a_window_shorter_than_the_taps_is_counted_as_declared(window: int) -> None:
-    plan = fold(random_network(SMALL, window, 1).plan())
-    assert SMALL.operations(window, 1) == count(plan).operations
+@pytest.mark.parametrize(("window", "channels"), [(1, 1), (2, 1), (3, 1), (4, 1), (8, 7)])
+def test_few_rows_and_many_channels_are_counted_as_declared(window: int, channels: int) -> None:
+    plan = fold(random_network(SMALL, window, channels).plan())
+    assert SMALL.operations(window, channels) == count(plan).operations
 
 
 def test_a_new_network_starts_as_published() -> None:
