@@ -1,4 +1,4 @@
-"""`scare reproduce`: the paper's tables and figures, on its data or on a simulated stand-in."""
+"""`scare reproduce`: the paper's tables and figures, on its data, on one's own or on a simulated stand-in."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.cli import options
+from scare.cli.config import parse_settings
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.training import training_room
 from scare.errors import DataError
@@ -32,7 +33,12 @@ EVERY = tuple(one for one in Experiment if one is not Experiment.ALL)
 def reproduce(
     experiment: Annotated[Experiment, typer.Argument(help="A table or figure of the paper, or all.")],
     data: Annotated[
-        Path | None, typer.Option("--data", help="SensEURCity: its zip or folder. Without it, simulated.")
+        Path | None,
+        typer.Option("--data", help="SensEURCity's zip or folder, or a TOML that describes a data set."),
+    ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", help="Folder of a described data set's files.", show_default="the description's"),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Minutes, not hours: shows that it works, no accuracy.")
@@ -40,8 +46,11 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder; run again to resume.", show_default="out/…")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Fits at the same time.")] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Fits at the same time; 0: tables of what is there.")] = 2,
     config: Annotated[Path | None, typer.Option("--config", help="TOML instead of configs/reproduce.toml.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A key of that file and its value: window=60.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Run the paper's experiments and put its numbers beside ours.
@@ -51,40 +60,46 @@ def reproduce(
     Examples:
       scare reproduce all --quick
       scare reproduce main --data senseurcity_data_v02.zip
+      scare reproduce all --data configs/jrc_ispra.toml --files jrc_ispra --set window=60
     """
-    if data is not None and not data.exists():  # the board reads none, but its page would name it
-        raise DataError(f"--data {data}: there is no such file or folder")
+    for option, path in (("--data", data), ("--files", files)):
+        if path is not None and not path.exists():  # the board reads none, but its page would name it
+            raise DataError(f"{option} {path}: there is no such file or folder")
     training_room()
     require("board")
     from scare.experiments.reproduction.protocol import read_protocol
     from scare.experiments.reproduction.reproduction import Reproduction
+    from scare.experiments.reproduction.tasks import kind_of, open_source
 
-    protocol = read_protocol(config, data is None, quick)
+    protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or ()))
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
-    reproduction = Reproduction(out or Path("out") / name, protocol, data)
-    for note in protocol.notes:
+    reproduction = Reproduction(out or Path("out") / name, protocol, open_source(protocol, data, files))
+    for note in reproduction.notes:
         say(note)
     chosen = EVERY if experiment is Experiment.ALL else (experiment,)
     _fit(reproduction, chosen, jobs)
     written = [str(path) for one in chosen for path in _make(reproduction, one, as_json)]
     if as_json:
-        emit({"notes": protocol.notes, "folder": str(reproduction.folder), "files": written})
+        emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
     say(f"tables, figures and rows are in {reproduction.folder}")
 
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int) -> None:
     """Make the fits that these experiments need, saying first how many and how long."""
     from scare.experiments.reproduction.reproduction import wanted
+    from scare.experiments.reproduction.running import expected_minutes, fit_all, missing
 
     contenders = wanted(reproduction.protocol, experiments)
     if not contenders:
         return
-    count = reproduction.open(contenders)
+    count = len(list(missing(reproduction, contenders)))
     reproduction.write_protocol()
-    minutes = reproduction.expected_seconds(contenders) / 60
+    minutes = expected_minutes(reproduction, contenders)
     say(f"{count} fits to make; expected: {_duration(minutes)} on two cores, and then the measurements")
+    if not jobs:
+        return
     with progress("fitting", "job") as (bar, task):
-        reproduction.fit(contenders, jobs, _advance(bar, task))
+        fit_all(reproduction, contenders, jobs, _advance(bar, task))
 
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
@@ -97,9 +112,9 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):
         result = MAKERS[experiment](reproduction, _advance(bar, task))
-    origin = {"notes": protocol.notes, "protocol": protocol.as_dict(), "versions": versions()}
+    origin = {"notes": reproduction.notes, "protocol": protocol.as_dict(), "versions": versions()}
     written = write_result(result, folder, origin)
-    written += draw_result(result, folder, protocol.notes, with_paper=not protocol.simulated)
+    written += draw_result(result, folder, reproduction.notes, with_paper=not protocol.simulated)
     if not quiet:
         show_table(result.title, *shown(result.tables[0]))
     return written

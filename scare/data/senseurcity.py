@@ -13,6 +13,7 @@ Paper gap: the split is called alphabetical but follows the list order of the co
 import logging
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path, PurePath
 from zipfile import BadZipFile, ZipFile
@@ -58,6 +59,14 @@ class SensorOrder(StrEnum):
 
     PUBLISHED = "published"
     ALPHABETICAL = "alphabetical"
+
+
+class WindowRule(StrEnum):
+    """Which windows are made of rows with gaps between them."""
+
+    RECENT = "recent"  # by time, 80 % of the newest hour there (windowing.slicing)
+    TESLA = "tesla"  # by rows, whatever the gaps, as in TESLA's code
+    STRICT = "strict"  # by rows that span at most 1.2 times the window
 
 
 SENSOR_COLUMNS = {Pollutant.PM10: "5310CAT", Pollutant.PM25: "5325CAT", Pollutant.PM1: "5301CAT"}
@@ -145,6 +154,21 @@ def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
 def complete_rows(readings: Readings) -> Readings:
     """The rows with both sensor and reference, to which the window protocols apply."""
     return readings.rows(~np.isnan(readings.values).any(axis=1) & ~np.isnan(readings.targets))
+
+
+def close_gaps(readings: Readings, rule: WindowRule, window: int) -> Readings:
+    """The complete rows as if each came one step after the one before it: any `window` rows in a row are a window.
+
+    References are left where the rule accepts the window that ends there, by the times that the rows really had.
+    """
+    rows = complete_rows(readings)
+    ends = {WindowRule.TESLA: tesla_windows, WindowRule.STRICT: strict_windows}[rule](rows.times, window)
+    targets = np.full(len(rows), np.nan)
+    targets[ends] = rows.targets[ends]
+    since = pl.Series(np.rint(np.arange(len(rows)) * rows.step_seconds * 1e6).astype(np.int64))
+    times = rows.frame[TIME][0] + since.cast(pl.Duration("us")) if len(rows) else rows.frame[TIME]
+    columns = times.alias(TIME), pl.Series(REFERENCE, targets)
+    return replace(rows, frame=rows.frame.with_columns(*columns))
 
 
 def read_senseurcity(

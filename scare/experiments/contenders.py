@@ -25,16 +25,21 @@ NETWORKS = (*USUAL, *(f"{name}{BY_PAPER}" for name in MODELS if name != "scare")
 
 @dataclass(frozen=True)
 class Job:
-    """One contender with one window and one seed."""
+    """One contender with one window and one seed; `rate`, if given, takes the place of its recipe's."""
 
     contender: str
     window: int
     seed: int
+    rate: float | None = None
 
     @property
     def key(self) -> str:
-        """The name of the job's files."""
-        return f"{self.contender}-w{self.window}-s{self.seed}"
+        """The name of the job's files.
+
+        >>> Job("tesla", 60, 0).key, Job("tesla", 60, 0, 0.003).key
+        ('tesla-w60-s0', 'tesla-w60-s0-r0.003')
+        """
+        return f"{self.contender}-w{self.window}-s{self.seed}" + (f"-r{self.rate:g}" if self.rate else "")
 
 
 def choose(names: Sequence[str]) -> list[str]:
@@ -68,7 +73,7 @@ def fit_contender(
 ) -> tuple[Predictor, dict[str, Any]]:
     """A fitted contender, and its parameters, bytes and (of a network) speed in training."""
     if job.contender in NETWORKS:
-        return _fit_network(job, train, validation, settings)
+        return _fit_network(job, train, validation, {**settings, **({"rate": job.rate} if job.rate else {})})
     inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
     predictor = YARDSTICKS[job.contender](train, validation, inputs, target)
     return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
@@ -99,6 +104,6 @@ def _fit_network(
         "parameters": calibrator.facts["parameters"],
         "bytes": count(calibrator.plan).weight_bytes,
         "windows_per_second": float(np.median(speeds)),
-        "validation_rmse": calibrator.facts["validation_rmse"],
+        **{name: calibrator.facts[name] for name in ("validation_rmse", "averaged") if name in calibrator.facts},
     }
     return calibrator, facts

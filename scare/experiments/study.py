@@ -62,6 +62,9 @@ class Study:
         return [job for job in self.jobs if (self.result(job) or {"failed": ""}).get("failed") is not None]
 
 
+Work = tuple[Study, Job]
+
+
 def prepare(
     folder: Path, split: Split, jobs: Sequence[Job], settings: dict[str, Any], facts: dict[str, Any] | None = None
 ) -> Study:
@@ -87,35 +90,42 @@ def prepare(
 
 def run_study(study: Study, processes: int, progress: Progress) -> None:
     """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
-    keep_compiled()
-    (study.folder / "rows").mkdir(parents=True, exist_ok=True)
     todo, total = study.open(), len(study.jobs)
-    finished = _run_together(study, todo, processes) if processes > 1 else _run_alone(study, todo)
-    for done, job in enumerate(finished, start=total - len(todo) + 1):
+    finished = run_jobs([(study, job) for job in todo], processes)
+    for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
         progress(done, total, job.key)
 
 
-def _run_alone(study: Study, todo: Sequence[Job]) -> Iterator[Job]:
-    for job in todo:
+def run_jobs(todo: Sequence[Work], processes: int) -> Iterator[Work]:
+    """Run jobs of one study or several, in this order, `processes` at a time; each is told when it is done."""
+    keep_compiled()
+    return _run_together(todo, processes) if processes > 1 else _run_alone(todo)
+
+
+def _run_alone(todo: Sequence[Work]) -> Iterator[Work]:
+    for study, job in todo:
         run_job(str(study.folder), asdict(job), dict(study.settings))
-        yield job
+        yield study, job
 
 
-def _run_together(study: Study, todo: Sequence[Job], processes: int) -> Iterator[Job]:
+def _run_together(todo: Sequence[Work], processes: int) -> Iterator[Work]:
     """A process for each job, a new one as soon as one ends; none is left when the caller leaves."""
-    waiting, running = list(reversed(todo)), dict[Job, SpawnProcess]()
+    waiting, running = list(reversed(todo)), list[tuple[Work, SpawnProcess]]()
     try:
         while waiting or running:
             while waiting and len(running) < processes:
-                job = waiting.pop()
-                running[job] = start(run_job, str(study.folder), asdict(job), dict(study.settings))
-            wait([process.sentinel for process in running.values()])
-            for job in [job for job, process in running.items() if process.exitcode is not None]:
-                if reason := death(running.pop(job)):
+                study, job = waiting.pop()
+                process = start(run_job, str(study.folder), asdict(job), dict(study.settings))
+                running.append(((study, job), process))
+            wait([process.sentinel for _, process in running])
+            for ended in [one for one in running if one[1].exitcode is not None]:
+                running.remove(ended)
+                (study, job), process = ended
+                if reason := death(process):
                     _write_row(study.folder, job, {"failed": reason})
-                yield job
+                yield study, job
     finally:
-        end(running.values())
+        end(process for _, process in running)
 
 
 def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -142,7 +152,8 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
 
 def _write_row(folder: Path, job: Job, result: dict[str, Any]) -> None:
     with replacing(folder / "rows" / f"{job.key}.json") as temporary:
-        temporary.write_text(json.dumps({**asdict(job), **result}, indent=1, default=str), encoding="utf-8")
+        said = {name: value for name, value in asdict(job).items() if value is not None}
+        temporary.write_text(json.dumps({**said, **result}, indent=1, default=str), encoding="utf-8")
 
 
 def read_parts(folder: Path) -> dict[str, list[Readings]]:

@@ -36,7 +36,7 @@ class Network(eqx.Module):
     # parameters by field name: no weight decay; a tenth of the learning rate
     undecayed: ClassVar[frozenset[str]] = frozenset()
     slow: ClassVar[frozenset[str]] = frozenset()
-    # share of the steps that each phase of training takes
+    # how long each phase of training is, as a share of the rounds that are asked for
     phases: ClassVar[tuple[float, ...]] = (1.0,)
 
     @property

@@ -173,7 +173,7 @@ class SendalNetwork(Network):
     classifier: Linear
     phase: int = eqx.field(static=True, default=0)
 
-    phases = (10 / 16, 3 / 16, 3 / 16)
+    phases = (1.0, 0.3, 0.3)
     undecayed = ScareNetwork.undecayed | {"input_bias", "hidden_bias"}
 
     def __call__(self, features: Array) -> Array:

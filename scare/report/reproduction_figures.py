@@ -67,19 +67,19 @@ def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
 
 
 def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
-    """RMSE over thresholds: a column for each city, a row for each kind of change, of the first pollutant."""
+    """RMSE over thresholds: a column for each place, a row for each kind of change, of the first pollutant."""
     first = [row for row in rows if row["pollutant"] == rows[0]["pollutant"]]
-    cities, kinds = (list(dict.fromkeys(row[name] for row in first)) for name in ("city", "kind"))
+    places, kinds = (list(dict.fromkeys(row[name] for row in first)) for name in ("place", "kind"))
     names = [name for name in first[0] if name not in COLUMNS and not name.endswith(SPREAD)]
-    figure, panels = _panels(len(kinds), len(cities), 4.6, 3.2)
+    figure, panels = _panels(len(kinds), len(places), 4.6, 3.2)
     for line, kind in zip(panels, kinds, strict=True):
-        for axes, city in zip(line, cities, strict=True):
-            inside = [row for row in first if (row["city"], row["kind"]) == (city, kind)]
+        for axes, place in zip(line, places, strict=True):
+            inside = [row for row in first if (row["place"], row["kind"]) == (place, kind)]
             for name in names:
                 axes.plot(range(len(inside)), [row[name] for row in inside], **_style(name, names))
             marks = {row["threshold"]: row["coverage"] for row in inside}
             axes.set_xticks(range(len(marks)), [f"≥ {t:.0%}\n{c:.0%} of rows" for t, c in marks.items()])
-            axes.set_title(f"{city}, {first[0]['pollutant']}: {kind} changes", loc="left")
+            axes.set_title(f"{place}, {first[0]['pollutant']}: {kind} changes", loc="left")
             axes.set_ylim(bottom=0)
         line[0].set_ylabel("RMSE within ±30 rows [ug/m3]")
     panels[0][-1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))

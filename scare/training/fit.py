@@ -56,6 +56,7 @@ def fit(
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if members[-1].interrupted else {})
+    facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     facts |= _what_it_is(members, calibrator.plan, found)
     shown = held if calibrator.inputs is inputs else make_examples(validation, calibrator.inputs)
     return _with_samples(replace(calibrator, facts=facts), shown)

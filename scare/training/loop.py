@@ -72,12 +72,16 @@ class Start:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training run has found: its best network, what that gives on validation (scaled), its start if any."""
+    """What a training run has found: its best network, what that gives on validation (scaled), its start if any.
+
+    `averaged`: the weights are a running mean.
+    """
 
     network: Network
     outputs: np.ndarray
     start: Start | None
     interrupted: bool
+    averaged: bool = False
 
     def plan(self, share: float = 1.0) -> Plan:
         """The kernel calls of the network with this share in the result; the rest is its start's."""
@@ -107,6 +111,7 @@ class Trainer:
         if self.start is not None:
             self.best = self.start.network, self.start.outputs
         self.best_rmse, self.frozen = float("inf"), False
+        self.averaged = False  # whether the best is a running mean
 
     def run(self, report: Report | None) -> Trained:
         """What training has found; after Ctrl-C, the best until then."""
@@ -118,7 +123,7 @@ class Trainer:
                 raise
             interrupted = True
         assert self.best is not None  # a round without a finite error has been refused
-        return Trained(*self.best, self.start, interrupted)
+        return Trained(*self.best, self.start, interrupted, self.averaged)
 
     def _start(self, network: Network, examples: Examples, held: Examples, rules: Rules) -> Start | None:
         """The network at the solution of its ladder, if it has one."""
@@ -132,7 +137,7 @@ class Trainer:
         state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
         for phase, rounds in enumerate(self.phases):
             if phase:
-                state = self._enter(phase, self._shipped(state), state.key)
+                state = self._enter(phase, self.latest, state.key)
             for steps in rounds:
                 done, number = done + steps, number + 1
                 state, loss, speed = self._round(state, steps)
@@ -175,22 +180,28 @@ class Trainer:
         parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
-    def _shipped(self, state: State) -> Network:
-        """The network that would ship now."""
-        return averaged(state) if self.settings.average else state.network
+    def _shippable(self, state: State) -> list[tuple[bool, Network]]:
+        """The networks that could ship now, and whether each is a running mean."""
+        settings = self.settings
+        mean = [(True, averaged(state))] if settings.average else []
+        return mean + ([(False, state.network)] if settings.either or not settings.average else [])
 
     def _checkpoint(self, state: State, done: int, last: bool) -> tuple[State, float]:
-        """Score what would ship with candidate support sets, in the last phase keep the best; freeze in time."""
-        shipped = self._shipped(state)
-        candidates = shipped.candidates(self.pool, jax.random.fold_in(state.key, 1), self.settings.candidates)
-        outputs = [self._outputs(candidate) for candidate in candidates]
+        """Score what could ship with candidate support sets, in the last phase keep the best; freeze in time."""
+        key = jax.random.fold_in(state.key, 1)
+        candidates = [
+            (mean, candidate)
+            for mean, network in self._shippable(state)
+            for candidate in network.candidates(self.pool, key, self.settings.candidates)
+        ]
+        outputs = [self._outputs(candidate) for _, candidate in candidates]
         least = int(np.argmin([self._rmse(output) for output in outputs]))
-        chosen, rmse = candidates[least], self._rmse(outputs[least])
+        (mean, self.latest), rmse = candidates[least], self._rmse(outputs[least])
         if last and rmse < self.best_rmse:
-            self.best, self.best_rmse = (chosen, outputs[least]), rmse
+            self.best, self.best_rmse, self.averaged = (self.latest, outputs[least]), rmse, mean
         if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
             self.frozen = True
-            state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(chosen))
+            state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
         return state, rmse
 
     def _rmse(self, outputs: np.ndarray) -> float:

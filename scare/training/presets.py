@@ -66,7 +66,7 @@ class Recipe:
         if model != "scare":
             rival = chosen.settings if name == "paper" else RIVAL
             chosen = replace(chosen, model=MODELS[model].default(), settings=rival)
-        if settings.get("steps"):
+        if settings.get("steps") or settings.get("windows"):
             settings.setdefault("epochs", 0)
         return replace(chosen, window=window or chosen.window, settings=replace(chosen.settings, **settings))
 

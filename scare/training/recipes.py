@@ -72,7 +72,7 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     scare.errors.UsageError: r.toml: unknown key 'rat' in [training]; did you mean 'rate'?
     """
     training = tables.get("training")
-    if isinstance(training, Mapping) and "steps" in training:
+    if isinstance(training, Mapping) and training.keys() & {"steps", "windows"}:
         tables = {**tables, "training": {"epochs": 0, **training}}
     kind: Any = recipe.model.__class__
     changed = convert(merged(describe(recipe), tables), _tables_of(kind), where)

@@ -9,10 +9,11 @@ from scare.records import Amount
 
 @dataclass(frozen=True)
 class Settings:
-    """How long and how hard to train. Length is `epochs` if given, else `steps`."""
+    """How long and how hard to train. Length is `epochs` if given, else `windows` if given, else `steps`."""
 
     steps: int = 3000
     epochs: int = 0
+    windows: int = 0  # learned from, in as many steps as batches of them
     batch: int = 64
     rate: Amount = 5e-3  # peak learning rate
     warm_up: Amount = 0.05  # share of the steps in which the rate rises from 0
@@ -20,6 +21,7 @@ class Settings:
     weight_decay: Amount = 1e-2
     clip: Amount = 1.0  # largest norm of a gradient; 0 = any
     average: Amount = 0.995  # share kept of the running mean of weights that is scored and shipped; 0 = no mean
+    either: bool = False  # the weights themselves are scored beside their mean, and the better is shipped
     checkpoints: int = 10  # scored on validation; with `epochs`, one after each
     freeze_at: Amount = 0.6  # share of the steps after which the support set no longer changes
     candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
@@ -30,7 +32,7 @@ class Settings:
         for name in ("batch", "checkpoints", "candidates", "members"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.epochs < 0 or (self.epochs == 0 and self.steps < 1):
+        if min(self.epochs, self.windows) < 0 or (not self.epochs and self._steps < 1):
             raise UsageError("give at least one step or one epoch of training")
         if not self.rate > 0:
             raise UsageError(f"the learning rate must be above 0, not {self.rate:g}")
@@ -44,9 +46,15 @@ class Settings:
         [2, 3, 2, 3, 2, 3, 2, 3, 2, 3]
         >>> Settings(epochs=2, batch=32).rounds(100)
         [4, 4]
+        >>> sum(Settings(windows=64_000, batch=32).rounds(100))
+        2000
         """
         if self.epochs:
             return [-(-examples // self.batch)] * self.epochs
-        count = min(self.checkpoints, self.steps)
-        borders = [self.steps * index // count for index in range(count + 1)]
+        count = min(self.checkpoints, self._steps)
+        borders = [self._steps * index // count for index in range(count + 1)]
         return [after - before for before, after in pairwise(borders)]
+
+    @property
+    def _steps(self) -> int:
+        return -(-self.windows // self.batch) if self.windows else self.steps

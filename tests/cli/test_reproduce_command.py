@@ -32,7 +32,7 @@ most_rows = 0
 settings = { steps = 20 }
 simulation = { boxes = 3, days = 0.5, seed = 2 }
 
-[speeds]
+[speeds.60]
 scare = 20000
 """
 NAMES = ("checklist", "main", "ablation", "adaptability", "board")

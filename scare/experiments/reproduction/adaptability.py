@@ -16,7 +16,7 @@ from scare.scorecard.adaptability import Changes, error_near, lasting_changes, s
 Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Changes]
 KINDS: dict[str, Find] = {"sudden": sudden_changes, "lasting": lasting_changes}
 COLUMNS = {
-    "city": "city",
+    "place": "place",
     "pollutant": "pollutant",
     "kind": "change",
     "threshold": "threshold",
@@ -32,10 +32,10 @@ NOTES = [
 
 
 def make_adaptability(reproduction: Reproduction, progress: Progress) -> Result:
-    """RMSE around changes, of every city, pollutant, kind of change and threshold; PM10 first."""
+    """RMSE around changes, of every place, pollutant, kind of change and threshold; PM10 first."""
     protocol = reproduction.protocol
     rows: list[dict[str, Any]] = []
-    cells = sorted(reproduction.cells, key=lambda cell: protocol.pollutants.index(cell[1]))
+    cells = sorted(reproduction.cells, key=lambda cell: reproduction.source.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
         rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
         progress(done, len(cells), "-".join(cell))
@@ -52,7 +52,7 @@ def _rows(cell: Cell, scored: SharedRows, protocol: Protocol) -> list[dict[str, 
         changes = [_changes(one, find) for one in scored.readings]
         for threshold in protocol.thresholds:
             near = np.concatenate([one.near(threshold) for one in changes])[scored.shared]
-            place = {"city": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
+            place = {"place": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
             row: dict[str, Any] = {**place, "coverage": float(near.mean())}
             for name in protocol.adaptability:
                 errors = [_error(values, scored.reference, near) for values in scored.of_contender(name)]

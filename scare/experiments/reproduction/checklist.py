@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scare.experiments.contenders import NETWORKS
 from scare.experiments.reproduction.hardware import board_note, find_cards
-from scare.experiments.reproduction.protocol import model_of, paper
+from scare.experiments.reproduction.protocol import the_papers
 from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
 from scare.experiments.shared_rows import SharedRows
@@ -16,7 +16,7 @@ from scare.scorecard.requirements import Finding, Requirements
 NOTES = [
     "Grades are made from measurements by scare/scorecard/requirements.toml: the worst of a requirement's numbers,"
     " on this computer and on the virtual board. The paper grades from the literature and gives no thresholds.",
-    "Accuracy is graded by the error as a share of the reference's spread, the mean of all cities and pollutants;"
+    "Accuracy is graded by the error as a share of the reference's spread, the mean of all places and pollutants;"
     " in a quick run it is not graded.",
 ]
 
@@ -34,7 +34,8 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
         ours = dict.fromkeys(rules.requirements, "") | {
             requirement: str(grade or "") for requirement, grade in Card({}, {}, entries, {}, None, {}).grades().items()
         }
-        theirs = dict(zip(rules.requirements, paper()["checklist"].get(model_of(name), "").split(), strict=False))
+        grades_there = the_papers("checklist", name).get("grades", "").split()
+        theirs = dict(zip(rules.requirements, grades_there, strict=False))
         grades.append(with_paper({"contender": name, **ours}, theirs))
         for entry in entries:
             facts = {"measure": entry.measure, "value": entry.value, "unit": entry.unit, "source": entry.source}

@@ -48,8 +48,7 @@ def find_cards(reproduction: Reproduction, contenders: Sequence[str], progress: 
 
 
 def _find(reproduction: Reproduction, contender: str) -> Card:
-    study = reproduction.studies[reproduction.cells[0]]
-    job = Job(contender, reproduction.protocol.window, 0)
+    study, job = reproduction.first_job(contender)
     if (study.result(job) or {"failed": ""})["failed"] is not None:
         return Card({}, {}, (), {}, None, {})
     protocol = reproduction.protocol

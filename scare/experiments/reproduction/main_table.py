@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scare.data.senseurcity import Pollutant
+from scare.experiments.reproduction.choice import describe_choice
 from scare.experiments.reproduction.hardware import board_note, card_columns, find_cards
-from scare.experiments.reproduction.protocol import model_of, paper
+from scare.experiments.reproduction.protocol import the_papers
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
 from scare.experiments.study import Progress
@@ -22,7 +23,7 @@ HARDWARE = {
     "cpu": "CPU max [%]",
 }
 CELL = {
-    "city": "city",
+    "place": "place",
     "pollutant": "pollutant",
     "contender": "model",
     "rmse": "RMSE",
@@ -31,9 +32,11 @@ CELL = {
     "mae": "MAE",
     "r2": "R²",
     "rows": "rows",
+    "seeds": "seeds",
 }
+CHOICE = {"place": "place", "pollutant": "pollutant", "contender": "model", "rate": "rate", "means": "running means"}
 HOW = [
-    "RMSE is the mean of the cities' (and of seeds); the paper's top-5 % column names no pollutant, ours is PM10's.",
+    "RMSE is the mean of the places' (and of seeds); the paper's top-5 % column names no pollutant, ours is PM10's.",
     "Latency and CPU: the exported C in float32 on one pinned core of this computer, not the paper's runtime; beside it"
     " the network as JAX compiles it, with random weights, from a NumPy window to its value.",
     "The paper's jitter exceeds what its own mean and maximum allow in six of eight rows (docs/reproduce.md).",
@@ -41,41 +44,54 @@ HOW = [
 
 
 def make_main(reproduction: Reproduction, progress: Progress) -> Result:
-    """Table 2, and every city and pollutant apart."""
-    protocol = reproduction.protocol
+    """Table 2, every place and pollutant apart, and how each network was trained."""
+    protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
     scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, progress)
     rows = []
     for name in protocol.main:
-        ours = {"contender": name, **accuracy_columns(scores, protocol.pollutants, name), "top5": None}
-        if Pollutant.PM10 in protocol.pollutants:
-            ours["top5"] = over_cities(scores, Pollutant.PM10, name, "top5_rmse")
+        ours: dict[str, Any] = {"contender": name, **accuracy_columns(scores, pollutants, name), "top5": None}
+        if Pollutant.PM10 in pollutants:
+            ours["top5"] = over_places(scores, Pollutant.PM10, name, "top5_rmse")
         ours |= card_columns(cards[name])
-        rows.append(with_paper(ours, paper()["main"].get(model_of(name))))
-    columns = {"contender": "model", **accuracy_headings(protocol.pollutants), "top5": "top-5 % RMSE, PM10", **HARDWARE}
+        rows.append(with_paper(ours, the_papers("main", name)))
+    columns = {"contender": "model", **accuracy_headings(pollutants), "top5": "top-5 % RMSE, PM10", **HARDWARE}
     notes = [*HOW, board_note(protocol), *reproduction.failures(protocol.main)]
-    tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores)
+    choices = choice_table("main-choices", reproduction, protocol.main)
+    tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores), choices
     return Result("main", "Table 2: eight models, eight requirements", tables, notes)
 
 
-def over_cities(scores: Scores, pollutant: Pollutant, contender: str, field: str) -> float | None:
-    """The mean over cities of one number of a contender's accuracy; None if a city has none."""
+def over_places(scores: Scores, pollutant: str, contender: str, field: str) -> float | None:
+    """The mean over places of one number of a contender's accuracy; None if a place has none."""
     rows = [found[contender] for cell, found in scores.items() if cell[1] == pollutant]
     return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
 
 
-def accuracy_columns(scores: Scores, pollutants: Sequence[Pollutant], contender: str) -> dict[str, float | None]:
+def accuracy_columns(scores: Scores, pollutants: Sequence[str], contender: str) -> dict[str, float | None]:
     """RMSE of each pollutant."""
-    return {str(one): over_cities(scores, one, contender, "rmse") for one in pollutants}
+    return {str(one): over_places(scores, one, contender, "rmse") for one in pollutants}
 
 
-def accuracy_headings(pollutants: Sequence[Pollutant]) -> dict[str, str]:
+def accuracy_headings(pollutants: Sequence[str]) -> dict[str, str]:
     """Headings of `accuracy_columns`."""
     return {str(one): f"RMSE {one}" for one in pollutants}
 
 
 def cell_table(name: str, scores: Scores) -> Table:
-    """Every city, pollutant and contender."""
+    """Every place, pollutant and contender."""
     rows: list[dict[str, Any]] = []
-    for (city, pollutant), found in scores.items():
-        rows += [{"city": str(city), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
-    return Table(name, "Each city and pollutant", CELL, rows)
+    for (place, pollutant), found in scores.items():
+        rows += [{"place": str(place), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
+    return Table(name, "Each place and pollutant", CELL, rows)
+
+
+def choice_table(name: str, reproduction: Reproduction, contenders: Sequence[str]) -> Table:
+    """What was chosen on validation for every network and task, and the error there of each rate."""
+    rows: list[dict[str, Any]] = []
+    for cell, study in reproduction.studies.items():
+        place = dict(zip(("place", "pollutant"), map(str, cell), strict=True))
+        for contender in contenders:
+            if found := describe_choice(study, contender, reproduction.protocol):
+                rows.append({**place, "contender": contender, **found})
+    rates = {column: f"{column}, RMSE" for row in rows for column in row if column.startswith("at ")}
+    return Table(name, "Chosen on validation", CHOICE | rates, rows)

@@ -19,9 +19,10 @@ from scare.experiments.reproduction.adaptability import make_adaptability
 from scare.experiments.reproduction.checklist import accuracy_findings
 from scare.experiments.reproduction.hardware import find_cards, time_in_jax
 from scare.experiments.reproduction.main_table import make_main
-from scare.experiments.reproduction.protocol import CONFIGS, Protocol, model_of, paper, read_protocol
-from scare.experiments.reproduction.reproduction import STAND_IN, Reproduction, wanted
-from scare.experiments.reproduction.tasks import make_split
+from scare.experiments.reproduction.protocol import CONFIGS, Kind, Protocol, model_of, paper, read_protocol
+from scare.experiments.reproduction.reproduction import Reproduction, wanted
+from scare.experiments.reproduction.running import expected_minutes, expected_seconds, fit_all, missing
+from scare.experiments.reproduction.tasks import STAND_IN, open_source
 from scare.experiments.shared_rows import SharedRows
 from scare.export.arithmetic import Arithmetic
 from scare.models import ABLATION, MODELS
@@ -33,7 +34,7 @@ from scare.scorecard.requirements import Requirements
 
 def tiny() -> Protocol:
     """Yardsticks on half a day: everything but training."""
-    quick = read_protocol(None, simulated=True, quick=True)
+    quick = read_protocol(None, Kind.STAND_IN, quick=True)
     return replace(
         quick,
         window=15,
@@ -43,10 +44,14 @@ def tiny() -> Protocol:
     )
 
 
+def open_stand_in(folder: Path, protocol: Protocol) -> Reproduction:
+    return Reproduction(folder, protocol, open_source(protocol, None))
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
-    reproduction = Reproduction(tmp_path_factory.mktemp("reproduction"), tiny())
-    reproduction.fit(wanted(reproduction.protocol, ["main", "adaptability"]), 1, quiet)
+    reproduction = open_stand_in(tmp_path_factory.mktemp("reproduction"), tiny())
+    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), 1, quiet)
     reproduction.write_protocol()
     return reproduction
 
@@ -57,9 +62,10 @@ def quiet(done: int, total: int, what: str) -> None:
 
 
 def test_the_full_protocol_is_the_papers_grid() -> None:
-    full = read_protocol(None, simulated=False, quick=False)
+    full = read_protocol(None, Kind.SENSEURCITY, quick=False)
     assert (len(full.cities), len(full.pollutants), full.window) == (3, 3, 360)
-    assert full.settings == {"epochs": 10}
+    assert full.settings["epochs"] == 10
+    assert full.settings["either"]
     assert {model_of(name) for name in full.main} >= MODELS.keys()
     assert [recipe_of(name, 360, 0, {}).model for name in full.ablation] == list(ABLATION.values())
     assert {recipe_of(name, 360, 0, {}).scaling for name in full.main if name.endswith("-paper")} == {"constant"}
@@ -69,13 +75,15 @@ def test_the_full_protocol_is_the_papers_grid() -> None:
 
 
 def test_quick_replaces_what_it_names_and_says_so() -> None:
-    quick, full = (read_protocol(None, simulated=True, quick=one) for one in (True, False))
-    assert quick.settings["steps"] < full.settings["steps"]
+    quick, full = (read_protocol(None, Kind.STAND_IN, quick=one) for one in (True, False))
+    assert quick.settings["steps"] * 64 < full.settings["windows"]
     assert quick.main == full.main
-    assert any("mean nothing about accuracy" in note for note in quick.notes)
-    assert not any("mean nothing" in note for note in full.notes)
-    assert "SIMULATED" in full.notes[0]
-    assert "SIMULATED" not in read_protocol(None, simulated=False, quick=True).notes[0]
+    notes = [open_stand_in(Path(), one).notes for one in (quick, full)]
+    assert any("mean nothing about accuracy" in note for note in notes[0])
+    assert not any("mean nothing" in note for note in notes[1])
+    assert "SIMULATED" in notes[1][0]
+    real = read_protocol(None, Kind.SENSEURCITY, quick=True)
+    assert "SIMULATED" not in Reproduction(Path(), real, open_source(real, Path("senseurcity"))).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +91,7 @@ def test_quick_replaces_what_it_names_and_says_so() -> None:
     [
         ("windov = 3", "unknown key 'windov'; did you mean 'window'"),
         ("cities = ['Paris']", "cities.0. is 'Paris'; there are Antwerp, Oslo, Zagreb"),
-        ("main = ['tessla']", "no model called 'tessla'; did you mean 'tesla'"),
+        ("ablation = ['tessla']", "no model called 'tessla'; did you mean 'tesla'"),
         ("window = 'long'", "window is 'long'; it takes a whole number"),
         ("window =", "cannot be read as TOML"),
     ],
@@ -93,20 +101,20 @@ def test_a_mistake_in_a_users_file_is_named(text: str, message: str, tmp_path: P
     ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
     path.write_text(ours.replace("\n[stand-in]\n", f"\n[stand-in]\n{text}\n"), encoding="utf-8")
     with pytest.raises(UsageError, match=message):
-        read_protocol(path, simulated=True, quick=False)
+        read_protocol(path, Kind.STAND_IN, quick=False)
 
 
 def test_a_file_without_a_setting_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("window = 360\n", encoding="utf-8")
     with pytest.raises(UsageError, match="the key 'cities' is missing"):
-        read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
+        read_protocol(tmp_path / "mine.toml", Kind.STAND_IN, quick=False)
 
 
 def test_a_stand_in_needs_its_size(tmp_path: Path) -> None:
     ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
     (tmp_path / "mine.toml").write_text(ours.replace("boxes = 6, ", ""), encoding="utf-8")
     with pytest.raises(UsageError, match="'simulation' needs boxes, days, seed"):
-        read_protocol(tmp_path / "mine.toml", simulated=True, quick=False)
+        read_protocol(tmp_path / "mine.toml", Kind.STAND_IN, quick=False)
 
 
 def test_the_papers_rows_are_those_of_all_eight_models() -> None:
@@ -132,12 +140,12 @@ def test_a_name_that_ends_in_paper_is_trained_by_the_papers_recipe() -> None:
 
 
 def test_every_city_and_pollutant_has_air_of_its_own_and_the_last_box_is_the_test() -> None:
-    protocol = tiny()
-    splits = [make_split(protocol, None, city, one) for city in City for one in Pollutant]
+    source = open_source(tiny(), None)
+    splits = [source.split(city, one) for city in City for one in Pollutant]
     first = [split.test[0].targets[:50].tolist() for split in splits]
     assert len({tuple(values) for values in first}) == 9
     assert all(split.test[0].device == "box-03" for split in splits)
-    again = make_split(protocol, None, City.ANTWERP, Pollutant.PM10)
+    again = source.split(City.ANTWERP, Pollutant.PM10)
     assert again.test[0].frame.equals(splits[0].test[0].frame)
     assert [channel.name for channel in again.train[0].channels] == ["pm10_raw"]
 
@@ -191,7 +199,8 @@ def test_another_board_is_measured_anew(done: Reproduction) -> None:
 
 def test_the_main_table_is_the_mean_of_the_cities_and_measures_each_model_once(done: Reproduction) -> None:
     result = make_main(done, quiet)
-    table, cells = result.tables
+    table, cells, choices = result.tables
+    assert not choices.rows  # nothing has a rate
     for row in table.rows:
         own = [cell["rmse"] for cell in cells.rows if cell["contender"] == row["contender"]]
         assert len(own) == 2
@@ -205,9 +214,9 @@ def test_the_main_table_is_the_mean_of_the_cities_and_measures_each_model_once(d
 
 
 def test_nothing_is_fitted_twice_and_other_settings_are_refused(done: Reproduction) -> None:
-    assert done.open(done.protocol.adaptability) == 0
-    assert done.expected_seconds(done.protocol.adaptability) == 0
-    other = Reproduction(done.folder, replace(done.protocol, settings={"steps": 7}))
+    assert not list(missing(done, done.protocol.adaptability))
+    assert expected_minutes(done, done.protocol.adaptability) == 0
+    other = open_stand_in(done.folder, replace(done.protocol, settings={"steps": 7}))
     with pytest.raises(UsageError, match="holds a study of other data or settings"):
         _ = other.studies
 
@@ -234,13 +243,13 @@ def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_expected_duration_grows_with_what_is_slow(done: Reproduction) -> None:
-    quick, slow = done.expected_seconds(["dlinear-paper"]), done.expected_seconds(["sendal-paper"])
+    quick, slow = expected_seconds(done, "dlinear-paper"), expected_seconds(done, "sendal-paper")
     assert 0 < quick < slow
 
 
 def test_every_output_says_what_it_was_made_from(done: Reproduction, tmp_path: Path) -> None:
     result = make_adaptability(done, quiet)
-    notes = done.protocol.notes
+    notes = done.notes
     written = write_result(result, tmp_path, {"notes": notes, "protocol": done.protocol.as_dict()})
     assert [path.name for path in written] == ["adaptability.md", "adaptability.json", "adaptability.csv"]
     assert all("SIMULATED" in path.read_text(encoding="utf-8") for path in written)
@@ -270,7 +279,7 @@ def test_a_network_is_timed_in_jax_beside_c_and_numpy_and_nothing_else_is(done: 
     assert [row["jax_latency"] for row in make_main(done, quiet).tables[0].rows] == [None, None]
     rules = Requirements.load()
     rules = replace(rules, protocol=replace(rules.protocol, warm_ups=1, windows=3, rounds=1))
-    _, _, (box,) = make_split(done.protocol, None, *done.cells[0]).parts.values()
+    _, _, (box,) = done.source.split(*done.cells[0]).parts.values()
     box = replace(box, frame=box.frame.rename({"pm10_raw": "pm25"}), channels=(Channel("pm25", "ug/m3"),))
     window = done.protocol.window
     for name in ("scare", "nlinear-paper"):  # one with a fixed basis, one without

@@ -1,0 +1,79 @@
+"""A data set of several devices and pollutants described in TOML: files, columns, and who is for what.
+
+    about = "what it is, for every page made from it"
+    files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
+    without = ["box-7"]                    # devices that are not used at all
+    [data]                                 # columns that all pollutants share, as in a `--config` file
+    time = "date"
+    [pollutants.PM10]
+    channels = ["5310CAT"]
+    reference = "OPCN3PM10"
+    [places."box 1"]                       # a place in a table: its test and validation devices
+    validation = "box-2"
+    test = "box-1"
+    train = ["box-3", "box-4"]             # if left out: all others
+
+Comes from `mapping` and `tables`; goes to `split`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scare.data.mapping import ColumnMapping, tidy_columns
+from scare.data.readings import Readings
+from scare.data.split import Split, split_by_device
+from scare.data.tables import read_readings
+from scare.errors import DataError, UsageError
+from scare.records import convert, load_toml
+from scare.words import suggestion
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The devices for validation and test in one place; training has all others unless it is named."""
+
+    validation: str
+    test: str
+    train: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What a description says: columns by pollutant, devices by place."""
+
+    about: str
+    files: str
+    pollutants: Mapping[str, ColumnMapping]
+    places: Mapping[str, Roles]
+    without: tuple[str, ...] = ()
+
+    def read(self, folder: Path, pollutant: str) -> list[Readings]:
+        """The readings of every device that is used."""
+        files = sorted(folder.glob(self.files))
+        if not files:
+            raise DataError(f"no file {self.files} in {folder}; --files says where the files of the data set are")
+        readings = [one for file in files for one in read_readings(file, self.pollutants[pollutant])]
+        return [one for one in readings if one.device not in self.without]
+
+    def split(self, readings: Sequence[Readings], place: str) -> Split:
+        """Training, validation and test of a place."""
+        roles = self.places[place]
+        wanted = (*roles.train, roles.validation, roles.test)
+        known = [one.device for one in readings]
+        for name in wanted:
+            if name not in known:
+                raise UsageError(f"{place}: no device '{name}'{suggestion(name, known)}")
+        chosen = [one for one in readings if not roles.train or one.device in wanted]
+        return split_by_device(chosen, roles.validation, roles.test)
+
+
+def read_data_set(path: Path) -> DataSet:
+    """The data set that a file describes."""
+    tables = load_toml(path)
+    shared, pollutants = tables.pop("data", {}), tables.get("pollutants")
+    if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):
+        own = {name: table for name, table in pollutants.items() if isinstance(table, Mapping)}
+        merged = {name: tidy_columns({**shared, **table}) for name, table in own.items()}
+        tables["pollutants"] = {**pollutants, **merged}
+    return convert(tables, DataSet, path)
