@@ -15,6 +15,8 @@ from scare.data.senseurcity import (
     Pollutant,
     ReferenceKind,
     SensorOrder,
+    WindowRule,
+    close_gaps,
     complete_rows,
     read_senseurcity,
     split_readings,
@@ -325,3 +327,14 @@ def test_a_missing_held_out_sensor_is_refused(antwerp, sensor, role):
     rest = [readings for readings in antwerp if readings.device != sensor]
     with pytest.raises(DataError, match=f"no readings of Antwerp {sensor}, the {role} sensor of the published"):
         split_readings(rest, City.ANTWERP)
+
+
+def test_closed_gaps_give_each_rule_its_windows(tmp_path):
+    at = [0, 1, 2, 3, 4, 20, 21, 22, 23, 24]
+    write(tmp_path, "Antwerp_402B00.csv", [row(minute, sensor=str(minute)) for minute in at])
+    (readings,) = read(tmp_path)
+    for rule, ends in ((WindowRule.TESLA, [4, 5, 6, 7, 8]), (WindowRule.STRICT, [4, 9])):
+        closed = close_gaps(readings, rule, 5)
+        assert np.flatnonzero(np.isfinite(closed.targets)).tolist() == ends
+        assert np.diff(closed.times).tolist() == [60.0] * 9
+        assert closed.values[:, 0].tolist() == at

@@ -363,3 +363,14 @@ def test_an_interrupt_leaves_out_later_members() -> None:
     one = fit(readings, recipe=line_recipe())
     assert calibrator.facts["interrupted"] is True
     assert calibrator.facts["parameters"] == 2 * one.facts["parameters"]
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.3])
+def test_of_weights_and_their_running_mean_the_better_on_validation_is_shipped(rate: float) -> None:
+    readings = make_readings()
+    ways: list[dict[str, Any]] = [{"average": 0.95}, {"average": 0.0}, {"average": 0.95, "either": True}]
+    mean, last, either = (fit(readings, recipe=line_recipe(steps=60, rate=rate, **way)) for way in ways)
+    errors = [one.facts["validation_rmse"] for one in (mean, last)]
+    assert either.facts["validation_rmse"] == min(errors)
+    assert either.facts["averaged"] == [errors[0] < errors[1]]
+    assert "averaged" not in mean.facts

@@ -27,9 +27,15 @@ def test_an_epoch_is_as_many_steps_as_use_every_example(epochs: int, batch: int,
         assert 0 <= steps * batch - examples < batch
 
 
+@given(windows=st.integers(1, 10**6), batch=st.integers(1, 500), examples=st.integers(1, 10**6))
+def test_as_many_windows_whatever_the_batch(windows: int, batch: int, examples: int) -> None:
+    steps = sum(Settings(windows=windows, batch=batch, steps=3).rounds(examples))
+    assert 0 <= steps * batch - windows < batch
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
-    [*product(("batch", "checkpoints", "candidates", "steps"), (0, -1)), ("epochs", -1)],
+    [*product(("batch", "checkpoints", "candidates", "steps"), (0, -1)), ("epochs", -1), ("windows", -1)],
 )
 def test_lengths_must_be_at_least_one(name: str, number: int) -> None:
     with pytest.raises(UsageError, match=r"at least"):
