@@ -137,8 +137,8 @@ def as_settings(arguments: Sequence[str], own: Container[str]) -> list[str]:
     return line
 
 
-def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Tables of key=value, the value as TOML or, where it is none, as text.
+def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> dict[str, Any]:
+    """Tables of key=value, the value as TOML or, where it is none, as text; keys are in a table if the example's is.
 
     >>> parse_settings(["training.seed=3", "split.column=part"])
     {'training': {'seed': 3}, 'split': {'column': 'part'}}
@@ -146,8 +146,8 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     tables: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or "." not in key:
-            raise UsageError(f"--set takes key=value, such as training.seed=3, not '{text}'")
+        if not equals or ("." in example and "." not in key):
+            raise UsageError(f"--set takes key=value, such as {example}, not '{text}'")
         try:
             found = tomllib.loads(f"value = {value}")["value"]
         except ValueError:

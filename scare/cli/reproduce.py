@@ -71,7 +71,7 @@ def reproduce(
     from scare.experiments.reproduction.reproduction import Reproduction
     from scare.experiments.reproduction.tasks import kind_of, open_source
 
-    protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or ()))
+    protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or (), "window=60"))
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
     reproduction = Reproduction(out or Path("out") / name, protocol, open_source(protocol, data, files))
     for note in reproduction.notes:
