@@ -35,6 +35,21 @@ simulation = { boxes = 3, days = 0.5, seed = 2 }
 [speeds.60]
 scare = 20000
 """
+DESCRIBED = """
+about = "three boxes"
+files = "*.csv"
+[data]
+time = "date"
+[pollutants.PM10]
+channels = ["5310CAT"]
+reference = "OPCN3PM10"
+[places.first]
+validation = "Zagreb_648169"
+test = "Zagreb_649738"
+[places.second]
+validation = "Zagreb_649738"
+test = "Zagreb_64C52B"
+"""
 NAMES = ("checklist", "main", "ablation", "adaptability", "board")
 
 
@@ -104,6 +119,56 @@ def test_the_papers_data_are_read_when_given(scare: Type, tiny: Path) -> None:
     task = json.loads(Path("run/tasks/Zagreb-PM10/task.json").read_text(encoding="utf-8"))
     assert task["how"] == "by sensor, in the published order: validation 648169; test 649738"
     assert {Path(path).suffix for path in facts["files"]} == {".md", ".json", ".csv", ".png"}
+
+
+def write_described(folder: Path) -> Path:
+    """The same three sensors as a data set of one's own."""
+    folder.mkdir()
+    write_zagreb(folder)
+    path = Path("mine.toml")
+    path.write_text(DESCRIBED, encoding="utf-8")
+    return path
+
+
+def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_validation(
+    scare: Type, tiny: Path
+) -> None:
+    path, change = write_described(Path("boxes")), "--set rates=[0.001,0.05] --set seeds=2"
+    line = f"scare reproduce main --quick --config {tiny} --data {path} --files boxes {change} --jobs 1 --out run"
+    said = scare(f"{line} --jobs 0")
+    assert said.code == 0, said.err
+    assert "8 fits to make" in said.err  # in each of two places two rates, another seed, and raw
+    assert "Not finished: scare-paper: first-PM10, second-PM10" in Path("run/main.md").read_text(encoding="utf-8")
+    said = scare(line)
+    assert said.code == 0, said.err
+    facts = json.loads(Path("run/main.json").read_text(encoding="utf-8"))
+    assert "three boxes; not the paper's data" in facts["notes"][0]
+    choices = facts["tables"]["main-choices"]
+    assert [row["place"] for row in choices] == ["first", "second"]
+    for row in choices:
+        assert row["rate"] == (0.001 if row["at 0.001"] < row["at 0.05"] else 0.05)
+        assert row["means"].endswith("of 2")
+    cells = {(row["place"], row["contender"]): row["seeds"] for row in facts["tables"]["main-cells"]}
+    assert cells == {
+        ("first", "scare-paper"): 2,
+        ("first", "raw"): 1,
+        ("second", "scare-paper"): 2,
+        ("second", "raw"): 1,
+    }
+
+
+def test_teslas_windows_and_the_alphabetical_split_are_choices(scare: Type, tiny: Path) -> None:
+    path = write_described(Path("boxes"))
+    change = "--set window_rule=tesla --set sensor_order=alphabetical"
+    said = scare(
+        f"scare reproduce adaptability --config {tiny} --data {path} --files boxes {change} --jobs 1 --out run"
+    )
+    assert said.code == 0, said.err
+    test = pl.read_parquet("run/tasks/first-PM10/data/test-0.parquet")
+    assert test["reference"].is_not_null().sum() == 400 - 8  # all but those without a window, and the last row
+    said = scare(f"scare reproduce adaptability --config {tiny} --data boxes {change} --jobs 1 --out other")
+    assert said.code == 3
+    assert "no readings of Zagreb 652A38, the validation sensor of the alphabetical split" in said.err
 
 
 def test_what_was_fitted_stays_told_after_a_run_of_the_board_alone(scare: Type, tiny: Path) -> None:

@@ -4,19 +4,17 @@ Rates are tried with the first seed, and further seeds take what it chose. Wheth
 shipped is decided in every fit (`training.either`), on validation as well.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from scare.experiments.contenders import NETWORKS, THREE, Job
+from scare.experiments.contenders import Job
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.study import Study
 
 
 def trials(contender: str, protocol: Protocol) -> list[Job]:
     """The first seed at every rate; of what has no rate, its one fit."""
-    rates: Sequence[float | None] = protocol.rates if contender in NETWORKS else ()
-    return [Job(contender, protocol.window, 0, rate) for rate in rates or (None,)]
+    return [Job(contender, protocol.window, 0, rate) for rate in protocol.rates_of(contender)]
 
 
 def chosen(study: Study, contender: str, protocol: Protocol) -> Job | None:
@@ -30,8 +28,7 @@ def chosen(study: Study, contender: str, protocol: Protocol) -> Job | None:
 
 def seeds_of(trial: Job, protocol: Protocol) -> list[Job]:
     """The jobs of every seed at a trial's rate, itself the first."""
-    count = protocol.seeds if trial.contender in NETWORKS and trial.contender != THREE else 1
-    return [replace(trial, seed=seed) for seed in range(count)]
+    return [replace(trial, seed=seed) for seed in range(protocol.seeds_of(trial.contender))]
 
 
 def jobs_of(study: Study, contender: str, protocol: Protocol) -> list[Job]:

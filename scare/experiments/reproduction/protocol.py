@@ -15,7 +15,7 @@ from annotated_types import Ge
 
 from scare.data.senseurcity import City, Pollutant, SensorOrder, WindowRule
 from scare.errors import UsageError
-from scare.experiments.contenders import BY_PAPER, EXPERIMENTS, choose
+from scare.experiments.contenders import BY_PAPER, EXPERIMENTS, NETWORKS, THREE, choose
 from scare.records import Amount, Count, Positive, convert, load_toml, merged
 
 INSTALLED = Path(__file__).with_name("configs")
@@ -33,6 +33,15 @@ class Kind(StrEnum):
     STAND_IN = "stand-in"
     SENSEURCITY = "senseurcity"
     DESCRIBED = "data-set"
+
+
+@dataclass(frozen=True)
+class Fewer:
+    """What a contender that takes very long is given of rates and seeds, from a window length on."""
+
+    window: Count
+    rates: tuple[Positive, ...] | None = None  # None: as everyone
+    seeds: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class Protocol:
     settings: Mapping[str, Any]
     speeds: Mapping[str, Mapping[str, Positive]]  # by window length
     rates: tuple[Positive, ...] = ()  # one is chosen for every network and task, on validation; none: the recipe's
+    fewer: Mapping[str, Fewer] = field(default_factory=dict)  # by contender
     window_rule: WindowRule = WindowRule.RECENT
     sensor_order: SensorOrder = SensorOrder.PUBLISHED
     simulation: Mapping[str, Any] = field(default_factory=dict)
@@ -67,12 +77,35 @@ class Protocol:
         """Whether no error here can be compared with the paper's."""
         return self.kind is Kind.STAND_IN
 
+    def rates_of(self, contender: str) -> tuple[float | None, ...]:
+        """The rates that a contender is tried with; one of None for what has no rate, or the recipe's own."""
+        if contender not in NETWORKS:
+            return (None,)
+        fewer = self._fewer(contender)
+        return (self.rates if fewer.rates is None else fewer.rates) or (None,)
+
+    def seeds_of(self, contender: str) -> int:
+        """How often a contender is fitted: once if there is no chance in it, or several seeds in it already."""
+        if contender not in NETWORKS or contender == THREE:
+            return 1
+        return self._fewer(contender).seeds or self.seeds
+
+    def _fewer(self, contender: str) -> Fewer:
+        """What a contender does without at this window length."""
+        found = self.fewer.get(contender, Fewer(1))
+        return found if self.window >= found.window else Fewer(1)
+
     @property
     def training(self) -> str:
         """How every network is trained, in a line."""
-        said = [f"{name} {value}" for name, value in self.settings.items()]
+        said = [
+            f"N = {self.window}",
+            f"seeds {self.seeds}",
+            *(f"{name} {value}" for name, value in self.settings.items()),
+        ]
         said += [f"rate from {', '.join(f'{rate:g}' for rate in self.rates)} on validation"] if self.rates else []
-        return ", ".join([f"N = {self.window}", f"seeds {self.seeds}", *said])
+        less = [name for name in self.fewer if self._fewer(name) != Fewer(1)]
+        return ", ".join(said) + (f"; fewer seeds or rates: {', '.join(less)}" if less else "")
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""

@@ -12,11 +12,12 @@ import pytest
 from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
-from scare.experiments.contenders import EXPERIMENTS, choose, recipe_of
+from scare.experiments.contenders import EXPERIMENTS, NETWORKS, Job, choose, recipe_of
 from scare.experiments.random_weights import draw_contender
 from scare.experiments.reproduction import board_figure
 from scare.experiments.reproduction.adaptability import make_adaptability
 from scare.experiments.reproduction.checklist import accuracy_findings
+from scare.experiments.reproduction.choice import chosen, describe_choice, jobs_of, trials
 from scare.experiments.reproduction.hardware import find_cards, time_in_jax
 from scare.experiments.reproduction.main_table import make_main
 from scare.experiments.reproduction.protocol import CONFIGS, Kind, Protocol, model_of, paper, read_protocol
@@ -24,6 +25,7 @@ from scare.experiments.reproduction.reproduction import Reproduction, wanted
 from scare.experiments.reproduction.running import expected_minutes, expected_seconds, fit_all, missing
 from scare.experiments.reproduction.tasks import STAND_IN, open_source
 from scare.experiments.shared_rows import SharedRows
+from scare.experiments.study import Study
 from scare.export.arithmetic import Arithmetic
 from scare.models import ABLATION, MODELS
 from scare.report.reproduction import as_markdown, write_result
@@ -148,6 +150,56 @@ def test_every_city_and_pollutant_has_air_of_its_own_and_the_last_box_is_the_tes
     again = source.split(City.ANTWERP, Pollutant.PM10)
     assert again.test[0].frame.equals(splits[0].test[0].frame)
     assert [channel.name for channel in again.train[0].channels] == ["pm10_raw"]
+
+
+@pytest.fixture
+def study(done: Reproduction, tmp_path: Path) -> Study:
+    """A study in which nobody has been fitted."""
+    return replace(next(iter(done.studies.values())), folder=tmp_path)
+
+
+def write_row(study: Study, job: Job, **found: object) -> None:
+    path = study.folder / "rows" / f"{job.key}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"failed": None, **found}), encoding="utf-8")
+
+
+def test_the_rate_with_the_least_error_on_validation_is_kept_for_every_seed(study: Study) -> None:
+    protocol = replace(tiny(), rates=(0.001, 0.003, 0.01), seeds=2)
+    low, middle, high = trials("tesla-paper", protocol)
+    write_row(study, low, validation_rmse=3.0, averaged=[False])
+    write_row(study, middle, validation_rmse=2.0, averaged=[True])
+    assert chosen(study, "tesla-paper", protocol) is None
+    assert jobs_of(study, "tesla-paper", protocol) == [high]  # which has no result to score
+    write_row(study, high, failed="diverged")
+    assert jobs_of(study, "tesla-paper", protocol) == [middle, replace(middle, seed=1)]
+    told = describe_choice(study, "tesla-paper", protocol)
+    assert told == {"rate": 0.003, "means": "1 of 1", "at 0.001": 3.0, "at 0.003": 2.0, "at 0.01": None}
+    assert jobs_of(study, "linear", protocol) == [Job("linear", 15, 0)]
+
+
+def test_what_failed_at_every_rate_has_a_reason_and_no_further_seeds(study: Study) -> None:
+    protocol = replace(tiny(), rates=(0.001, 0.01), seeds=3)
+    for job in trials("tesla-paper", protocol):
+        write_row(study, job, failed="diverged")
+    assert jobs_of(study, "tesla-paper", protocol) == trials("tesla-paper", protocol)[:1]
+
+
+def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on() -> None:
+    long, short = (read_protocol(None, Kind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60))
+    assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (1, (0.003,))
+    assert (long.seeds_of("patchtst"), long.rates_of("patchtst")) == (1, long.rates)
+    assert (short.seeds_of("exp-1"), short.rates_of("exp-1")) == (3, short.rates)
+    assert long.training.endswith("fewer seeds or rates: exp-1, sendal, sendal-paper, patchtst, patchtst-paper")
+    assert "fewer" not in short.training
+
+
+def test_every_network_learns_from_as_many_windows() -> None:
+    protocol = read_protocol(None, Kind.DESCRIBED, quick=False)
+    recipes = [recipe_of(name, 360, 0, protocol.settings) for name in protocol.main if name in NETWORKS]
+    assert {recipe.settings.batch for recipe in recipes} == {32, 64}
+    assert {sum(recipe.settings.rounds(1)) * recipe.settings.batch for recipe in recipes} == {480_000}
+    assert {(recipe.settings.average, recipe.settings.either) for recipe in recipes} == {(0.995, True)}
 
 
 def test_rows_are_shared_by_all(done: Reproduction) -> None:
