@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import THRESHOLD, hash_activations
+from scare.calibrator.kernels import ACTIVATIONS, THRESHOLD
 from scare.calibrator.plan import Plan, Step, run, values
 
 FLOAT32_TOLERANCE = 1e-5  # how far off a result may be, of the larger of itself and the target's standard deviation
@@ -23,7 +23,6 @@ ROUNDINGS = 2.0  # times the largest error of float32 in NumPy that a result may
 READING_TOLERANCE = 1e-6  # how far a scaled reading of a board may be from NumPy's, of the larger of itself and 1
 TIE = 1e-4  # a hash activation nearer to zero may change its sign between arithmetics
 TOKENS = 10_000  # of every so many, begun, one may have another hash code
-HASH = "hash_codes"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def rounding(calibrator: Calibrator) -> float:
 
 def hash_steps(plan: Plan) -> list[Step]:
     """The steps of a plan that take signs."""
-    return [step for step in plan.steps if step.kernel == HASH]
+    return [step for step in plan.steps if step.kernel in ACTIVATIONS]
 
 
 def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> Iterator[np.ndarray]:
@@ -101,7 +100,7 @@ def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
     steps = list(steps)
     sources = values(plan, windows, {step.inputs[0] for step in steps})
     for step in steps:
-        yield np.abs(hash_activations(sources[step.inputs[0]], step.weights, step.settings))
+        yield np.abs(ACTIVATIONS[step.kernel](sources[step.inputs[0]], step.weights, step.settings))
 
 
 def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:

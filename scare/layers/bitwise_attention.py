@@ -25,11 +25,11 @@ class EfficientBitwiseAttention(eqx.Module):
     hashing: RbfHash
 
     @staticmethod
-    def create(width: int, supports: int, bits: int, key: Array) -> "EfficientBitwiseAttention":
-        """Glorot projections and a random hash."""
+    def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "EfficientBitwiseAttention":
+        """Glorot projections and a random hash, of unit vectors or of raw ones."""
         keys = jax.random.split(key, 4)
         query, key, value = (jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3])
-        return EfficientBitwiseAttention(query, key, value, RbfHash.create(width, supports, bits, keys[3]))
+        return EfficientBitwiseAttention(query, key, value, RbfHash.create(width, supports, bits, keys[3], raw))
 
     @property
     def bias(self) -> int:

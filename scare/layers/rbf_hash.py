@@ -3,7 +3,8 @@
 κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ) against m support samples, μ their mean, A [m, bits].
 
 Paper gap: unit vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule
-(σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why.
+(σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why. `raw` takes vectors as they
+are, the paper's literal form.
 """
 
 from typing import Any
@@ -29,21 +30,29 @@ class RbfHash(eqx.Module):
     """Vectors [..., width] to codes of ±1 [..., bits]."""
 
     projection: Array  # A [supports, bits]
-    supports: Buffer  # S [supports, width], unit vectors
+    supports: Buffer  # S [supports, width], unit vectors unless raw
     bandwidth: Buffer  # σ []; 0 until the first batch
     frozen: Buffer  # [] 1 once the support set no longer changes
+    raw: bool = eqx.field(static=True, default=False)
 
     @staticmethod
-    def create(width: int, supports: int, bits: int, key: Array) -> "RbfHash":
+    def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "RbfHash":
         """A ~ N(0, 1), supports random until the first batch."""
         first, second = jax.random.split(key)
         drawn = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))
-        return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())))
+        return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
+
+    def _half_distances(self, x: Array, supports: Array) -> Array:
+        """−‖x̂ − ŝ‖² / 2 of vectors [..., width] and supports, [..., supports]."""
+        if not self.raw:
+            return unit(x) @ supports.T - 1.0
+        lengths = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
+        return x @ supports.T - lengths / 2
 
     def activations(self, x: Array) -> Array:
         """What the sign is taken of, [..., bits]."""
-        kernel = jnp.exp((unit(x) @ self.supports().T - 1.0) / self.bandwidth())
+        kernel = jnp.exp(self._half_distances(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
     def __call__(self, x: Array) -> Array:
@@ -57,12 +66,13 @@ class RbfHash(eqx.Module):
             "bandwidth": self.bandwidth.array,
             "projection": self.projection - self.projection.mean(axis=0),
             "epsilon": EPSILON,
+            "raw": self.raw,
         }
 
     def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
         """With a support set drawn from this batch and the bandwidth moved towards it; unchanged when frozen."""
-        supports = jnp.where(self.frozen() > 0, self.supports(), unit(drawn))
-        spread = (2.0 - 2.0 * unit(vectors) @ supports.T).mean()
+        supports = jnp.where(self.frozen() > 0, self.supports(), drawn if self.raw else unit(drawn))
+        spread = -2.0 * self._half_distances(vectors, supports).mean()
         old = self.bandwidth()
         moved = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * spread, spread)
         bandwidth = jnp.where((self.frozen() > 0) & (old > 0), old, moved)
@@ -70,6 +80,5 @@ class RbfHash(eqx.Module):
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
         """The same projection with another support set."""
-        return RbfHash(
-            self.projection, Buffer(supports), Buffer(bandwidth), self.frozen if frozen is None else Buffer(frozen)
-        )
+        held = self.frozen if frozen is None else Buffer(frozen)
+        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), held, self.raw)

@@ -25,15 +25,16 @@ def add(first: str, second: str, output: str) -> Step:
 
 
 def hash_codes(source: str, output: str, hashing: dict[str, Any]) -> Step:
-    """Packed codes of the rows of source; `hashing` gives supports, bandwidth, projection, bias and epsilon.
+    """Packed codes of the rows of source; `hashing` gives supports, bandwidth, projection, bias, epsilon and raw.
 
     Centring by the mean kernel value is folded into the projection by the caller, where it is exact.
     """
-    bandwidth = float(hashing["bandwidth"])
-    weights = {
-        "supports": numbers(hashing["supports"] / hashing["bandwidth"]),
-        "projection": numbers(hashing["projection"]),
-    }
+    sharpness = 1 / float(hashing["bandwidth"])
+    weights = {"projection": numbers(hashing["projection"])}
+    if hashing.get("raw"):
+        weights["supports"] = numbers(hashing["supports"])
+        return Step("raw_hash_codes", (source,), output, weights, {"sharpness": sharpness})
+    weights["supports"] = numbers(hashing["supports"] / hashing["bandwidth"])
     if hashing.get("bias") is not None:
         weights["bias"] = numbers(hashing["bias"])
-    return Step("hash_codes", (source,), output, weights, {"sharpness": 1 / bandwidth, "epsilon": hashing["epsilon"]})
+    return Step("hash_codes", (source,), output, weights, {"sharpness": sharpness, "epsilon": hashing["epsilon"]})

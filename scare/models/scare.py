@@ -53,7 +53,7 @@ class Mix(StrEnum):
 class Sampling(StrEnum):
     """Where the support set of the hash comes from in training."""
 
-    OFF = "off"  # the first batch, once
+    OFF = "off"  # before the first step, once
     UNIFORM = "uniform"  # every batch, any token: the paper's
     STRATIFIED = "stratified"  # every batch, slot j from lens j mod L
 
@@ -81,10 +81,15 @@ class Attention:
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
     heads: Count = 4  # of multi-head attention
+    raw: bool = (
+        False  # the kernel on q, k and supports as they are: the paper's literal form; otherwise on unit vectors
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
             raise UsageError(f"a hash code has 1 to 32 bits, one word, not {self.bits}")
+        if self.raw and self.mix != Mix.BITWISE:
+            raise UsageError(f"raw vectors are for the kernel of bitwise attention, not for {self.mix}: leave raw off")
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,9 @@ class Scare:
         width, choice = self.front.width, self.attention
         if choice.mix is Mix.MULTI_HEAD:
             return SoftmaxAttention.create(width, choice.heads, KEY_WIDTH, key)
-        layer = HashAttention if choice.mix is Mix.HASH else EfficientBitwiseAttention
-        return layer.create(width, choice.supports, choice.bits, key)
+        if choice.mix is Mix.HASH:
+            return HashAttention.create(width, choice.supports, choice.bits, key)
+        return EfficientBitwiseAttention.create(width, choice.supports, choice.bits, key, choice.raw)
 
     def _build_head(self, tokens: int, key: Array) -> "FlatHead | TwoStepHead":
         width = self.front.width
@@ -245,6 +251,8 @@ class Scare:
             return project(inner) + beside + attend + Operations(tokens * inner * width)
         kernel = tokens * choice.supports
         code = Operations(2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens)
+        if choice.raw:
+            code = Operations(tokens * width + kernel * (width + 1 + choice.bits), 2 * kernel, 0, kernel)
         attend = Operations(pairs * width, pairs, 2 * pairs, 0, tokens)
         if choice.mix is Mix.HASH:
             return project(width) + project(width) + code + attend + Operations(tokens * width * width)

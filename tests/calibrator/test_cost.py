@@ -77,6 +77,14 @@ def test_weights_are_counted_in_their_own_number_type() -> None:
             {},
             Operations(3 * (5 + 5 + 30 + 48), 18, exponentials=18, divisions=6),
         ),
+        # a token: squares 5, 6 distances of 5 products, two sums and a scale, 6·8 of the projection
+        (
+            "raw_hash_codes",
+            [(3, 5)],
+            {"supports": (6, 5), "projection": (6, 8)},
+            {},
+            Operations(3 * (5 + 30 + 6 + 48), 36, exponentials=18),
+        ),
         # 3·4 pairs: XOR and popcount, one sum of weights, 5 values each; a division a query
         ("bitwise_attention", [(3,), (4,), (4, 5)], {}, {"bits": 8}, Operations(60, 12, 24, divisions=3)),
         # 3·4 pairs: dot product of 6 and 4 values; a head: largest, sum and exponential of each score

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from scare.calibrator.kernels import ACTIVATIONS, hash_activations, hat_fractions, hat_matrix
 from scare.calibrator.kernels import FLOATS as KERNELS  # the integer ones have their own tests
-from scare.calibrator.kernels import hash_activations, hat_fractions, hat_matrix
 from scare.calibrator.kernels.attention import floats as attention
 
 BATCH = 3
@@ -70,6 +70,7 @@ def make_calls() -> dict[str, list[Call]]:
         "newest": [Call([tokens])],
         "layer_norm": [Call([tokens], {"gain": numbers(1, 4), "bias": numbers(2, 4)}, {"epsilon": 1e-3})],
         "hash_codes": [Call([tokens], hashing, sharp), Call([tokens], wide_hashing, sharp)],
+        "raw_hash_codes": [Call([tokens], hashing, {"sharpness": 0.8})],
         "bitwise_attention": [
             Call([codes(0, BATCH, 5, bits=16), codes(1, BATCH, 5, bits=16), tokens], {}, {"bias": 17, "bits": 16}),
             Call([codes(0, BATCH, 2, bits=9), codes(1, BATCH, 5, bits=9), tokens], {}, {"bias": 16, "bits": 9}),
@@ -209,7 +210,7 @@ def test_the_shape_a_kernel_declares_is_the_shape_it_gives(name: str, call: Call
 @pytest.mark.parametrize(("name", "call"), EVERY_CALL)
 def test_float32_stays_float32_and_near_float64(name: str, call: Call) -> None:
     narrow, wide = as_float32(call).run(name), call.run(name)
-    if name == "hash_codes":
+    if name in ACTIVATIONS:
         assert narrow.dtype == wide.dtype == np.uint32
         assert_array_equal(narrow, wide)  # no activation of these calls is near zero
     else:
@@ -371,6 +372,14 @@ def test_hash_codes() -> None:
                 if activation + weights.get("bias", np.zeros(bits))[bit] >= 0:
                     word |= 1 << bit
             assert int(got[b, token]) == word
+
+
+def test_raw_hash_codes() -> None:
+    (call,) = CALLS["raw_hash_codes"]
+    distance = np.square(call.inputs[0][:, :, None] - call.weights["supports"]).sum(axis=-1)
+    activations = np.exp(-0.4 * distance) @ call.weights["projection"]
+    assert_allclose(ACTIVATIONS["raw_hash_codes"](*call.inputs, call.weights, call.settings), activations, rtol=1e-12)
+    assert_array_equal(call.run("raw_hash_codes"), (activations >= 0) @ (1 << np.arange(13)))
 
 
 @pytest.mark.parametrize("bits", [1, 7, 8, 9, 16, 25, 32])

@@ -1,5 +1,7 @@
 """The RBF hash is the paper's formula, and its support set is only carried along."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -43,6 +45,23 @@ def test_activations_are_the_papers_formula() -> None:
     hashing, x = random_hash(), random_tokens(8, WIDTH)
     expected = np.stack([paper_activations(hashing, one) for one in x])
     np.testing.assert_allclose(activations(hashing, x), expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.usefixtures("double")
+def test_raw_vectors_are_compared_as_they_are() -> None:
+    hashing, x, drawn = (
+        replace(random_hash(bandwidth=0.0), raw=True),
+        random_tokens(8, WIDTH),
+        random_tokens(6, WIDTH, seed=7),
+    )
+    after = resampled(hashing, drawn, x)
+    distance = np.square(x[:, None] - drawn).sum(axis=-1)
+    assert float(after.bandwidth.array) == pytest.approx(distance.mean())
+    kernel = np.exp(-distance / (2 * distance.mean()))
+    expected = (kernel - kernel.mean(axis=1, keepdims=True)) @ hashing.projection
+    np.testing.assert_allclose(activations(after, x), expected, rtol=1e-9, atol=1e-11)
+    far = np.abs(activations(after, 40 * x)) < 1e-4  # no support is near: every activation is as good as zero
+    assert far.mean() > 0.9
 
 
 @pytest.mark.usefixtures("double")

@@ -8,15 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from scare.calibrator.cost import count
+from scare.calibrator.fold import fold
+from scare.calibrator.parity import hash_steps
 from scare.calibrator.plan import run
-from scare.errors import UsageError
+from scare.errors import NotApplicableError, UsageError
+from scare.export.kernels import FLOAT32
 from scare.layers.hats import HatBasis
 from scare.layers.lens import bin_averages
 from scare.layers.products import products
 from scare.models import ABLATION, Scare
 from scare.models.ladder import Rules, climb
 from scare.models.ridge import Known
-from scare.models.scare import Front, Head, Mix, Sampling, ScareNetwork, lenses
+from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
 
 WINDOW, LENSES = 16, 4
 
@@ -104,6 +108,22 @@ def test_the_ablation_adds_one_part_at_a_time() -> None:
     assert ABLATION[5].attention.sampling is Sampling.OFF
     for model in ABLATION.values():
         assert (model.block, model.head) == (Scare.paper().block, Scare.paper().head)
+
+
+@pytest.mark.usefixtures("double")
+def test_the_kernel_may_take_raw_vectors_in_python_only(windows: jax.Array) -> None:
+    model = replace(Scare.paper(), attention=Attention(raw=True))
+    shapes = jax.eval_shape(lambda: model.build(WINDOW, 1, jax.random.key(0)))
+    draw = np.random.default_rng(0)
+    network = jax.tree.map(lambda leaf: draw.uniform(-1, 1, leaf.shape) if leaf.shape else np.full((), 30.0), shapes)
+    plan, read = network.plan(), np.asarray(windows, np.float64)
+    np.testing.assert_allclose(run(fold(plan), read), eqx.filter_jit(network)(read), rtol=1e-9)
+    assert count(fold(plan)).operations == model.operations(WINDOW, 1)
+    assert [step.output for step in hash_steps(plan)] == ["query_codes", "key_codes"]
+    with pytest.raises(NotApplicableError, match="'raw_hash_codes' has no"):
+        FLOAT32[hash_steps(plan)[0].kernel]
+    with pytest.raises(UsageError, match="not for multi-head: leave raw off"):
+        Attention(Mix.MULTI_HEAD, raw=True)
 
 
 def test_hats_without_lenses_are_refused() -> None:

@@ -26,7 +26,7 @@ from scare.calibrator.kernels import (
     state_space,
     window,
 )
-from scare.calibrator.kernels.attention.floats import bitwise_attention, hash_activations
+from scare.calibrator.kernels.attention.floats import ACTIVATIONS, bitwise_attention, hash_activations
 from scare.calibrator.kernels.choice.floats import PERIODS, THRESHOLD, Choice, Choices, choose
 from scare.calibrator.kernels.conversion.integers import window_s8
 from scare.calibrator.kernels.fixed import FULL
@@ -76,6 +76,7 @@ RULES: Forms[Rule] = Forms(
 KERNELS: Mapping[str, Kernel] = ChainMap(*FLOATS.maps, *INTEGERS.maps)
 
 __all__ = [
+    "ACTIVATIONS",
     "FLOATS",
     "FULL",
     "INPUT",

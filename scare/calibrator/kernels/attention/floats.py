@@ -32,9 +32,24 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
     return activations + weights["bias"] if "bias" in weights else activations
 
 
+def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """`hash_activations` of vectors of any length, against `supports` of any length: exp(−‖x − s‖² / 2σ)."""
+    number, supports = x.dtype.type, weights["supports"]
+    distance = row_sums(x, x) - number(2) * one_product(x, supports.T) + row_sums(supports, supports)[:, 0]
+    return one_product(np.exp(distance * number(-settings["sharpness"] / 2)), weights["projection"])
+
+
 def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Binary codes of the rows of x [L, D], one word each, bit j set where activation j ≥ 0: [L]."""
-    signs = hash_activations(x, weights, settings) >= 0
+    return _packed(hash_activations(x, weights, settings) >= 0)
+
+
+def raw_hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """`hash_codes` without unit vectors: the paper's literal form."""
+    return _packed(raw_hash_activations(x, weights, settings) >= 0)
+
+
+def _packed(signs: np.ndarray) -> np.ndarray:
     packed = np.packbits(signs, axis=-1, bitorder="little")
     wide = np.zeros((*packed.shape[:-1], 4), np.uint8)
     wide[..., : packed.shape[-1]] = packed
@@ -58,6 +73,13 @@ def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
         exponentials=tokens * supports,
         divisions=2 * tokens,
     )
+
+
+def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Length, dot product, distance and exponential with each support, projection."""
+    (tokens, width), (supports, bits) = x, weights["projection"]
+    kernel = tokens * supports
+    return Operations(tokens * width + kernel * (width + 1 + bits), 2 * kernel, exponentials=kernel)
 
 
 def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -186,8 +208,10 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
     )
 
 
+ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # what takes signs, and of what
 FLOATS = {
     "hash_codes": Kernel(hash_codes, _hash_shape, _hash_cost),
+    "raw_hash_codes": Kernel(raw_hash_codes, _hash_shape, _raw_hash_cost),
     "bitwise_attention": Kernel(bitwise_attention, _bitwise_shape, _bitwise_cost),
     "memory_attention": Kernel(memory_attention, _memory_shape, _memory_cost),
     "softmax_attention": Kernel(softmax_attention, _softmax_shape, _softmax_cost),
