@@ -66,10 +66,12 @@ def _ship(
     members: Sequence[Trained], inputs: Inputs, target: Channel, examples: Examples, held: Examples, rules: Rules
 ) -> tuple[Calibrator, float, dict[str, Any]]:
     """What the members come to, or the plain reading if that is no worse; its error on validation, and the verdict."""
-    unit, earned = float(inputs.scaling.target.scale[0]), Earned.of(members, held.targets, rules)
+    unit, start = float(inputs.scaling.target.scale[0]), members[0].start
+    outputs = np.mean([member.outputs for member in members], axis=0)
+    earned = Earned.of(outputs, start.outputs if start else None, held.targets, rules)
     plan = fold(average([member.plan(earned.share) for member in members])).astype(np.float32)
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    calibrator, rmse, start = Calibrator(plan, inputs, target, none, none), unit * earned.rmse, members[0].start
+    calibrator, rmse = Calibrator(plan, inputs, target, none, none), unit * earned.rmse
     if start is None:
         return calibrator, rmse, {}
     plain = Plain.of(examples, held, inputs.scaling.target) if same_unit(inputs.channels[0], target) else None

@@ -4,7 +4,7 @@ Nothing more complicated is shipped than validation has asked for: the reading a
 (on the whole window, or with products of readings), or a network with the share that it has earned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from scare.calibrator.plan import Plan
 from scare.models.ladder import Ladder, Rules
 from scare.training.examples import Examples
-from scare.training.loop import Trained
 from scare.windowing.scaling import Affine
 
 TINY = 1e-30
@@ -56,13 +55,12 @@ class Earned:
     rmse: float  # of the result
 
     @staticmethod
-    def of(members: Sequence[Trained], targets: np.ndarray, rules: Rules) -> "Earned":
-        """Without a start to fall back on, all of it."""
-        outputs, start = np.mean([member.outputs for member in members], axis=0), members[0].start
+    def of(outputs: np.ndarray, start: np.ndarray | None, targets: np.ndarray, rules: Rules) -> "Earned":
+        """By what the members give in the mean, and their start; without a start to fall back on, all of it."""
         if start is None:
             rmse = _root(outputs - targets)
             return Earned(1.0, 0.0, rmse, rmse)
-        missing, learned = targets - start.outputs, outputs - start.outputs
+        missing, learned = targets - start, outputs - start
         wanted = float(np.clip(learned @ missing / max(learned @ learned, TINY), 0.0, 1.0))
         best = _root(missing - wanted * learned)
         fall = 1 - best / max(_root(missing), TINY)

@@ -17,7 +17,6 @@ from scare.export.arithmetic import Arithmetic
 from scare.models.ladder import Ladder, Rules, Rung
 from scare.training import loop
 from scare.training.fit import fit
-from scare.training.loop import Start, Trained
 from scare.training.presets import Recipe
 from scare.training.verdict import LINE, NETWORK, OFFSET, RAW, RIDGE, SENTENCES, Earned, Plain, judge
 from tests.training.small_fits import NETWORK_STAYS, make_readings
@@ -106,10 +105,6 @@ def ladder() -> Ladder:
     return Ladder((Rung("line", 0.5, 0.4, 9.0, True),), (np.ones(1), 0.0), 0.5)
 
 
-def trained(outputs: np.ndarray, start: np.ndarray) -> Trained:
-    return Trained(None, outputs, Start(ladder(), None, start), False)  # type: ignore[arg-type]
-
-
 STRAIGHT = {"weight": np.ones((4, 1))}
 DEEP = Plan(4, 1, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", STRAIGHT)))
 
@@ -137,8 +132,8 @@ def test_members_earn_their_share_together() -> None:
     rng = np.random.default_rng(1)
     targets, apart = rng.normal(size=(2, 4000))
     start = targets + rng.normal(size=4000)
-    members = [trained(targets + side * apart, start) for side in (1.0, -1.0)]
-    alone, together = (Earned.of(some, targets, Rules()) for some in (members[:1], members))
+    members = np.array([targets + side * apart for side in (1.0, -1.0)])
+    alone, together = (Earned.of(given, start, targets, Rules()) for given in (members[0], members.mean(axis=0)))
     assert alone.share == pytest.approx(0.5, abs=0.03)  # as good as its start, and independent of it
     assert alone.rmse == pytest.approx(np.sqrt(0.5), abs=0.03)
     assert (together.share, together.rmse) == pytest.approx((1.0, 0.0))
@@ -149,13 +144,13 @@ def test_the_best_share_is_the_best_of_all(true_share: float, other: float, seed
     rng = np.random.default_rng(seed)
     start, outputs = rng.normal(size=(2, 50))
     targets = start + true_share * (outputs - start) + 0.1 * rng.normal(size=50)
-    earned = Earned.of([trained(outputs, start)], targets, NETWORK_STAYS)
+    earned = Earned.of(outputs, start, targets, NETWORK_STAYS)
     assert earned.rmse <= np.sqrt(np.square(start + other * (outputs - start) - targets).mean()) + 1e-12
 
 
 def test_a_network_that_has_learned_nothing_has_no_share() -> None:
     start = np.ones(10)
-    assert Earned.of([trained(start, start)], np.zeros(10), NETWORK_STAYS) == Earned(0.0, 0.0, 1.0, 1.0)
+    assert Earned.of(start, start, np.zeros(10), NETWORK_STAYS) == Earned(0.0, 0.0, 1.0, 1.0)
 
 
 def test_a_share_that_is_hardly_one_is_none() -> None:

@@ -1,0 +1,219 @@
+"""The rules of the ladder, left out one set at a time: those that the other sets choose, judged on the set left out.
+
+    python -m benchmarks.ladder_rules DATA [--others accuracy.json] [--tasks NO2] [--work out/ladder_rules] [--json]
+
+Every real task of accuracy.toml is trained with three members for each of LADDERS; what start and members give on
+validation and test is kept in --work, so a run resumes. Which share the network gets is then arithmetic, by each of
+`shares`. Ratios are to the best other method of accuracy.py, whose --json is --others; without it, to the rules that we
+ship. Every set counts once.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.accuracy_results import SINGLE
+from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from scare.calibrator.newest import same_unit
+from scare.calibrator.plan import run
+from scare.data.dead_channels import TRAINING, leave_out_dead
+from scare.data.split import Split
+from scare.files import replacing
+from scare.models.ladder import Rules
+from scare.training.examples import Examples, make_examples
+from scare.training.fit import train_members
+from scare.training.loop import SCORED, Trained
+from scare.training.preparation import prepare_inputs
+from scare.training.presets import Recipe
+from scare.training.verdict import Earned
+
+STDERR, MEMBERS = Console(stderr=True, width=160), 3
+LADDERS = {
+    "ours": Rules(),
+    "clear_fall 0.2": Rules(clear_fall=0.2),
+}
+RAMPS = {f"{least:g} to {most:g}": (least, most) for least, most in ((0, 0.05), (0, 0.1), (0.03, 0.08), (0.05, 0.15))}
+OURS = "ours, together 0.03 to 0.08"
+
+
+class Outputs(NamedTuple):
+    """What start [n] and members [members, n] give, the truth [n], the reading plain and with an offset [2 or 0, n].
+
+    All scaled.
+    """
+
+    start: np.ndarray
+    members: np.ndarray
+    targets: np.ndarray
+    plain: np.ndarray
+
+
+class Kept(NamedTuple):
+    """A task trained once: on validation, which rules see, and on test."""
+
+    validation: Outputs
+    test: Outputs
+    unit: float
+
+
+Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each member
+
+
+def keep(task: Task, split: Split, rules: Rules) -> dict[str, np.ndarray]:
+    """Train, and take down what is given."""
+    recipe = replace(Recipe.preset("default", task.window, members=MEMBERS), rules=rules)
+    parts, _ = leave_out_dead({TRAINING: split.train, "validation": split.validation, "test": split.test})
+    train, validation, test = parts[TRAINING], parts["validation"], parts["test"]
+    inputs, target = prepare_inputs(train, validation, recipe)
+    examples = make_examples(train, replace(inputs, policy=recipe.learned_from))
+    held, new = make_examples(validation, inputs), make_examples(test, inputs)
+    scaling = inputs.scaling.target
+    members = train_members(recipe, examples, held, float(scaling.scale[0]), None)
+    comparable = same_unit(inputs.channels[0], target)
+    offset = float((examples.targets - scaling.apply(examples.readings[:, None])[:, 0]).mean())
+    found: dict[str, np.ndarray] = {"unit": scaling.scale}
+    for name, part in (("validation", held), ("test", new)):
+        plain = scaling.apply(part.readings[:, None])[:, 0] + [[0.0], [offset]] if comparable else np.empty((0, 0))
+        given = [_outputs(member, share, part) for member in members for share in (0.0, 1.0)]
+        outputs = Outputs(given[0], np.stack(given[1::2]), part.targets, plain)
+        found |= {f"{name}.{field}": array for field, array in outputs._asdict().items()}
+    return found
+
+
+def _outputs(member: Trained, share: float, examples: Examples) -> np.ndarray:
+    cuts = [np.arange(at, min(at + SCORED, len(examples))) for at in range(0, len(examples), SCORED)]
+    return np.concatenate([run(member.plan(share), examples.windows(cut)) for cut in cuts])
+
+
+def load(path: Path) -> Kept:
+    """What was kept."""
+    with np.load(path) as found:
+        parts = [Outputs(*(found[f"{part}.{field}"] for field in Outputs._fields)) for part in ("validation", "test")]
+        return Kept(*parts, float(found["unit"][0]))
+
+
+def shares() -> dict[str, Share]:
+    """How the network's share can be found, by name."""
+
+    def ramp(rules: Rules, together: bool) -> Share:
+        def share(seen: Outputs) -> np.ndarray:
+            given = [seen.members.mean(axis=0)] * MEMBERS if together else seen.members
+            return np.array([Earned.of(one, seen.start, seen.targets, rules).share for one in given])
+
+        return share
+
+    ramps = {name: Rules(network_from=least, network_full=most) for name, (least, most) in RAMPS.items()}
+    found = {
+        f"{how} {name}": ramp(rules, how == "together")
+        for how in ("together", "apart")
+        for name, rules in ramps.items()
+    }
+    return {"no network": lambda seen: np.zeros(MEMBERS), "network alone": lambda seen: np.ones(MEMBERS), **found}
+
+
+def rmse(kept: Kept, share: Share) -> float:
+    """On test, of what would be shipped; in the target's unit."""
+    shares, (seen, new, unit) = share(kept.validation), kept
+    ways = [[_mixed(part, shares), *part.plain] for part in (seen, new)]
+    least = min(reversed(range(len(ways[0]))), key=lambda way: _root(ways[0][way] - seen.targets))
+    return _root(ways[1][least] - new.targets) * unit
+
+
+def _mixed(part: Outputs, shares: np.ndarray) -> np.ndarray:
+    return part.start + np.mean(shares[:, None] * (part.members - part.start), axis=0)
+
+
+def _root(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.square(errors).mean()))
+
+
+def leave_out(errors: dict[str, dict[str, float]], sets: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    """Each set, and the rules with the least error on the others; `errors` by rules and task, as ratios."""
+    for name in sets:
+        others = {other: tasks for other, tasks in sets.items() if other != name}
+        yield name, min(errors, key=lambda rules: mean_over_sets(errors[rules], others))
+
+
+def mean_over_sets(errors: dict[str, float], sets: dict[str, list[str]]) -> float:
+    """The geometric mean, in which every set counts once."""
+    return float(np.exp(np.mean([np.mean([np.log(errors[task]) for task in tasks]) for tasks in sets.values()])))
+
+
+def best_others(path: Path) -> dict[str, float]:
+    """The least RMSE of a method that is not ours, by task, of what accuracy.py wrote."""
+    tasks = json.loads(path.read_text())
+    return {task: min(filter(None, map(_error_of_other, found["rows"]))) for task, found in tasks.items()}
+
+
+def _error_of_other(row: dict[str, Any]) -> float | None:
+    is_ours = row["contender"] == SINGLE or row["contender"].startswith(f"{SINGLE}-")
+    return None if row["failed"] or is_ours else float(row["rmse"])
+
+
+def train_all(tasks: Sequence[Task], options: argparse.Namespace) -> dict[str, dict[str, Kept]]:
+    """By ladder and task; what is kept already is not trained again."""
+    found: dict[str, dict[str, Kept]] = {name: {} for name in LADDERS}
+    for task in tasks:
+        split = None
+        for name, rules in LADDERS.items():
+            path = options.work / f"{task.name}, {name}.npz".replace(" ", "-")
+            if not path.exists():
+                split = split or split_task(task, read_task(task, options.data), options.data)
+                with replacing(path) as file:
+                    np.savez(file, **keep(task, split, rules))
+                STDERR.print(f"{task.name}: {name}")
+            found[name][task.name] = load(path)
+    return found
+
+
+def main() -> None:
+    """Train what is missing, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of the files")
+    parser.add_argument("--others", type=Path)
+    parser.add_argument("--tasks", default="", help="tasks with one of these words in their names, comma-separated")
+    parser.add_argument("--work", type=Path, default=Path("out/ladder_rules"))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    tasks = [task for task in load_tasks(options.tasks) if task.files and list(options.data.glob(task.files))]
+    kept = train_all(tasks, options)
+    errors = {
+        f"{ladder}, {name}": {task: rmse(one, share) for task, one in found.items()}
+        for ladder, found in kept.items()
+        for name, share in shares().items()
+    }
+    scale = best_others(options.others) if options.others else errors[OURS]
+    ratios = {rules: {task: error / scale[task] for task, error in found.items()} for rules, found in errors.items()}
+    sets = {name: [task.name for task in tasks if task.set == name] for name in dict.fromkeys(one.set for one in tasks)}
+    print_table(ratios, sets)
+    if options.json:
+        json.dump({"ratios": ratios, "sets": sets}, sys.stdout, indent=1)
+
+
+def print_table(ratios: dict[str, dict[str, float]], sets: dict[str, list[str]]) -> None:
+    """What the other sets choose for each set, and how it does there."""
+    table = Table("set left out", "tasks", "chosen by the others", "RMSE there", "of the rules we ship")
+    left_out = {}
+    for name, rules in leave_out(ratios, sets):
+        here = {name: sets[name]}
+        left_out |= {task: ratios[rules][task] for task in sets[name]}
+        numbers = (mean_over_sets(ratios[one], here) for one in (rules, OURS))
+        table.add_row(name, str(len(sets[name])), rules, *(f"{number:.3f}" for number in numbers))
+    means = (mean_over_sets(one, sets) for one in (left_out, ratios[OURS]))
+    table.add_row("geometric mean", "", "", *(f"{number:.3f}" for number in means))
+    STDERR.print(table)
+    for rules in sorted(ratios, key=lambda one: mean_over_sets(ratios[one], sets)):
+        STDERR.print(f"{mean_over_sets(ratios[rules], sets):.4f} {rules}")
+
+
+if __name__ == "__main__":
+    main()
