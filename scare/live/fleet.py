@@ -5,7 +5,7 @@ Which device is read by which calibrator is data (`Route`). Rows come in batches
 and put back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -96,7 +96,10 @@ class Fleet:
         times, count = np.asarray(batch.times, float), len(batch.devices)
         _check(batch, times)
         pushed = Pushed(np.full(count, np.nan), np.empty(count), np.empty(count, np.uint32))
-        parts = {name: (members, self._rows(name, members, batch)) for name, members in self._sort(batch).items()}
+        routed = {device: self._routed.get(device) or self.route(device) for device in batch.devices}
+        places = _sort(routed[device] for device in batch.devices)
+        parts = {name: (members, self._rows(name, members, batch)) for name, members in places.items()}
+        self._routed |= routed
         for name, (members, rows) in parts.items():
             devices = [batch.devices[member] for member in members.tolist()]
             pushed.values[members], pushed.flags[members] = self._groups[name].push(devices, times[members], rows)
@@ -131,15 +134,6 @@ class Fleet:
                 group.restart(devices)
             self._routed |= {device: self.route(device) for device in devices}
 
-    def _sort(self, batch: Batch) -> dict[str, np.ndarray]:
-        """Where in the batch the devices of each calibrator are."""
-        new = {device: self.route(device) for device in batch.devices if device not in self._routed}
-        self._routed |= new
-        members: dict[str, list[int]] = {}
-        for index, device in enumerate(batch.devices):
-            members.setdefault(self._routed[device], []).append(index)
-        return {name: np.array(some) for name, some in members.items()}
-
     def _rows(self, name: str, members: np.ndarray, batch: Batch) -> np.ndarray:
         """Rows of a calibrator's devices, [members, channels]."""
         channels = self._groups[name].calibrator.inputs.channels
@@ -161,6 +155,14 @@ class Fleet:
 def _generality(route: Route) -> int:
     """0 for a name, 1 for a pattern, 2 for the default."""
     return 2 if route.pattern == DEFAULT else int(any(sign in route.pattern for sign in "*?["))
+
+
+def _sort(calibrators: Iterable[str]) -> dict[str, np.ndarray]:
+    """Where each calibrator is among these."""
+    members: dict[str, list[int]] = {}
+    for index, name in enumerate(calibrators):
+        members.setdefault(name, []).append(index)
+    return {name: np.array(some) for name, some in members.items()}
 
 
 def _check(batch: Batch, times: np.ndarray) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.calibrator.calibrator import CHUNK, Calibrator
+from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import Choices
 from scare.data.flags import NO_VALUE, Flag, Past, usable_values
 from scare.windowing.columns import Columns
@@ -14,6 +14,7 @@ from scare.windowing.scaling import Affine
 from scare.windowing.settling import Settling
 
 OWN, KNOWN = -1, -2  # in place of a place among those who settle: has settled, needs no settling
+BLOCK = 512  # rows taken at once: few enough to stay in a core's cache
 State = dict[str, np.ndarray]
 
 
@@ -44,16 +45,10 @@ class Group:
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Calibrated values (NaN where there is none) and flags, [n] each, of a row [n, channels] of each device."""
-        inputs, at = self.calibrator.inputs, self._find(devices)
-        usable, flags = usable_values(rows, inputs.channels, inputs.quality)
-        reasons = self._rings.push(at, times, usable) | self._replaced(at)
-        self._forget(at[(reasons & Flag.RESTART) > 0])
-        flags |= reasons | self._remarks(at, times, usable)
-        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, (reasons & NO_VALUE) == 0
-        self._settle(at[taken], usable[taken])
-        flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
-        values = np.full(len(at), np.nan)
-        values[due] = self._compute(at[due])
+        at, values, flags = self._find(devices), np.empty(len(devices)), np.empty(len(devices), np.uint32)
+        for start in range(0, len(at), BLOCK):
+            part = slice(start, start + BLOCK)
+            values[part], flags[part] = self._push(at[part], times[part], rows[part])
         return values, flags
 
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
@@ -83,6 +78,19 @@ class Group:
             kept.restore(inside)
         self.devices = {device: index for index, device in enumerate(devices)}
         self._scale(devices, np.arange(len(devices)))
+
+    def _push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inputs = self.calibrator.inputs
+        usable, flags = usable_values(rows, inputs.channels, inputs.quality)
+        reasons = self._rings.push(at, times, usable) | self._replaced(at)
+        self._forget(at[(reasons & Flag.RESTART) > 0])
+        flags |= reasons | self._remarks(at, times, usable)
+        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, (reasons & NO_VALUE) == 0
+        self._settle(at[taken], usable[taken])
+        flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
+        values = np.full(len(at), np.nan)
+        values[due] = self._compute(at[due])
+        return values, flags
 
     @property
     def _parts(self) -> dict[str, Columns]:
@@ -151,10 +159,6 @@ class Group:
 
     def _compute(self, at: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows of devices [n]."""
-        parts = [self._compute_some(at[start : start + CHUNK]) for start in range(0, len(at), CHUNK)]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def _compute_some(self, at: np.ndarray) -> np.ndarray:
         column = self._columns
         choices = Choices(column["deep"][at], column["left"][at])
         scaled = _scaled(self._rings.windows(at), column["center"][at], column["scale"][at])

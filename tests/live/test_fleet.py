@@ -132,6 +132,7 @@ def test_a_batch_that_cannot_be_taken_changes_nothing() -> None:
             fleet.push(batch)
     for name, array in fleet.state().arrays.items():
         assert_array_equal(array, before.arrays[name])
+    assert len(fleet) == 2
 
 
 # another model in place of the one in use

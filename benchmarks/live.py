@@ -1,0 +1,63 @@
+"""What the live rooms bear, part by part: makes docs/benchmarks/live.md.
+
+    python -m benchmarks.live [--parts fleet] [--work out/live] [--out docs/benchmarks/live.md] [--json]
+
+What a part found stays in `--work`; a page has every part that is there.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from benchmarks import live_fleet
+from scare.files import replacing
+
+PARTS = {"fleet": live_fleet}  # each has measure() and section(found)
+HEAD = """# Live
+
+Made by `python -m benchmarks.live --out docs/benchmarks/live.md`; do not edit.
+"""
+
+
+def main() -> None:
+    """Measure the parts asked for, print and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--work", type=Path, default=Path("out/live"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    for part in filter(None, options.parts.split(",")):
+        write(options.work / f"{part}.json", json.dumps(PARTS[part].measure(), indent=2))
+    found = {part: json.loads((options.work / f"{part}.json").read_text()) for part in known(options.work)}
+    page = print_page(found)
+    if options.out:
+        write(options.out, page)
+    Console(stderr=options.json).print(Markdown(page))
+    if options.json:
+        print(json.dumps(found, indent=2))
+
+
+def known(folder: Path) -> list[str]:
+    """The parts that have been measured."""
+    return [part for part in PARTS if (folder / f"{part}.json").is_file()]
+
+
+def print_page(found: dict[str, Any]) -> str:
+    """The page of what was found, by part."""
+    return "\n".join([HEAD, *(PARTS[part].section(facts) for part, facts in found.items())])
+
+
+def write(path: Path, text: str) -> None:
+    """Write a whole file, in a folder that may not be there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
