@@ -139,6 +139,11 @@ def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
     return found.groupdict() if found else {}
 
 
+def reads_topic(adapter: Adapter, topic: str) -> bool:
+    """Whether a topic is of an adapter's."""
+    return _pattern(adapter.topic).fullmatch(topic) is not None
+
+
 @lru_cache
 def _pattern(topic: str) -> re.Pattern[str]:
     return re.compile("/".join(LEVELS.get(level) or re.escape(level) for level in topic.split("/")))

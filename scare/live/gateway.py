@@ -3,9 +3,12 @@
 from contextlib import ExitStack
 
 from scare.data.quantities import display_unit
-from scare.live.config import Config
+from scare.live.config import Broker, Config
+from scare.live.home_assistant import Announcing, Topics
 from scare.live.models import ModelFiles, Open
 from scare.live.monitor import Monitor
+from scare.live.mqtt_sink import MqttSink
+from scare.live.mqtt_source import MqttSource
 from scare.live.pipeline import Pipeline
 from scare.live.reader import make_readers, posted
 from scare.live.recent import Recent
@@ -22,6 +25,8 @@ class Gateway:
         self.models = ModelFiles(config.models, open_calibrator, self.monitor)
         config.check_channels(self.models.channels)
         self.server: Server | None = None
+        self._mqtt_sink: MqttSink | None = None
+        self._mqtt_source: MqttSource | None = None
         with ExitStack() as opened:
             self._wire(config, opened)
             self._opened = opened.pop_all()  # closed now only if the wiring failed
@@ -30,17 +35,33 @@ class Gateway:
         store = Store(config.state)
         opened.callback(store.close)
         sinks: list[Sink] = [self.recent]
+        if config.mqtt and config.mqtt.publish:
+            self._mqtt_sink = self._make_mqtt_sink(config.mqtt)
+            opened.callback(self._mqtt_sink.close)
+            sinks.append(self._mqtt_sink)
         self.pipeline = Pipeline(self.models, store, sinks, self.monitor, config.limits)
         readers = make_readers(config, self.models.channels)
+        if config.mqtt:
+            self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, config.limits.queue)
+            opened.callback(self._mqtt_source.close)
         if config.http:
             units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
             watched = Watched(self.pipeline, self.monitor, self.recent, units)
             self.server = Server(config.http, watched, posted(readers, config, self.models.channels))
             opened.callback(self.server.stop)
 
+    def _make_mqtt_sink(self, broker: Broker) -> MqttSink:
+        topics = Topics(broker.home_assistant_prefix, broker.publish)
+        announcing = Announcing(topics, self.models.calibrators) if broker.home_assistant else None
+        return MqttSink(broker, self.monitor, announcing)
+
     def start(self) -> None:
         """Go on where the last process ended, then let readings come."""
+        if self._mqtt_sink is not None:
+            self._mqtt_sink.start()
         self.pipeline.restore()
+        if self._mqtt_source is not None:
+            self._mqtt_source.start()
         if self.server is not None:
             self.server.start()
 
@@ -50,6 +71,9 @@ class Gateway:
 
     def stop(self) -> None:
         """End `run` soon."""
+        for one in (self._mqtt_source, self._mqtt_sink):
+            if one is not None:
+                one.stop()
         self.pipeline.stop()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What an operator wants to know: how much came, what was refused and why, how long it took."""
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from time import time
@@ -42,6 +42,7 @@ class Monitor:
         self._refusals: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
         self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
         self.started = time()
+        self.on_refusal: Callable[[Refusal], object] = lambda refusal: None
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to a count."""
@@ -54,6 +55,7 @@ class Monitor:
         with self._lock:
             self._counts["rejected"] += 1
             self._refusals.append(refusal)
+        self.on_refusal(refusal)
         return refusal
 
     def waited(self, seconds: Sequence[float]) -> None:

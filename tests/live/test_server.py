@@ -27,16 +27,17 @@ READINGS = draw_readings(4, 30)
 def working(config: Config) -> Iterator[Gateway]:
     """A gateway at work in a thread."""
     gateway = Gateway(config, Calibrator.load)
-    gateway.start()
     thread = Thread(target=gateway.run)
-    thread.start()
     try:
+        gateway.start()
+        thread.start()
         yield gateway
     finally:
         gateway.stop()
-        thread.join(20)
+        if thread.is_alive():
+            thread.join(20)
         gateway.close()
-        assert not thread.is_alive()
+    assert not thread.is_alive()
 
 
 def make_config(folder: Path, **more: Any) -> Config:

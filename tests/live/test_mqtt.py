@@ -1,0 +1,170 @@
+"""Through a real broker: boxes publish as they do, values come out retained, and a broker that goes away comes back."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.errors import UnreachableError, UsageError
+from scare.live.border import format_time
+from scare.live.config import Broker, Config, Input
+from scare.live.gateway import Gateway
+from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
+from tests.live.small_gateway import START, draw_readings, expected, save_models
+from tests.live.test_server import as_line, working
+
+pytestmark = needs_broker
+DUST = {"pm25": "pm25", "current": "/INA219/Current"}
+INPUTS = (Input("json"), Input("tasmota", channels=DUST), Input("esphome", channels={"pm25": "pm_2_5"}))
+
+
+def make_config(folder: Path, port: int, **more: Any) -> Config:
+    return Config(save_models(folder), str(folder / "state"), INPUTS, mqtt=Broker(port=port, **more))
+
+
+@contextmanager
+def listening(port: int, *topics: str) -> Iterator[Listener]:
+    listener = Listener(port, *topics)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    port = free_port()
+    with running_broker(tmp_path, port):
+        yield port
+
+
+def count(gateway: Gateway, name: str) -> int:
+    return gateway.monitor.counts()[name]
+
+
+def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int) -> None:
+    readings = [one for one in draw_readings(2, 20) if one.device == "box-1"]
+    with working(make_config(tmp_path, port)) as gateway, listening(port) as box:
+        for one in readings:
+            box.send("readings/box-1", as_line(one))
+        wait_for(lambda: count(gateway, "published") == len(readings))
+    wanted = expected(Calibrator.load(tmp_path / "dust.scare"), readings)[-1]
+    with listening(port, "scare/#") as late:
+        wait_for(lambda: len(late.messages) == 2)
+        state = late.last("scare/box-1/state")
+        assert late.last("scare/status") == "offline"
+        assert all(retained for _, _, retained in late.messages)
+    assert state == {
+        "time": format_time(wanted.time),
+        "raw": pytest.approx(wanted.raw, abs=1e-6, nan_ok=True),
+        "calibrated": pytest.approx(wanted.calibrated, rel=1e-4) if wanted.calibrated == wanted.calibrated else None,
+        "flags": wanted.flags,
+        "flag_names": state["flag_names"],
+        "model": "dust",
+    }
+
+
+def test_boxes_write_as_they_do(tmp_path: Path, port: int) -> None:
+    with working(make_config(tmp_path, port)) as gateway, listening(port, "scare/#") as box:
+        tasmota = {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}, "INA219": {"Current": 301}}
+        box.send("tele/attic/SENSOR", tasmota, qos=0)
+        box.send("cellar/sensor/uptime/state", "12345")
+        box.send("cellar/sensor/pm_2_5/state", "7.5")
+        box.send("cellar/sensor/current/state", "299")
+        wait_for(lambda: box.last("scare/attic/state") and box.last("scare/cellar/state"))
+        assert (box.last("scare/attic/state")["raw"], box.last("scare/cellar/state")["raw"]) == (9.0, 7.5)
+        assert box.last("scare/attic/state")["time"] == "2026-01-01T00:00:00Z"
+        assert box.last("scare/attic/state")["calibrated"] is None
+        assert count(gateway, "ignored") == 1
+
+
+def test_what_cannot_be_used_is_told_and_does_not_come_again(tmp_path: Path, port: int) -> None:
+    config = make_config(tmp_path, port)
+    with working(config) as gateway, listening(port, "scare/rejected") as box:
+        for number in range(50):
+            box.send("readings/box-1", f"rubbish {number} \u00b5")
+        wait_for(lambda: count(gateway, "rejected") == 50)
+        wait_for(lambda: box.messages)
+        assert box.last("scare/rejected")["source"] == "readings/box-1"
+        assert "not JSON: 'rubbish 0" in box.last("scare/rejected")["reason"]
+        assert len(box.messages) < 5
+    with working(config) as gateway, listening(port) as box:
+        box.send("readings/box-1", {"time": START, "pm25": 1.0})
+        wait_for(lambda: count(gateway, "published") == 1)
+        assert count(gateway, "rejected") == 0
+
+
+def test_a_late_reading_and_a_duplicate_leave_the_newest_value(tmp_path: Path, port: int) -> None:
+    with working(make_config(tmp_path, port)) as gateway, listening(port, "scare/box-1/state") as box:
+        for minute in (0, 1, 2, 2, 1, 0):
+            box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0 + minute, "current": 300.0})
+        box.send("readings/box-1", {"time": START + 90, "pm25": 99.0, "current": 300.0})
+        wait_for(lambda: count(gateway, "without_value") + count(gateway, "calibrated") == 4)
+        assert count(gateway, "duplicates") == 3
+        assert [json.loads(payload)["raw"] for _, payload, _ in box.messages] == [10.0, 11.0, 12.0]
+
+
+def test_what_comes_while_nobody_works_is_kept_by_the_broker(tmp_path: Path, port: int) -> None:
+    config = make_config(tmp_path, port)
+    with working(config):
+        pass
+    with listening(port, "scare/box-1/state") as box:
+        for minute in range(300):
+            box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
+        with working(config) as gateway:
+            wait_for(lambda: len(box.messages) == 300)
+            wait_for(lambda: count(gateway, "calibrated") + count(gateway, "without_value") == 300)
+
+
+def test_a_broker_that_goes_away_comes_back(tmp_path: Path) -> None:
+    port = free_port()
+    kept = SETTINGS + f"user root\npersistence true\npersistence_location {tmp_path}/\n"
+
+    def send(box: Listener, minutes: range) -> None:
+        for minute in minutes:
+            box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
+
+    with ExitStack() as first:
+        first.enter_context(running_broker(tmp_path, port, kept))
+        with working(make_config(tmp_path, port)) as gateway:
+            with listening(port) as box:
+                send(box, range(20))
+            first.close()
+            with running_broker(tmp_path, port, kept), listening(port, "scare/box-1/state") as box:
+                send(box, range(20, 40))
+                wait_for(lambda: count(gateway, "calibrated") + count(gateway, "without_value") == 40)
+                wait_for(lambda: len({payload for _, payload, _ in box.messages}) >= 20)
+
+
+def test_home_assistant_hears_of_devices_once_and_when_it_is_born(tmp_path: Path, port: int) -> None:
+    topic = "homeassistant/device/scare_box-1/config"
+    config = make_config(tmp_path, port, home_assistant=True)
+    with working(config), listening(port, topic) as box:
+        for minute in range(3):
+            box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
+        wait_for(lambda: box.messages)
+        told = box.last(topic)
+        assert told["state_topic"] == "scare/box-1/state"
+        assert told["components"]["calibrated"]["unit_of_measurement"] == "\u03bcg/m³"
+        assert len(box.messages) == 1
+        box.send("homeassistant/status", "online")
+        wait_for(lambda: len(box.messages) == 2)
+        assert box.last(topic) == told
+
+
+def test_a_broker_that_is_not_there_or_refuses_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.mqtt_client.PATIENCE_SECONDS", 0.5)
+    gateway = Gateway(make_config(tmp_path, free_port()), Calibrator.load)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        gateway.start()
+    gateway.close()
+    port = free_port()
+    with running_broker(tmp_path, port, "allow_anonymous false\n"):
+        gateway = Gateway(make_config(tmp_path, port), Calibrator.load)
+        with pytest.raises(UsageError, match="refuses a client: Not authorized"):
+            gateway.start()
+        gateway.close()
