@@ -64,6 +64,8 @@ class Gateway:
             self._mqtt_source.start()
         if self.server is not None:
             self.server.start()
+        if self._mqtt_sink is not None:
+            self._mqtt_sink.say_online()
 
     def run(self) -> None:
         """Work until `stop`; what has come by then is finished and kept."""

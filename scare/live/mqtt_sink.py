@@ -29,7 +29,7 @@ class MqttSink:
 
     def __init__(self, broker: Broker, monitor: Monitor, announcing: Announcing | None) -> None:
         self._prefix, self._monitor, self._announcing = broker.publish, monitor, announcing
-        self._stopping, self._next_refusal = Event(), 0.0
+        self._stopping, self._next_refusal, self._is_online = Event(), 0.0, False
         self._connection = Connection(broker, f"{broker.client_id}-out", self._greet)
         self._client = self._connection.client
         self._client.will_set(f"{self._prefix}/status", "offline", QOS, retain=True)
@@ -40,6 +40,11 @@ class MqttSink:
     def start(self) -> None:
         """Connect."""
         self._connection.open()
+
+    def say_online(self) -> None:
+        """Let others know that readings are taken, now and after each new connection."""
+        self._is_online = True
+        self._greet()
 
     def stop(self) -> None:
         """Wait for nothing any more."""
@@ -77,7 +82,8 @@ class MqttSink:
         return True
 
     def _greet(self) -> None:
-        self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
+        if self._is_online:
+            self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
         if self._announcing is not None:
             self._client.subscribe(self._announcing.birth_topic, QOS)
 

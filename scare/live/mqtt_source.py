@@ -10,12 +10,14 @@ from time import time
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.reasoncodes import ReasonCode
 
+from scare.errors import UnreachableError, UsageError
 from scare.live.adapters import reads_topic
 from scare.live.border import RefusedError, check_size
 from scare.live.config import Broker
 from scare.live.monitor import Monitor
-from scare.live.mqtt_client import Connection
+from scare.live.mqtt_client import PATIENCE_SECONDS, Connection
 from scare.live.pipeline import Pipeline
 from scare.live.reader import Reader
 from scare.live.waiting import Arrival
@@ -34,10 +36,16 @@ class MqttSource:
         self._stopping = Event()
         self._connection = Connection(broker, broker.client_id, self._subscribe, receives=queue)
         self._connection.client.on_message = self._take
+        self._connection.client.on_subscribe = self._hear
+        self._agreed, self._refused = Event(), list[str]()
 
     def start(self) -> None:
-        """Let messages come."""
+        """Let messages come, and wait until the broker has agreed."""
         self._connection.open()
+        if not self._agreed.wait(PATIENCE_SECONDS):
+            raise UnreachableError("the broker does not answer a subscription")
+        if self._refused:
+            raise UsageError(f"the broker refuses to give {', '.join(self._refused)}; look at its access control")
 
     def stop(self) -> None:
         """Take no more; what has been taken can still be acknowledged."""
@@ -50,6 +58,11 @@ class MqttSource:
 
     def _subscribe(self) -> None:
         self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
+
+    def _hear(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
+        pairs = zip(self._readers, answers, strict=True)
+        self._refused = [one.adapter.subscription for one, answer in pairs if answer.is_failure]
+        self._agreed.set()
 
     def _take(self, client: Client, _: Any, message: MQTTMessage) -> None:
         """Parse a message and hand it over; what cannot be used is acknowledged at once."""

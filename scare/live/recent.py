@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from threading import Lock
+from time import time
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Recent:
         self._names: list[str] = []
         self._models: list[str] = []
         self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}
-        self._counts, self._changes = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._counts, self._changes, self._heard = (np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64))
         self._change = 0
 
     def __len__(self) -> int:
@@ -51,6 +52,7 @@ class Recent:
         self._models[index] = result.model
         self._counts[index] += 1
         self._changes[index] = self._change
+        self._heard[index] = round(time(), 1)
 
     def _add(self, device: str) -> int:
         index = self._devices[device] = len(self._names)
@@ -59,28 +61,30 @@ class Recent:
         if index == len(self._counts):
             more = max(64, index)
             self._columns = {name: _longer(array, more) for name, array in self._columns.items()}
-            self._counts, self._changes = _longer(self._counts, more), _longer(self._changes, more)
+            counted = (self._counts, self._changes, self._heard)
+            self._counts, self._changes, self._heard = (_longer(one, more) for one in counted)
         return index
 
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
-        """The number of the newest change, and [device, model, time, raw, calibrated, flags] of those changed `since`.
+        """The number of the newest change, and a row for each device changed `since`.
 
-        With `sparks`, the last calibrated values of each (raw where there is none) as a seventh.
+        A row is [device, model, time, raw, calibrated, flags, when it was heard], and with `sparks` the last calibrated
+        values.
         """
         with self._lock:
+            since = -1 if since > self._change else since  # told by a process before this one
             found = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
             return self._change, [self._row(index, sparks) for index in found]
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
         last = (self._counts[index] - 1) % self._kept
-        time, raw, calibrated, flags = (self._columns[name][index, last].item() for name in KINDS)
-        row = [self._names[index], self._models[index], time, _short(raw), _short(calibrated), flags]
+        when, raw, calibrated, flags = (self._columns[name][index, last].item() for name in KINDS)
+        row = [self._names[index], self._models[index], when, _short(raw), _short(calibrated), flags]
+        row.append(self._heard[index].item())
         return [*row, self._sparks(index)] if sparks else row
 
     def _sparks(self, index: int) -> list[float | None]:
-        order = self._order(index)[-SPARKS:]
-        raw, calibrated = (self._columns[name][index, order] for name in ("raw", "calibrated"))
-        return [_short(one) for one in np.where(np.isnan(calibrated), raw, calibrated).tolist()]
+        return [_short(one) for one in self._columns["calibrated"][index, self._order(index)[-SPARKS:]].tolist()]
 
     def device(self, name: str) -> dict[str, Any]:
         """All that is remembered of a device, oldest first."""
@@ -89,12 +93,12 @@ class Recent:
                 raise DataError(f"no device '{name}' has reported")
             index = self._devices[name]
             order = self._order(index)
-            time, raw, calibrated, flags = (self._columns[column][index, order].tolist() for column in KINDS)
+            when, raw, calibrated, flags = (self._columns[column][index, order].tolist() for column in KINDS)
             model = self._models[index]
         return {
             "device": name,
             "model": model,
-            "time": time,
+            "time": when,
             "raw": list(map(_short, raw)),
             "calibrated": list(map(_short, calibrated)),
             "flags": flags,

@@ -120,7 +120,7 @@ def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") 
         change, rows = watched.recent.changed(-1, sparks=True)
         units = dict(watched.units)
         flags = {str(int(flag)): [flag.name, words] for flag, words in MEANINGS.items()}
-        return JSONResponse({"change": change, "units": units, "flags": flags, "devices": rows})
+        return JSONResponse({"change": change, "now": time(), "units": units, "flags": flags, "devices": rows})
 
     async def show_device(request: Request) -> Response:
         try:

@@ -24,11 +24,11 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def wait_for(what: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 20.0, every: float = 0.01) -> None:
     until = monotonic() + seconds
     while not what():
         assert monotonic() < until, "it did not happen in time"
-        sleep(0.01)
+        sleep(every)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A headless Chromium spoken to over its pipe: loads a file without a network and tells what happened."""
+"""A headless Chromium spoken to over its pipe: loads a page without a network and tells what happened."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -80,15 +80,15 @@ class Tab:
         if name == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.problems.append(json.dumps(params["entry"]))
 
-    def open(self, path: Path, width: int, height: int, dark: bool = False) -> None:
-        """Load a file in a window of this size and wait until it has drawn."""
+    def open(self, page: Path | str, width: int, height: int, dark: bool = False) -> None:
+        """Load a file, or what is at an address, in a window of this size and wait until it has drawn."""
         for room in ("Page", "Network", "Runtime", "Log"):
             self.call(f"{room}.enable")
         mobile = width < 600
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while "Page.loadEventFired" not in self.events:
             self._hear(self._next())
         self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")

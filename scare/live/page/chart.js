@@ -1,0 +1,92 @@
+// One device in full: raw and calibrated over time, and the flags of its rows.
+import { moment, number } from "./words.js";
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const byId = (id) => document.getElementById(id);
+const HEIGHT = 340;
+const DAY = "\n{D} {MMM} {YYYY}";
+const STAMPS = [
+  [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", DAY, null, "\n{D} {MMM}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", DAY, null, "\n{D} {MMM}", null, null, null, 1],
+];
+
+export class DeviceView {
+  constructor(fleet) {
+    this.fleet = fleet;
+    this.name = "";
+    this.zoomed = false;
+    byId("whole").addEventListener("click", () => this.showAll());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    addEventListener("resize", () => this.chart?.setSize({ width: byId("chart").clientWidth, height: HEIGHT }));
+  }
+
+  async open(name) {
+    this.name = name;
+    this.zoomed = false;
+    byId("name").textContent = name;
+    await this.update();
+  }
+
+  close() {
+    this.name = "";
+    this.chart?.destroy();
+    this.chart = undefined;
+  }
+
+  async update() {
+    const name = this.name;
+    const answer = await fetch(`v1/devices/${encodeURIComponent(name)}`);
+    if (name !== this.name) return;
+    if (!answer.ok) {
+      byId("facts").textContent = (await answer.json()).error;
+      return;
+    }
+    this.found = await answer.json();
+    this.tell();
+    const flagged = this.found.raw.map((value, index) => (this.found.flags[index] ? value : null));
+    this.values = [this.found.time, this.found.raw, this.found.calibrated, flagged];
+    if (this.chart) this.chart.setData(this.values, !this.zoomed);
+    else this.redraw();
+  }
+
+  tell() {
+    const { time, calibrated, raw, unit, model, flags, flag_names: names } = this.found;
+    const last = time.length - 1;
+    byId("facts").textContent =
+      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])} ${unit}, raw ${number(raw[last])}; model ${model}`;
+    byId("chart").setAttribute("aria-label", `Raw and calibrated values of ${this.name}, the last ${time.length} readings`);
+    const list = byId("flags");
+    const counts = new Map();
+    for (const one of flags) for (const name of names[one] ?? []) counts.set(name, (counts.get(name) ?? 0) + 1);
+    const words = Object.fromEntries(Object.values(this.fleet.meanings));
+    list.replaceChildren(...[...counts].flatMap(([name, count]) => [
+      Object.assign(document.createElement("dt"), { textContent: name.toLowerCase().replaceAll("_", "-") }),
+      Object.assign(document.createElement("dd"), { textContent: `${count} of ${flags.length} rows: ${words[name] ?? ""}` }),
+    ]));
+    if (!counts.size) list.replaceChildren(Object.assign(document.createElement("dd"), { textContent: "none in these rows" }));
+  }
+
+  redraw() {
+    if (!this.name || !this.values) return;
+    this.chart?.destroy();
+    const axis = (label) => ({ label, stroke: colour("quiet"), grid: { stroke: colour("grid") }, ticks: { stroke: colour("grid") } });
+    const line = (label, name) => ({ label, stroke: colour(name), width: 1.5, points: { show: false }, value: (_, value) => number(value) });
+    const dots = { ...line("flagged", "fair"), paths: () => null, points: { show: true, size: 5, fill: colour("fair") } };
+    this.chart = new uPlot({
+      width: byId("chart").clientWidth,
+      height: HEIGHT,
+      scales: { x: { time: true } },
+      axes: [{ ...axis(""), values: STAMPS }, axis(this.found.unit)],
+      series: [{ label: "time", value: (_, value) => (value == null ? "–" : moment(value)) }, line("raw", "raw"), line("calibrated", "calibrated"), dots],
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+      hooks: { setSelect: [() => { this.zoomed = true; }] },
+    }, this.values, byId("chart"));
+    this.chart.over.addEventListener("dblclick", () => { this.zoomed = false; });
+  }
+
+  showAll() {
+    this.zoomed = false;
+    this.chart?.setData(this.values, true);
+  }
+}

@@ -1,0 +1,81 @@
+// What the server tells, once whole and then every second what has changed, becomes tiles, the table and one device.
+import { DeviceView } from "./chart.js";
+import { Table } from "./table.js";
+import { moment, number } from "./words.js";
+
+const KEPT = 30; // values of a small picture
+const fleet = { devices: new Map(), units: {}, meanings: {}, now: 0 };
+const table = new Table(fleet);
+const view = new DeviceView(fleet);
+const byId = (id) => document.getElementById(id);
+let before;
+
+function take([device, model, time, raw, calibrated, flags, heard, sparks]) {
+  const known = fleet.devices.get(device);
+  const values = sparks ?? known?.sparks ?? [];
+  if (!sparks) {
+    values.push(calibrated);
+    if (values.length > KEPT) values.shift();
+  }
+  fleet.devices.set(device, { device, model, time, raw, calibrated, flags, heard, sparks: values });
+}
+
+function connect(on) {
+  const pill = byId("connection");
+  pill.textContent = on ? "live" : "not connected; trying again";
+  pill.className = `pill ${on ? "on" : "off"}`;
+}
+
+function tile(name, text) {
+  document.querySelector(`[data-tile=${name}]`).textContent = text;
+}
+
+function tell({ counts, waits, waiting, refusals, now }) {
+  const all = [...fleet.devices.values()];
+  const done = counts.calibrated + counts.without_value;
+  if (before) tile("rate", number(Math.max(0, done - before.done) / Math.max(0.5, now - before.now)));
+  before = { done, now };
+  tile("devices", number(all.length));
+  tile("flagged", number(all.filter((one) => one.calibrated == null).length));
+  tile("wait", `${number(waits.p99 * 1e3)} ms`);
+  tile("waiting", number(waiting));
+  tile("rejected", number(counts.rejected));
+  byId("reasons").replaceChildren(...refusals.map(({ time, source, reason }) => {
+    const item = document.createElement("li");
+    item.append(Object.assign(document.createElement("time"), { textContent: moment(time) }), ` ${source}: ${reason}`);
+    return item;
+  }));
+}
+
+function route() {
+  const name = decodeURIComponent(location.hash.slice(1));
+  byId("fleet").hidden = Boolean(name);
+  byId("device").hidden = !name;
+  if (name) view.open(name);
+  else {
+    view.close();
+    table.update();
+  }
+}
+
+async function begin() {
+  const answer = await fetch("v1/devices");
+  const whole = await answer.json();
+  Object.assign(fleet, { units: whole.units, meanings: whole.flags, now: whole.now });
+  whole.devices.forEach(take);
+  route();
+  addEventListener("hashchange", route);
+  const events = new EventSource(`v1/events?since=${whole.change}`);
+  events.onopen = () => connect(true);
+  events.onerror = () => connect(false);
+  events.onmessage = ({ data }) => {
+    const news = JSON.parse(data);
+    fleet.now = news.now;
+    news.devices.forEach(take);
+    tell(news);
+    if (!view.name) table.update();
+    else if (news.devices.some(([device]) => device === view.name)) view.update();
+  };
+}
+
+begin();

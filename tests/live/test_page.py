@@ -1,0 +1,124 @@
+"""The page in a real browser: nothing asked of others, ten thousand devices stay smooth, names are only names."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep, time
+
+import numpy as np
+import pytest
+
+from scare.live.config import Config, Http
+from scare.live.gateway import Gateway
+from scare.live.results import Result
+from tests.live.broker import wait_for
+from tests.live.small_gateway import save_models
+from tests.live.test_server import working
+from tests.report.browser import Tab, browsing, find_browser
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="chromium (Debian) would run it")
+WIDE, PHONE = (1280, 900), (390, 844)
+NASTY = "<img src=x onerror=hacked=1>"
+DEVICES = 10_000
+NAN = float("nan")
+
+
+def results(count: int, row: int) -> list[Result]:
+    rng = np.random.default_rng(row)
+    start = time() - 3600
+    values = rng.uniform(5, 50, count).tolist()
+    names = [NASTY, *(f"box-{number}" for number in range(1, count))]
+    odd = [index % 7 == 0 for index in range(count)]  # have no value, for want of history
+    rows = zip(names, values, odd, strict=True)
+    return [Result(name, start + 60 * row, raw, NAN if no else raw / 2, 1024 * no, "dust") for name, raw, no in rows]
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    with working(Config(save_models(tmp_path), str(tmp_path / "state"), http=Http(port=0))) as gateway:
+        for row in range(20):
+            gateway.recent.publish(results(50, row))
+        yield gateway
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    with browsing(tmp_path / "profile") as tab:
+        yield tab
+
+
+def open_page(tab: Tab, gateway: Gateway, size: tuple[int, int], dark: bool = False) -> str:
+    assert gateway.server is not None
+    tab.open(gateway.server.address, *size, dark=dark)
+    until(tab, "document.getElementById('connection').textContent === 'live'")
+    until(tab, "document.querySelectorAll('.row').length > 0")
+    return gateway.server.address
+
+
+def until(tab: Tab, expression: str) -> None:
+    wait_for(lambda: tab.value(expression), every=0.1)
+
+
+def test_the_server_is_all_that_is_asked_and_names_are_only_names(gateway: Gateway, tab: Tab) -> None:
+    address = open_page(tab, gateway, WIDE)
+    until(tab, "document.querySelector('[data-tile=devices]').textContent === '50'")
+    assert all(url.startswith(address) for url in tab.requests)
+    shown = "[...document.querySelectorAll('.row:not([hidden]) .name')].map(one => one.textContent)"
+    assert NASTY in tab.value(shown)
+    tab.value(f"location.hash = encodeURIComponent({NASTY!r})")
+    until(tab, "document.querySelector('#chart canvas') !== null")
+    assert tab.value("document.getElementById('name').textContent") == NASTY
+    assert tab.value("window.hacked") is None
+    assert tab.problems == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_is_cut_off_on_a_phone(gateway: Gateway, tab: Tab, dark: bool) -> None:
+    open_page(tab, gateway, PHONE, dark)
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE[0]
+    cut = "[...document.querySelectorAll('.row:not([hidden]) .value')].filter(one => one.scrollWidth > one.clientWidth)"
+    assert tab.value(f"{cut}.length") == 0
+    tab.value("location.hash = 'box-7'")
+    until(tab, "document.querySelector('#chart canvas') !== null")
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE[0]
+    assert tab.value("document.querySelector('#flags dt').textContent") == "history"
+    assert tab.problems == []
+
+
+def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab: Tab) -> None:
+    open_page(tab, gateway, WIDE)
+    tab.value("location.hash = 'box-1'")
+    until(tab, "document.getElementById('facts').textContent.includes('model dust')")
+    gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 0, "dust")])
+    gateway.monitor.refuse("http", "line 3: <b>not JSON</b>")
+    until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 µg/m³, raw 77')")
+    until(tab, "document.getElementById('reasons').textContent.includes('<b>not JSON</b>')")
+    tab.value("document.getElementById('back').click()")
+    until(tab, "!document.getElementById('fleet').hidden")
+    assert tab.problems == []
+
+
+def test_ten_thousand_devices_stay_smooth(gateway: Gateway, tab: Tab) -> None:
+    gateway.recent.publish(results(DEVICES, 30))
+    open_page(tab, gateway, WIDE)
+    assert tab.value("document.querySelectorAll('.row').length") < 60  # only what is in sight
+    timed = "(() => {{ const begin = performance.now(); {0}; return performance.now() - begin; }})()"
+    find = "box.value = 'box-99'; box.dispatchEvent(new Event('input'))"
+    scroll = "rows.scrollTop = 1e5; rows.dispatchEvent(new Event('scroll'))"
+    steps = {
+        "sort": "document.querySelector('[data-sort=calibrated]').click()",
+        "filter": f"(box => {{ {find} }})(document.getElementById('filter'))",
+        "scroll": f"(rows => {{ {scroll} }})(document.getElementById('rows'))",
+    }
+    assert {name: took for name, step in steps.items() if (took := tab.value(timed.format(step))) > 400} == {}
+    assert tab.value("document.getElementById('found').textContent") == "111 of 10000"
+    gateway.recent.publish(results(DEVICES, 31))
+    sleep(2.5)
+    assert tab.problems == []
+
+
+def test_a_page_of_another_site_cannot_read_it(gateway: Gateway, tab: Tab, tmp_path: Path) -> None:
+    assert gateway.server is not None
+    (tmp_path / "evil.html").write_text("<title>evil</title>")
+    tab.open(tmp_path / "evil.html", *WIDE)
+    asked = f"fetch('{gateway.server.address}v1/devices').then(() => 'read', () => 'refused')"
+    assert tab.value(asked) == "refused"
