@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scare.cli.console import emit, say
+from scare.cli.console import STDOUT, emit, say, show_table
 from scare.cli.opening import open_calibrator
 from scare.cli.options import Json, Seed
 from scare.extras import require
 
 if TYPE_CHECKING:
+    from scare.live.checking import Ear, Heard
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports: MQTT and HTTP in and out, and a page.", no_args_is_help=True)
@@ -35,6 +36,102 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
     from scare.live.gateway import Gateway
 
     _work(Gateway(read_config(config), open_calibrator), as_json)
+
+
+@app.command()
+def check(
+    config: ConfigPath,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to listen.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Check a file, listen to its broker, and print what arrives with a mapping to paste.
+
+    Examples:
+      scare live check live.toml
+      scare live check live.toml --seconds 300
+    """
+    require("live")
+    from scare.live.checking import Ear, propose
+    from scare.live.config import read_config
+    from scare.live.models import ModelFiles
+    from scare.live.monitor import Monitor
+
+    found = read_config(config)
+    models = ModelFiles(found.models, open_calibrator, Monitor())
+    found.check_channels(models.channels)
+    say(f"{config} is in order; its models read {', '.join(models.channels)}")
+    if found.mqtt is None:
+        if as_json:
+            emit({"channels": models.channels})
+        return
+    ear = Ear(found, found.mqtt)
+    say(f"listening to {found.mqtt.host} for {seconds:g} s")
+    ear.listen(seconds)
+    if ear.dropped and ear.dropped[-1]:
+        say(f"the broker has dropped {ear.dropped[-1]:,} messages: set max_queued_messages 0 (docs/live.md)")
+    mapping = propose(ear.heard, models.channels)
+    if as_json:
+        heard = {name: {**vars(one), "devices": sorted(one.devices)} for name, one in ear.heard.items()}
+        emit(
+            {
+                "channels": models.channels,
+                "heard": heard,
+                "unknown": ear.places,
+                "dropped": ear.dropped,
+                "config": mapping,
+            }
+        )
+        return
+    _show_heard(ear)
+    if mapping:
+        STDOUT.print(f"\ninputs, ready to paste into {config}:\n", markup=False)
+        STDOUT.print(mapping, markup=False)
+
+
+def _show_heard(ear: "Ear") -> None:
+    rows = [
+        [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
+        for name, one in ear.heard.items()
+    ]
+    show_table("what arrives", ["adapter", "messages", "devices", "numbers", "refused"], rows)
+    for topic, places in ear.places.items():
+        STDOUT.print(f"no adapter reads {topic}: {_pairs(places) or 'no numbers'}", markup=False)
+
+
+def _reasons(heard: "Heard") -> str:
+    return "; ".join(f"{count:,} {reason}" for reason, count in heard.refused.most_common(3))
+
+
+def _pairs(numbers: dict[str, float]) -> str:
+    return ", ".join(f"{name} {number:g}" for name, number in numbers.items())
+
+
+@app.command()
+def replay(
+    config: ConfigPath,
+    file: Annotated[Path, typer.Argument(help="JSON lines or CSV as they would be posted, or a journal (.log).")],
+    out: Annotated[Path, typer.Option("--out", help="The table to write: .parquet or .csv.")],
+    adapter: Annotated[str, typer.Option("--adapter", help="How the lines are written.")] = "json",
+    as_json: Json = False,
+) -> None:
+    """Send recorded readings through the models of a file, as if they arrived now.
+
+    Examples:
+      scare live replay live.toml day.jsonl --out day.parquet
+    """
+    require("live")
+    from scare.data.tables import write_table
+    from scare.live.config import read_config
+    from scare.live.replaying import replay as replay_file
+
+    table, monitor = replay_file(read_config(config), file, adapter, open_calibrator)
+    write_table(table, out)
+    counts = {name: count for name, count in monitor.counts().items() if count}
+    if as_json:
+        emit({"table": str(out), "rows": table.height, "counts": counts})
+    for one in monitor.refusals()[:3]:
+        say(f"{one.source}: {one.reason}")
+    say(f"{table.height:,} rows written to {out}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
 
 
 @app.command()

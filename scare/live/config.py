@@ -151,8 +151,6 @@ class Config:
         for one in self.inputs:
             if one.adapter not in self.known_adapters:
                 raise UsageError(f"no adapter is called '{one.adapter}'{suggestion(one.adapter, self.known_adapters)}")
-        if self.mqtt is not None and not self.inputs:
-            raise UsageError("[mqtt] without [[inputs]]: give one for each kind of device, with its adapter")
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:

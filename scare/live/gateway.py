@@ -3,12 +3,14 @@
 from contextlib import ExitStack
 
 from scare.data.quantities import display_unit
+from scare.errors import UsageError
 from scare.live.config import Broker, Config
 from scare.live.home_assistant import Announcing, Topics
 from scare.live.models import ModelFiles, Open
 from scare.live.monitor import Monitor
 from scare.live.mqtt_sink import MqttSink
 from scare.live.mqtt_source import MqttSource
+from scare.live.parquet_files import ParquetFiles
 from scare.live.pipeline import Pipeline
 from scare.live.reader import make_readers, posted
 from scare.live.recent import Recent
@@ -24,6 +26,8 @@ class Gateway:
         self.monitor, self.recent = Monitor(), Recent()
         self.models = ModelFiles(config.models, open_calibrator, self.monitor)
         config.check_channels(self.models.channels)
+        if config.mqtt and not config.inputs:
+            raise UsageError("[mqtt] without [[inputs]]: scare live check listens, and prints some to paste")
         self.server: Server | None = None
         self._mqtt_sink: MqttSink | None = None
         self._mqtt_source: MqttSource | None = None
@@ -39,6 +43,8 @@ class Gateway:
             self._mqtt_sink = self._make_mqtt_sink(config.mqtt)
             opened.callback(self._mqtt_sink.close)
             sinks.append(self._mqtt_sink)
+        if config.files:
+            sinks.append(ParquetFiles(config.files.folder))
         self.pipeline = Pipeline(self.models, store, sinks, self.monitor, config.limits)
         readers = make_readers(config, self.models.channels)
         if config.mqtt:

@@ -66,7 +66,7 @@ class Store:
         if self._journal is not None:
             self._journal.close()
         self._journal, self.number = Journal(self._path(number)), number
-        _sync(self._folder)
+        sync(self._folder)
         self._snapshot(number - 1).unlink(missing_ok=True)
         self.oldest = min(_number(path) for path in self._folder.glob("journal-*") if not self._remove_old(path))
 
@@ -97,11 +97,10 @@ def _number(path: Path) -> int:
 def write_snapshot(path: Path, state: FleetState) -> None:
     """Write a state; the file is on disk when this returns."""
     words = {"devices": {name: list(some) for name, some in state.devices.items()}, "histories": dict(state.histories)}
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(save(dict(state.arrays), {"fleet": json.dumps(words)}))
-        file.flush()
-        os.fsync(file.fileno())
-    _sync(path.parent)
+    with replacing(path) as temporary:
+        temporary.write_bytes(save(dict(state.arrays), {"fleet": json.dumps(words)}))
+        sync(temporary)
+    sync(path.parent)
 
 
 def read_snapshot(path: Path) -> FleetState:
@@ -115,11 +114,11 @@ def read_snapshot(path: Path) -> FleetState:
         raise DataError(f"{path}: not a snapshot ({error}); move it away to begin without histories") from error
 
 
-def _sync(folder: Path) -> None:
-    """Put the names of new files on disk, where a folder can be opened for it."""
+def sync(path: Path) -> None:
+    """Put a file, or the names in a folder, on disk, where it can be opened for that."""
     if os.name == "nt":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -12,6 +12,7 @@ from socket import create_server
 from time import sleep
 from urllib.request import urlopen
 
+import polars as pl
 import pytest
 
 from tests.cli.said import Type
@@ -88,7 +89,32 @@ def test_a_port_in_use_is_told(scare: Type) -> None:
     assert (said.code, f"cannot listen at 127.0.0.1 port {port}" in said.err) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["run", "demo"])
+def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) -> None:
+    table = pl.read_parquet(sim).select("device", "time", "pm25_raw", "temperature", "humidity")
+    named = table.with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    Path("day.csv").write_text(named.write_csv())
+    Path("day.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named.iter_rows(named=True)) + "rubbish\n")
+    Path("live.toml").write_text(f"[models.pm]\nfile = '{model}'\n[http]\nport = 0")
+    assert scare(f"scare predict {model} {sim} --out predicted.parquet").code == 0
+    wanted = pl.read_parquet("predicted.parquet").sort("device", "time")
+    for name in ("day.csv", "day.jsonl"):
+        said = scare(f"scare live replay live.toml {name} --out replayed.parquet --json")
+        assert said.code == 0, said.err
+        found = pl.read_parquet("replayed.parquet").sort("device", "time")
+        assert found["flags"].to_list() == wanted["flags"].to_list()
+        pairs = zip(found["calibrated"].fill_null(-1.0), wanted["calibrated"].fill_null(-1.0), strict=True)
+        assert max(abs(one - other) for one, other in pairs) < 1e-3
+    assert json.loads(said.out)["counts"]["rejected"] == 1
+    assert "day.jsonl: line 2881: not JSON: 'rubbish" in said.err
+
+
+def test_check_says_what_the_models_read(scare: Type, model: Path) -> None:
+    Path("live.toml").write_text(f"[models.pm]\nfile = '{model}'\n[http]\nport = 0")
+    said = scare("scare live check live.toml --json")
+    assert json.loads(said.out) == {"channels": ["pm25_raw", "temperature", "humidity"]}
+
+
+@pytest.mark.parametrize("command", ["run", "check", "replay", "demo"])
 def test_the_help_shows_examples(scare: Type, command: str) -> None:
     said = scare(f"scare live {command} --help")
     assert f"scare live {command}" in said.out.split("Examples:")[1]

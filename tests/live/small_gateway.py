@@ -12,7 +12,7 @@ from scare.live.config import Limits, Model
 from scare.live.models import ModelFiles
 from scare.live.monitor import Monitor
 from scare.live.pipeline import Pipeline
-from scare.live.results import Result
+from scare.live.results import Result, Sink
 from scare.live.snapshot import Store
 from tests.calibrator.building import curve_plan, make_calibrator
 
@@ -67,7 +67,7 @@ class Kept:
         return {(one.device, one.time): one for one in self.results}
 
 
-def make_pipeline(folder: Path, sink: Kept, limits: Limits = LIMITS) -> tuple[Pipeline, Monitor]:
+def make_pipeline(folder: Path, sink: Sink, limits: Limits = LIMITS) -> tuple[Pipeline, Monitor]:
     """A pipeline on the models and the state in a folder, which has gone on where the last one ended."""
     monitor = Monitor()
     models = {"dust": Model(str(folder / "dust.scare")), "gas": Model(str(folder / "gas.scare"), ("gas-*",))}

@@ -1,9 +1,12 @@
 """Through a real broker: boxes publish as they do, values come out retained, and a broker that goes away comes back."""
 
 import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UnreachableError, UsageError
 from scare.live.border import format_time
+from scare.live.checking import Ear, propose
 from scare.live.config import Broker, Config, Input
 from scare.live.gateway import Gateway
 from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
@@ -168,3 +172,22 @@ def test_a_broker_that_is_not_there_or_refuses_is_a_sentence(tmp_path: Path, mon
         with pytest.raises(UsageError, match="refuses a client: Not authorized"):
             gateway.start()
         gateway.close()
+
+
+def test_check_hears_what_arrives_and_proposes_a_mapping(tmp_path: Path, port: int) -> None:
+    config = Config(save_models(tmp_path), str(tmp_path / "state"), mqtt=Broker(port=port))
+    ear = Ear(config, Broker(port=port))
+    with listening(port) as box:
+        listening_thread = Thread(target=ear.listen, args=(2.0,))
+        listening_thread.start()
+        wait_for(lambda: ear._connection.number)
+        sleep(0.3)
+        box.send("tele/attic/SENSOR", {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}})
+        box.send("tele/attic/SENSOR", "rubbish")
+        box.send("my/own/topic", {"dust": {"fine": 3}})
+        listening_thread.join()
+    assert ear.heard["tasmota"].devices == {"attic"}
+    assert ear.heard["tasmota"].refused == {"not JSON: 'rubbish'": 1}
+    assert ear.places == {"my/own/topic": {"/dust/fine": 3.0}}
+    proposed = tomllib.loads(propose(ear.heard, ["pm25_raw", "current"]))
+    assert proposed == {"inputs": [{"adapter": "tasmota", "channels": {"pm25_raw": "pm25"}}]}

@@ -1,0 +1,66 @@
+"""Results in files: a day and a model each, nothing twice, whatever is written again."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from scare.live.parquet_files import MOST_PARTS, ParquetFiles, as_table
+from scare.live.results import Result
+from tests.live.small_gateway import START, close, draw_readings, make_pipeline
+from tests.live.test_pipeline import push
+
+DAY = 86400.0
+
+
+def result(device: str, time: float, model: str = "dust", calibrated: float = 1.0) -> Result:
+    return Result(device, time, 2.0, calibrated, 0, model)
+
+
+def test_a_row_is_device_time_raw_calibrated_flags() -> None:
+    table = as_table([result("a", START, calibrated=float("nan"))])
+    assert table.columns == ["device", "time", "raw", "calibrated", "flags"]
+    assert table["calibrated"].to_list() == [None]
+    assert table["time"].dt.epoch("s").to_list() == [int(START)]
+
+
+def test_days_and_models_are_apart_and_a_day_that_is_over_is_one_file(tmp_path: Path) -> None:
+    files = ParquetFiles(tmp_path)
+    for number, time in enumerate([START, START + 60, START + DAY, START + DAY + 60]):
+        files.publish([result("a", time), result("b", time, "gas")])
+        files.keep(number)
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
+    assert names == [
+        "2025-06-15/dust.parquet",
+        "2025-06-15/gas.parquet",
+        "2025-06-16/dust.00000002.parquet",
+        "2025-06-16/dust.00000003.parquet",
+        "2025-06-16/gas.00000002.parquet",
+        "2025-06-16/gas.00000003.parquet",
+    ]
+    assert pl.read_parquet(tmp_path / "*/dust*.parquet").height == 4
+
+
+def test_many_parts_are_put_together(tmp_path: Path) -> None:
+    files = ParquetFiles(tmp_path)
+    for number in range(MOST_PARTS + 2):
+        files.publish([result("a", START + number)])
+        files.keep(number)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    assert pl.read_parquet(tmp_path / "*/*.parquet").height == MOST_PARTS + 2
+
+
+@pytest.mark.parametrize("cut", [40, 90, 150])
+def test_a_process_that_dies_writes_nothing_twice(tmp_path: Path, cut: int) -> None:
+    readings = draw_readings(5, 40)
+    for part in (readings[:cut], readings[cut - 20 :]):
+        files = ParquetFiles(tmp_path / "out")
+        pipeline, _ = make_pipeline(tmp_path, files)
+        push(pipeline, part)
+        if cut > 80:
+            files.keep(pipeline._store.number)  # dies before the snapshot
+        close()
+    make_pipeline(tmp_path, ParquetFiles(tmp_path / "out"))
+    table = pl.read_parquet(tmp_path / "out" / "*" / "*.parquet")
+    assert table.height == len(readings)
+    assert table.select("device", "time").is_duplicated().sum() == 0
