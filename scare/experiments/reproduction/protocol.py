@@ -65,7 +65,7 @@ class Protocol:
     figure_trials: Count
     most_rows: Annotated[int, Ge(0)]
     settings: Mapping[str, Any]
-    speeds: Mapping[str, Mapping[str, Positive]]  # by window length
+    speeds: Mapping[Count, Mapping[str, Positive]]  # by window length
     rates: tuple[Positive, ...] = ()  # one is chosen for every network and task, on validation; none: the recipe's
     fewer: Mapping[str, Fewer] = field(default_factory=dict)  # by contender
     window_rule: WindowRule = WindowRule.RECENT

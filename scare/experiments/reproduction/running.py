@@ -4,7 +4,8 @@ A contender's rates are tried on every task, then its further seeds are fitted. 
 of the same contender have taken in this folder or, before there are any, by the protocol's speeds.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from math import log
 
 import numpy as np
@@ -17,18 +18,23 @@ from scare.experiments.study import PARTS, Progress, Study, Work, run_jobs
 from scare.experiments.task import read_task
 
 START_SECONDS = 8.0  # of a process, and compiling
+SLOW = 1000.0  # windows a second where the protocol says nothing
 FORWARD = 3  # windows scored in the time in which one is learned from
-Stage = Callable[[Study, str], list[Job]]
 
 
 def fit_all(reproduction: Reproduction, contenders: Sequence[str], processes: int, progress: Progress) -> None:
     """Make every fit that is missing, the cheapest contender first."""
-    total, done = len(list(missing(reproduction, contenders))), 0
+    protocol, studies = reproduction.protocol, reproduction.studies.values()
+    total, numbers = len(list(missing(reproduction, contenders))), count(1)
+
+    def run(work: Iterable[Work]) -> None:
+        for study, job in run_jobs([one for one in work if not _done(*one)], processes):
+            progress(next(numbers), total, f"{study.folder.name} {job.key}")
+
     for name in sorted(dict.fromkeys(contenders), key=lambda one: expected_seconds(reproduction, one)):
-        for stage in _stages(reproduction):
-            for study, job in run_jobs(_open(reproduction, name, stage), processes):
-                done += 1
-                progress(done, total, f"{study.folder.name} {job.key}")
+        run((study, job) for study in studies for job in trials(name, protocol))
+        found = ((study, chosen(study, name, protocol)) for study in studies)
+        run((study, job) for study, trial in found if trial for job in seeds_of(trial, protocol))
 
 
 def missing(reproduction: Reproduction, contenders: Sequence[str]) -> Iterator[Work]:
@@ -54,22 +60,6 @@ def expected_seconds(reproduction: Reproduction, contender: str) -> float:
     return float(np.median(seconds)) if seconds else _by_speed(reproduction, contender)
 
 
-def _stages(reproduction: Reproduction) -> tuple[Stage, Stage]:
-    """Every rate, then what is chosen with every seed."""
-    protocol = reproduction.protocol
-
-    def later(study: Study, name: str) -> list[Job]:
-        trial = chosen(study, name, protocol)
-        return seeds_of(trial, protocol) if trial else []
-
-    return lambda _, name: trials(name, protocol), later
-
-
-def _open(reproduction: Reproduction, contender: str, stage: Stage) -> list[Work]:
-    found = [(study, job) for study in reproduction.studies.values() for job in stage(study, contender)]
-    return [(study, job) for study, job in found if not _done(study, job)]
-
-
 def _done(study: Study, job: Job) -> bool:
     return (study.result(job) or {"failed": ""})["failed"] is None
 
@@ -89,5 +79,5 @@ def _by_speed(reproduction: Reproduction, contender: str) -> float:
 def _speed(reproduction: Reproduction, contender: str) -> float:
     """Windows a second in training, at the length nearest to the protocol's."""
     speeds, window = reproduction.protocol.speeds, reproduction.protocol.window
-    nearest = speeds[min(speeds, key=lambda length: abs(log(int(length) / window)))]
-    return nearest.get(model_of(contender), nearest["scare"])
+    nearest = speeds[min(speeds, key=lambda length: abs(log(length / window)))] if speeds else {}
+    return nearest.get(model_of(contender), nearest.get("scare", SLOW))
