@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +41,9 @@ LADDERS = {
     "ours": Rules(),
     "clear_fall 0.2": Rules(clear_fall=0.2),
 }
-RAMPS = {f"{least:g} to {most:g}": (least, most) for least, most in ((0, 0.05), (0, 0.1), (0.03, 0.08), (0.05, 0.15))}
-OURS = "ours, together 0.03 to 0.08"
+RAMPS = (0.0, 0.05), (0.0, 0.1), (0.03, 0.08), (0.05, 0.15)  # network_from, network_full
+LEAST = 0.05, 0.3, 0.5  # least_share
+OURS = "ours, together 0.03 to 0.08, least 0.3"
 
 
 class Outputs(NamedTuple):
@@ -110,7 +112,10 @@ def shares() -> dict[str, Share]:
 
         return share
 
-    ramps = {name: Rules(network_from=least, network_full=most) for name, (least, most) in RAMPS.items()}
+    ramps = {
+        f"{start:g} to {full:g}, least {least:g}": Rules(network_from=start, network_full=full, least_share=least)
+        for (start, full), least in product(RAMPS, LEAST)
+    }
     found = {
         f"{how} {name}": ramp(rules, how == "together")
         for how in ("together", "apart")

@@ -37,7 +37,7 @@ class Rules:
     blocks: Count = 12
     network_from: float = 0.03  # a network that lowers the error by less has no share in the result
     network_full: float = 0.08  # one that lowers it by so much has all of it
-    least_share: float = 0.05  # a smaller share is none: a board would run a network for nothing
+    least_share: float = 0.3  # a smaller share is none: a board would run a network for little
     plain_margin: float = 0.0  # how much larger the error of the plain reading may be, and it is still preferred
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class Rules:
     def share(self, blend: float, fall: float) -> float:
         """The network's share in the result, where its best blend has lowered the error of its start by `fall`.
 
-        >>> Rules().share(0.5, fall=0.055), Rules().share(0.5, fall=0.033), Rules().share(1.0, fall=0.2)
-        (0.25, 0.0, 1.0)
+        >>> Rules().share(0.8, fall=0.055), Rules().share(0.5, fall=0.055), Rules().share(1.0, fall=0.2)
+        (0.4, 0.0, 1.0)
         """
         earned = (fall - self.network_from) / (self.network_full - self.network_from)
         share = blend * min(max(earned, 0.0), 1.0)

@@ -154,9 +154,9 @@ def test_a_network_that_has_learned_nothing_has_no_share() -> None:
 
 
 def test_a_share_that_is_hardly_one_is_none() -> None:
-    assert Rules().share(0.25, fall=0.0395) == 0.0  # a fifth of a quarter, and less
-    assert Rules().share(0.25, fall=0.0405) > 0.05
-    assert Rules(least_share=0.0).share(0.25, fall=0.0395) == pytest.approx(0.0475)
+    assert Rules().share(1.0, fall=0.0445) == 0.0  # 29 %
+    assert Rules().share(1.0, fall=0.0455) == pytest.approx(0.31)
+    assert Rules(least_share=0.0).share(1.0, fall=0.0445) == pytest.approx(0.29)
     assert NETWORK_STAYS.share(1.0, fall=0.0) == 1.0
 
 
