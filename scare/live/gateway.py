@@ -48,7 +48,8 @@ class Gateway:
         self.pipeline = Pipeline(self.models, store, sinks, self.monitor, config.limits)
         readers = make_readers(config, self.models.channels)
         if config.mqtt:
-            self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, config.limits.queue)
+            ready = self._mqtt_sink.say_online if self._mqtt_sink else lambda: None
+            self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, ready)
             opened.callback(self._mqtt_source.close)
         if config.http:
             units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
@@ -70,8 +71,6 @@ class Gateway:
             self._mqtt_source.start()
         if self.server is not None:
             self.server.start()
-        if self._mqtt_sink is not None:
-            self._mqtt_sink.say_online()
 
     def run(self) -> None:
         """Work until `stop`; what has come by then is finished and kept."""

@@ -3,7 +3,8 @@
 What has not been acknowledged stays with the broker. When the pipeline is behind, this stops reading.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event
 from time import time
@@ -12,17 +13,18 @@ from typing import Any
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
 
-from scare.errors import UnreachableError, UsageError
 from scare.live.adapters import reads_topic
 from scare.live.border import RefusedError, check_size
 from scare.live.config import Broker
 from scare.live.monitor import Monitor
-from scare.live.mqtt_client import PATIENCE_SECONDS, Connection
+from scare.live.mqtt_client import Connection
 from scare.live.pipeline import Pipeline
 from scare.live.reader import Reader
 from scare.live.waiting import Arrival
 
 QOS = 1
+Ready = Callable[[], object]  # is called when the broker has agreed to give messages
+LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.5  # between two looks whether the process ends, while there is no room
 
 
@@ -30,22 +32,17 @@ class MqttSource:
     """Subscribes for each reader, under a name that the broker knows again."""
 
     def __init__(
-        self, broker: Broker, readers: Sequence[Reader], pipeline: Pipeline, monitor: Monitor, queue: int
+        self, broker: Broker, readers: Sequence[Reader], pipeline: Pipeline, monitor: Monitor, on_ready: Ready
     ) -> None:
-        self._readers, self._pipeline, self._monitor = readers, pipeline, monitor
+        self._readers, self._pipeline, self._monitor, self._on_ready = readers, pipeline, monitor, on_ready
         self._stopping = Event()
-        self._connection = Connection(broker, broker.client_id, self._subscribe, receives=queue)
+        self._connection = Connection(broker, broker.client_id, self._subscribe, receives=pipeline.limits.queue)
         self._connection.client.on_message = self._take
         self._connection.client.on_subscribe = self._hear
-        self._agreed, self._refused = Event(), list[str]()
 
     def start(self) -> None:
-        """Let messages come, and wait until the broker has agreed."""
+        """Let messages come; those of a session may come before the broker has answered the subscription."""
         self._connection.open()
-        if not self._agreed.wait(PATIENCE_SECONDS):
-            raise UnreachableError("the broker does not answer a subscription")
-        if self._refused:
-            raise UsageError(f"the broker refuses to give {', '.join(self._refused)}; look at its access control")
 
     def stop(self) -> None:
         """Take no more; what has been taken can still be acknowledged."""
@@ -60,9 +57,10 @@ class MqttSource:
         self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
 
     def _hear(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
-        pairs = zip(self._readers, answers, strict=True)
-        self._refused = [one.adapter.subscription for one, answer in pairs if answer.is_failure]
-        self._agreed.set()
+        for reader, answer in zip(self._readers, answers, strict=True):
+            if answer.is_failure:
+                LOG.error("the broker refuses to give %s: %s", reader.adapter.subscription, answer)
+        self._on_ready()
 
     def _take(self, client: Client, _: Any, message: MQTTMessage) -> None:
         """Parse a message and hand it over; what cannot be used is acknowledged at once."""

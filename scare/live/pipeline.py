@@ -33,7 +33,7 @@ class Pipeline:
     def __init__(
         self, models: ModelFiles, store: Store, sinks: Sequence[Sink], monitor: Monitor, limits: Limits
     ) -> None:
-        self._models, self._store, self._sinks, self._monitor, self._limits = models, store, sinks, monitor, limits
+        self._models, self._store, self._sinks, self._monitor, self.limits = models, store, sinks, monitor, limits
         self._fleet = Fleet(models.calibrators, models.routes)
         self._waiting = WaitingRoom(limits.queue)
         self._assembly = Assembly(self._needs)
@@ -123,8 +123,8 @@ class Pipeline:
         if device in self._routes:
             return True
         try:
-            if len(self._routes) >= self._limits.devices:
-                raise DataError(f"{device} is one device more than limits.devices, {self._limits.devices:,}")
+            if len(self._routes) >= self.limits.devices:
+                raise DataError(f"{device} is one device more than limits.devices, {self.limits.devices:,}")
             self._routes[device] = self._fleet.route(device)
         except DataError as error:
             self._monitor.refuse("fleet", str(error))
@@ -166,7 +166,7 @@ class Pipeline:
             self._snapshot()
 
     def _snapshot(self) -> None:
-        self._next_snapshot = monotonic() + self._limits.snapshot_seconds
+        self._next_snapshot = monotonic() + self.limits.snapshot_seconds
         if not self._safe:
             return
         for sink in self._sinks:
