@@ -1,6 +1,6 @@
 """What the live rooms bear, part by part: makes docs/benchmarks/live.md.
 
-    python -m benchmarks.live [--parts fleet] [--work out/live] [--out docs/benchmarks/live.md] [--json]
+    python -m benchmarks.live [--parts fleet,gateway] [--work out/live] [--out docs/benchmarks/live.md] [--json]
 
 What a part found stays in `--work`; a page has every part that is there.
 """
@@ -13,10 +13,10 @@ from typing import Any
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import live_fleet
+from benchmarks import live_fleet, live_gateway
 from scare.files import replacing
 
-PARTS = {"fleet": live_fleet}  # each has measure() and section(found)
+PARTS = {"fleet": live_fleet, "gateway": live_gateway}  # each has measure() and section(found)
 HEAD = """# Live
 
 Made by `python -m benchmarks.live --out docs/benchmarks/live.md`; do not edit.

@@ -65,7 +65,7 @@ class Pipeline:
         for start in range(0, len(left), LARGEST_BATCH):
             self._calibrate(left[start : start + LARGEST_BATCH])
         self._monitor.count("replayed", len(left))
-        self._snapshot()
+        self.snapshot()
 
     def run(self) -> None:
         """Work until `stop`; what has been handed over by then is finished."""
@@ -73,7 +73,7 @@ class Pipeline:
             self.process(self._waiting.take(LARGEST_BATCH, IDLE_SECONDS))
             self._look_around()
         if self._is_new:
-            self._snapshot()
+            self.snapshot()
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -159,13 +159,14 @@ class Pipeline:
             self._next_look = now + LOOK_SECONDS
             changed = self._models.changed()
             if changed:
-                self._snapshot()  # the journal is of one model
+                self.snapshot()  # the journal is of one model
             for name, calibrator in changed.items():
                 self._fleet.replace(name, calibrator)
         if now >= self._next_snapshot and self._is_new:
-            self._snapshot()
+            self.snapshot()
 
-    def _snapshot(self) -> None:
+    def snapshot(self) -> None:
+        """Keep all state, unless something has not been published."""
         self._next_snapshot = monotonic() + self.limits.snapshot_seconds
         if not self._safe:
             return

@@ -109,6 +109,7 @@ def test_a_late_reading_and_a_duplicate_leave_the_newest_value(tmp_path: Path, p
         box.send("readings/box-1", {"time": START + 90, "pm25": 99.0, "current": 300.0})
         wait_for(lambda: count(gateway, "without_value") + count(gateway, "calibrated") == 4)
         assert count(gateway, "duplicates") == 3
+        wait_for(lambda: len(box.messages) >= 3)
         assert [json.loads(payload)["raw"] for _, payload, _ in box.messages] == [10.0, 11.0, 12.0]
 
 

@@ -64,7 +64,7 @@ def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, seed: int) -
     while position < len(READINGS):
         pipeline, _ = make_pipeline(tmp_path, cut)
         if rng.random() < 0.5:
-            pipeline._snapshot()
+            pipeline.snapshot()
         sent = READINGS[max(0, position - int(rng.integers(30))) : position + int(rng.integers(1, 120))]
         push(pipeline, sent, int(rng.integers(1, 40)))
         position = READINGS.index(sent[-1]) + 1
@@ -78,7 +78,7 @@ def test_what_was_journaled_but_not_published_is_published_by_the_next_process(t
     unsafe, sink = Kept(is_safe=False), Kept()
     pipeline, _ = make_pipeline(tmp_path, unsafe)
     assert push(pipeline, READINGS[:50]) == 0  # none acknowledged
-    pipeline._snapshot()  # which is not taken
+    pipeline.snapshot()  # which is not taken
     close()
     again, monitor = make_pipeline(tmp_path, sink)
     assert sink.by_reading().keys() == {(one.device, one.time) for one in READINGS[:50]}
@@ -102,14 +102,14 @@ def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
     pipeline, _ = make_pipeline(tmp_path, sink)
     for start in range(0, 200, 50):
         push(pipeline, READINGS[start : start + 50])
-        pipeline._snapshot()
+        pipeline.snapshot()
     files = sorted(path.name for path in (tmp_path / "state").iterdir())
     assert files == [*(f"journal-{number:08d}.log" for number in range(1, 6)), "lock", "snapshot-00000005.safetensors"]
     assert sink.kept == [0, 1, 2, 3, 4]  # sinks first: then readings may be forgotten
     assert [len(list(read_journal(tmp_path / "state" / name))) for name in files[:5]] == [50, 50, 50, 50, 0]
     for name in files[:4]:
         os.utime(tmp_path / "state" / name, (1, 1))
-    pipeline._snapshot()
+    pipeline.snapshot()
     names = sorted(path.name for path in (tmp_path / "state").glob("journal*"))
     assert names == ["journal-00000005.log", "journal-00000006.log"]
 

@@ -1,0 +1,183 @@
+"""What `scare live run` bears through a real Mosquitto: readings a second, how long each takes, how long a restart takes.
+
+The process has one core; the broker, the boxes and who listens have the other. Part of `live.py`.
+"""
+
+from benchmarks.live_fleet import CENTER, KNOWN, SCALE, make_calibrator, print_bars  # first: it holds NumPy to one core
+
+# ruff: isort: split
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.live.border import Reading, format_time
+from scare.live.config import Limits, Model
+from scare.live.models import ModelFiles
+from scare.live.monitor import Monitor
+from scare.live.pipeline import Pipeline
+from scare.live.snapshot import Store
+from scare.live.waiting import Arrival
+from tests.live.broker import Listener, free_port, running_broker, wait_for
+
+RATE, SECONDS, TICKS = 1000, 60, 20  # readings a second, for so long, sent so many times a second
+DEVICES, START = 10_000, 1.7e9
+CONFIG = '[models.pm]\nfile = "pm.scare"\n[mqtt]\nport = {port}\n[[inputs]]\nadapter = "json"\n'
+SECTION = Template("""## The gateway
+
+`scare live run` on one core, SCARE's default network, through Mosquitto on the same computer: $rate readings a second of $rate
+devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart is from the
+start of the process to `online`, with $devices devices in the snapshot and a reading of each in the journal.
+
+| | |
+|---|---|
+| readings a second that came out | $found_rate |
+| from publish to publish, median and 99 % | $p50 ms, $p99 ms |
+| share of its core | $share |
+| restart | $restart s |
+
+$bars
+""")
+
+
+def measure() -> dict[str, Any]:
+    """Both parts, one after the other."""
+    found = {**measure_rate(), "restart_s": measure_restart()}
+    bars = [
+        ("readings a second", found["rate"], ">=", 0.99 * RATE),
+        ("ms from publish to publish, 99 %", found["p99_ms"], "<=", 500),
+        ("seconds of a restart with 10,000 devices", found["restart_s"], "<=", 5),
+    ]
+    return {**found, "bars": bars}
+
+
+def section(found: dict[str, Any]) -> str:
+    """This part of the page."""
+    return SECTION.substitute(
+        rate=f"{RATE:,}",
+        seconds=SECONDS,
+        devices=f"{DEVICES:,}",
+        found_rate=f"{found['rate']:,.0f}",
+        p50=f"{found['p50_ms']:.0f}",
+        p99=f"{found['p99_ms']:.0f}",
+        share=f"{found['share']:.0%}",
+        restart=f"{found['restart_s']:.1f}",
+        bars=print_bars(found["bars"]),
+    )
+
+
+@contextmanager
+def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """`scare live run` on one core."""
+    command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", "live.toml"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    core = {max(os.sched_getaffinity(0))}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, core)
+    ) as one:
+        try:
+            yield one
+        finally:
+            one.terminate()
+
+
+@contextmanager
+def place() -> Iterator[tuple[Path, int]]:
+    """A folder with a model and a config, and the port of a broker."""
+    with TemporaryDirectory() as name:
+        folder, port = Path(name), free_port()
+        make_calibrator(KNOWN).save(folder / "pm.scare")
+        (folder / "live.toml").write_text(CONFIG.format(port=port))
+        with running_broker(folder, port):
+            yield folder, port
+
+
+def measure_rate() -> dict[str, float]:
+    """Send readings at a steady pace, and time each of them."""
+    with place() as (folder, port):
+        listener = Listener(port, "scare/#")
+        arrived: list[float] = []
+        keep = listener.client.on_message
+        listener.client.on_message = lambda *arguments: (arrived.append(time.monotonic()), keep(*arguments))
+        with gateway(folder, port) as process:
+            wait_for(lambda: listener.last("scare/status") == "online", 60)
+            before = _processor_seconds(process.pid)
+            begun = time.monotonic()
+            sent = send(port)
+            wait_for(lambda: len(listener.messages) > len(sent), 120, every=0.2)
+            share = (_processor_seconds(process.pid) - before) / (time.monotonic() - begun)
+        listener.close()
+    waits = []
+    for at, (topic, payload, _) in zip(arrived, listener.messages, strict=True):
+        if topic.endswith("/state"):
+            waits.append(at - sent[topic.split("/")[1], json.loads(payload)["time"]])
+    low, high = np.quantile(waits, [0.5, 0.99]) * 1e3
+    span = max(arrived) - min(sent.values())
+    return {"rate": len(waits) / span, "p50_ms": float(low), "p99_ms": float(high), "share": share}
+
+
+def send(port: int) -> dict[tuple[str, str], float]:
+    """A reading of each device every second, minute by minute; when each was sent, by device and time."""
+    box, rng, sent = Listener(port), np.random.default_rng(1), {}
+    begun, some = time.monotonic(), RATE // TICKS
+    for tick in range(SECONDS * TICKS):
+        time.sleep(max(0.0, begun + tick / TICKS - time.monotonic()))
+        minute, first = divmod(tick, TICKS)
+        rows = rng.normal(CENTER, SCALE, (some, 3)).clip(0.1, 80.0).round(2).tolist()
+        for index, (dust, heat, damp) in enumerate(rows):
+            device, moment = f"box-{first * some + index}", START + 60.0 * minute
+            told = {"time": moment, "pm25": dust, "temperature": heat, "humidity": damp}
+            sent[device, format_time(moment)] = time.monotonic()
+            box.client.publish(f"readings/{device}", json.dumps(told), 1)
+    wait_for(lambda: not box.client.want_write(), 60)
+    box.close()
+    return sent
+
+
+def measure_restart() -> float:
+    """Seconds until a process takes readings again."""
+    with place() as (folder, port):
+        leave_state(folder)
+        listener = Listener(port, "scare/status")
+        begun = time.monotonic()
+        with gateway(folder, port):
+            wait_for(lambda: listener.last("scare/status") == "online", 120)
+            found = time.monotonic() - begun
+        listener.close()
+        return found
+
+
+def leave_state(folder: Path) -> None:
+    """A snapshot with full windows of many devices, and a journal with a reading of each, as a killed process does."""
+    monitor = Monitor()
+    files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
+    store = Store(folder / "live")
+    pipeline = Pipeline(files, store, [], monitor, Limits())
+    pipeline.restore()
+    rng = np.random.default_rng(2)
+    for minute in range(62):
+        if minute == 61:
+            pipeline.snapshot()
+        rows = rng.normal(CENTER, SCALE, (DEVICES, 3)).clip(0.1, 80.0).tolist()
+        names = ("pm25", "temperature", "humidity")
+        readings = [
+            Reading(f"box-{index}", START + 60.0 * minute, dict(zip(names, row, strict=True)))
+            for index, row in enumerate(rows)
+        ]
+        pipeline.process([Arrival(readings)])
+    store.close()
+
+
+def _processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
