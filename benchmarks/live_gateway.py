@@ -1,4 +1,4 @@
-"""What `scare live run` bears through a real Mosquitto: readings a second, how long each takes, how long a restart takes.
+"""What `scare live run` bears through a real Mosquitto: readings a second, how long each takes, how long a start.
 
 The process has one core; the broker, the boxes and who listens have the other. Part of `live.py`.
 """
@@ -35,8 +35,8 @@ DEVICES, START = 10_000, 1.7e9
 CONFIG = '[models.pm]\nfile = "pm.scare"\n[mqtt]\nport = {port}\n[[inputs]]\nadapter = "json"\n'
 SECTION = Template("""## The gateway
 
-`scare live run` on one core, SCARE's default network, through Mosquitto on the same computer: $rate readings a second of $rate
-devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart is from the
+`scare live run` on one core, SCARE's default network, through Mosquitto on the same computer: $rate readings a second
+of $rate devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart is from the
 start of the process to `online`, with $devices devices in the snapshot and a reading of each in the journal.
 
 | | |

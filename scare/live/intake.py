@@ -31,13 +31,18 @@ class Intake:
 
 def unpack(body: bytes, encoding: str) -> bytes:
     """A body as it was before it was packed, if it is not too large."""
+    whole = True
     if encoding == "gzip":
+        unpacking = zlib.decompressobj(GZIP)
         try:
-            body = zlib.decompressobj(GZIP).decompress(body, LARGEST_BODY + 1)
+            body = unpacking.decompress(body, LARGEST_BODY + 1)
         except zlib.error as error:
             raise RefusedError(f"not gzip: {error}") from error
+        whole = unpacking.eof
     if len(body) > LARGEST_BODY:
         raise RefusedError(f"more than {LARGEST_BODY:,} bytes; send less at once")
+    if not whole:
+        raise RefusedError("the gzip is cut off")
     return body
 
 
