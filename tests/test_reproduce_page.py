@@ -1,0 +1,50 @@
+"""The tables of the page on reproduction are the results of a run, and what is open in it is said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reproduced import BEGIN, END, PAGE, sections
+
+
+def cell(place: str, contender: str, rmse: float | None, **more: Any) -> dict[str, Any]:
+    numbers = {"rmse": rmse, "rmse_sd": 0.25, "top5_rmse": 9.0, "seeds": 3}
+    return {"place": place, "pollutant": "PM10", "contender": contender, **(numbers if rmse else {"seeds": 0}), **more}
+
+
+def write(folder: Path, experiment: str, window: int, tables: dict[str, Any], *reading: str) -> None:
+    folder.mkdir(exist_ok=True)
+    names = list(dict.fromkeys(row.get("contender", "") for rows in tables.values() for row in rows))
+    facts = {"protocol": {"window": window, experiment: names}, "reading": list(reading), "tables": tables}
+    (folder / f"{experiment}.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def test_the_papers_number_stands_beside_the_mean_of_the_places(tmp_path: Path) -> None:
+    both = [cell("box 1", "tesla-paper", 20.0), cell("box 2", "tesla-paper", 10.0, seeds=2)]
+    half = [cell("box 1", "scare", 12.0), cell("box 2", "scare", None)]
+    none = [cell("box 1", "mamba", None), cell("box 2", "mamba", None)]
+    write(tmp_path / "60", "main", 60, {"main-cells": both + half + none}, "Not finished: scare: box 2-PM10")
+    write(tmp_path / "360", "main", 360, {"main-cells": both})
+    page = sections([tmp_path / "60", tmp_path / "360"])
+    numbers = "**15.00** | **9.00** | 20.00 ± 0.25 | 10.00 ± 0.25 | 2"
+    assert f"| tesla-paper | 14.21 | {numbers} | {numbers} |" in page
+    assert (
+        "| scare | – | – | – | 12.00 ± 0.25 | – | 3 | – | – | – | – | 0 |" in page
+    )  # the paper's is of its own preset
+    assert "mamba" not in page
+    assert "Not finished when this was written: scare (N = 60)." in page
+
+
+def test_adaptability_is_of_each_place_and_both_definitions(tmp_path: Path) -> None:
+    row = {"pollutant": "PM10", "threshold": 0.05, "coverage": 0.5, "raw": 3.0, "raw_sd": 0.0, "tesla": None}
+    rows = [{"place": place, "kind": kind, **row} for place in ("box 1", "box 2") for kind in ("sudden", "lasting")]
+    for window in (60, 360):
+        write(tmp_path / str(window), "adaptability", window, {"adaptability": rows})
+    page = sections([tmp_path / "60", tmp_path / "360"])
+    assert "### Adaptability, N = 360" in page
+    assert page.count(" | 5% | 50% | 3.00 | – |") == 4
+
+
+def test_the_page_has_a_place_for_them() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text.count(BEGIN) == text.count(END) == 1
