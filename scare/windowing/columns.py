@@ -1,8 +1,11 @@
 """Columns: named arrays with a row for each device, in room that grows by doubling."""
 
 from collections.abc import Mapping
+from mmap import mmap
 
 import numpy as np
+
+LARGE = 1 << 16  # bytes
 
 
 class Columns:
@@ -18,7 +21,7 @@ class Columns:
 
     def __init__(self, new: Mapping[str, np.ndarray]) -> None:
         self._new, self._count = dict(new), 0
-        self._room = {name: np.empty((0, *row.shape), row.dtype) for name, row in self._new.items()}
+        self._room = {name: _room(0, row) for name, row in self._new.items()}
 
     def __len__(self) -> int:
         return self._count
@@ -33,7 +36,7 @@ class Columns:
         self._count += count
         for name, room in self._room.items():
             if self._count > len(room):
-                self._room[name] = np.empty((max(self._count, 2 * len(room)), *room.shape[1:]), room.dtype)
+                self._room[name] = _room(max(self._count, 2 * len(room)), self._new[name])
                 self._room[name][: len(room)] = room
         self.clear(added)
         return added
@@ -51,3 +54,10 @@ class Columns:
         """Take such a copy in place of all rows."""
         self._room = {name: np.array(state[name], row.dtype) for name, row in self._new.items()}
         self._count = len(next(iter(self._room.values())))
+
+
+def _room(count: int, row: np.ndarray) -> np.ndarray:
+    """Room for so many rows; much of it in pages of its own: one not used takes no memory, and all are given back."""
+    if count * row.nbytes < LARGE:
+        return np.empty((count, *row.shape), row.dtype)
+    return np.frombuffer(mmap(-1, count * row.nbytes), row.dtype).reshape(count, *row.shape)
