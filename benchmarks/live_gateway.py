@@ -81,10 +81,8 @@ def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """`scare live run` on one core."""
     command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", "live.toml"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    core = {max(os.sched_getaffinity(0))}
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, core)
-    ) as one:
+    core = str(max(os.sched_getaffinity(0)))
+    with subprocess.Popen(["taskset", "-c", core, *command], cwd=folder, env=environment) as one:
         try:
             yield one
         finally:
@@ -138,8 +136,8 @@ def send(port: int) -> dict[tuple[str, str], float]:
             device, moment = f"box-{first * some + index}", START + 60.0 * minute
             told = {"time": moment, "pm25": dust, "temperature": heat, "humidity": damp}
             sent[device, format_time(moment)] = time.monotonic()
-            box.client.publish(f"readings/{device}", json.dumps(told), 1)
-    wait_for(lambda: not box.client.want_write(), 60)
+            last = box.client.publish(f"readings/{device}", json.dumps(told), 1)
+    last.wait_for_publish(60)
     box.close()
     return sent
 

@@ -60,6 +60,7 @@ class Listener:
         self.messages: list[tuple[str, bytes, bool]] = []
         self.client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
         self.client.on_message = self._keep
+        self.client.max_inflight_messages_set(1000)
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
         if topics:

@@ -1,5 +1,5 @@
 // The table of the fleet: only the rows in sight are in the page, so ten thousand devices stay smooth.
-import { age, flagNames, number } from "./words.js";
+import { age, figure, flagNames, number } from "./words.js";
 
 const HEIGHT = 36;
 const SPARE = 6; // rows above and below those in sight
@@ -97,7 +97,7 @@ export class Table {
     row.style.top = `${place * HEIGHT}px`;
     row.href = `#${encodeURIComponent(one.device)}`;
     name.textContent = one.device;
-    value.textContent = number(one.calibrated);
+    value.textContent = figure(one.calibrated);
     unit.textContent = this.fleet.units[one.model] ?? "";
     raw.textContent = number(one.raw);
     flagged.textContent = flagNames(one.flags, this.fleet.meanings).join(", ").toLowerCase().replaceAll("_", "-");

@@ -1,4 +1,5 @@
 // Numbers, times and flags as people read them.
+export const figure = (value) => (value == null ? "–" : Math.abs(value) < 1e4 ? value.toPrecision(4) : number(value));
 export const number = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en"));
 export const moment = (seconds) => new Date(seconds * 1e3).toISOString().slice(0, 19).replace("T", " ");
 
