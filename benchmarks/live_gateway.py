@@ -43,8 +43,10 @@ start of the process to `online`, with $devices devices in the snapshot and a re
 |---|---|
 | readings a second that came out | $found_rate |
 | from publish to publish, median and 99 % | $p50 ms, $p99 ms |
-| share of its core | $share |
-| restart | $restart s |
+| processor time a reading | $reading_us µs |
+| restart, and its processor time | $restart s, $restart_processor s |
+
+Times that are not of the processor are those of a machine that others used too.
 
 $bars
 """)
@@ -52,7 +54,7 @@ $bars
 
 def measure() -> dict[str, Any]:
     """Both parts, one after the other."""
-    found = {**measure_rate(), "restart_s": measure_restart()}
+    found = {**measure_rate(), **measure_restart()}
     bars = [
         ("readings a second", found["rate"], ">=", 0.99 * RATE),
         ("ms from publish to publish, 99 %", found["p99_ms"], "<=", 500),
@@ -70,8 +72,9 @@ def section(found: dict[str, Any]) -> str:
         found_rate=f"{found['rate']:,.0f}",
         p50=f"{found['p50_ms']:.0f}",
         p99=f"{found['p99_ms']:.0f}",
-        share=f"{found['share']:.0%}",
+        reading_us=f"{found['reading_us']:.0f}",
         restart=f"{found['restart_s']:.1f}",
+        restart_processor=f"{found['restart_processor_s']:.1f}",
         bars=print_bars(found["bars"]),
     )
 
@@ -110,10 +113,9 @@ def measure_rate() -> dict[str, float]:
         with gateway(folder, port) as process:
             wait_for(lambda: listener.last("scare/status") == "online", 60)
             before = _processor_seconds(process.pid)
-            begun = time.monotonic()
             sent = send(port)
             wait_for(lambda: len(listener.messages) > len(sent), 120, every=0.2)
-            share = (_processor_seconds(process.pid) - before) / (time.monotonic() - begun)
+            used = _processor_seconds(process.pid) - before
         listener.close()
     waits = []
     for at, (topic, payload, _) in zip(arrived, listener.messages, strict=True):
@@ -121,7 +123,12 @@ def measure_rate() -> dict[str, float]:
             waits.append(at - sent[topic.split("/")[1], json.loads(payload)["time"]])
     low, high = np.quantile(waits, [0.5, 0.99]) * 1e3
     span = max(arrived) - min(sent.values())
-    return {"rate": len(waits) / span, "p50_ms": float(low), "p99_ms": float(high), "share": share}
+    return {
+        "rate": len(waits) / span,
+        "p50_ms": float(low),
+        "p99_ms": float(high),
+        "reading_us": 1e6 * used / len(sent),
+    }
 
 
 def send(port: int) -> dict[tuple[str, str], float]:
@@ -142,21 +149,21 @@ def send(port: int) -> dict[tuple[str, str], float]:
     return sent
 
 
-def measure_restart() -> float:
-    """Seconds until a process takes readings again."""
+def measure_restart() -> dict[str, float]:
+    """Seconds until a process takes readings again, and of the processor."""
     with place() as (folder, port):
         leave_state(folder)
         listener = Listener(port, "scare/status")
         begun = time.monotonic()
-        with gateway(folder, port):
+        with gateway(folder, port) as process:
             wait_for(lambda: listener.last("scare/status") == "online", 120)
-            found = time.monotonic() - begun
+            found = {"restart_s": time.monotonic() - begun, "restart_processor_s": _processor_seconds(process.pid)}
         listener.close()
         return found
 
 
 def leave_state(folder: Path) -> None:
-    """A snapshot with full windows of many devices, and a journal with a reading of each, as a killed process does."""
+    """What a process leaves that is killed after an hour: full windows, and the journals of the last minutes."""
     monitor = Monitor()
     files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
     store = Store(folder / "live")
@@ -164,16 +171,19 @@ def leave_state(folder: Path) -> None:
     pipeline.restore()
     rng = np.random.default_rng(2)
     for minute in range(62):
-        if minute == 61:
+        if minute > 57:
             pipeline.snapshot()
-        rows = rng.normal(CENTER, SCALE, (DEVICES, 3)).clip(0.1, 80.0).tolist()
-        names = ("pm25", "temperature", "humidity")
-        readings = [
-            Reading(f"box-{index}", START + 60.0 * minute, dict(zip(names, row, strict=True)))
-            for index, row in enumerate(rows)
-        ]
-        pipeline.process([Arrival(readings)])
+        pipeline.process([Arrival(draw_minute(minute, rng))])
+        if minute == 57:
+            os.utime(next((folder / "live").glob("journal-*1.log")), (1, 1))  # an hour is longer than it is kept
     store.close()
+
+
+def draw_minute(minute: int, rng: np.random.Generator) -> list[Reading]:
+    """A reading of each device."""
+    rows = rng.normal(CENTER, SCALE, (DEVICES, 3)).clip(0.1, 80.0).tolist()
+    values = [{"pm25": dust, "temperature": heat, "humidity": damp} for dust, heat, damp in rows]
+    return [Reading(f"box-{index}", START + 60.0 * minute, one) for index, one in enumerate(values)]
 
 
 def _processor_seconds(process: int) -> float:

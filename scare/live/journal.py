@@ -53,7 +53,7 @@ def read_journal(path: Path) -> Iterator[Reading]:
             body = line[9:-1]
             if line[:9] != b"%08x " % crc32(body) or not line.endswith(b"\n"):
                 return
-            device, time, values = json.loads(body)
+            device, time, values = json.loads(body.decode("ascii"))
             yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()})
 
 

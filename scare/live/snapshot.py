@@ -50,8 +50,9 @@ class Store:
     def older(self) -> Iterator[tuple[int, Reading]]:
         """What came before the newest snapshot and is still kept, with the number of its journal."""
         for path in sorted(self._folder.glob("journal-*")):
-            if _number(path) < self.number:
-                yield from ((_number(path), reading) for reading in read_journal(path))
+            number = _number(path)
+            if number < self.number:
+                yield from ((number, reading) for reading in read_journal(path))
 
     def append(self, readings: list[Reading]) -> None:
         """Write readings to the journal; they are on disk when this returns."""
