@@ -23,14 +23,18 @@ from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import RECENT
 
 SAMPLES = 16  # windows that the integer form is made from
-NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, which starts at zero
+SMALL = 0.1  # standard deviation of what starts at zero: results are about as large as trained ones
+NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, a number alone that starts at zero
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
-    """A network as it is built; zeros become numbers about 2."""
+    """A network as it is built; zeros become small numbers, a bandwidth one about 2."""
 
     def fill(leaf: Any) -> Any:
-        return np.where(leaf == 0, draw.uniform(*NEAR, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*NEAR)
+        return np.where(leaf == 0, drawn, leaf)
 
     filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window, channels, jax.random.key(seed)))
     return filled

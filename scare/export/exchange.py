@@ -27,7 +27,7 @@ INPUT, OUTPUT = NAMES = ("window", "calibrated")
 def tensor_of(compiled: Compiled) -> Tensor:
     """The calibrator as tensor operations."""
     target = compiled.calibrator.inputs.scaling.target
-    return lower(compiled.fused, float(target.scale[0]), float(target.center[0]))
+    return lower(compiled.calibrator.plan, float(target.scale[0]), float(target.center[0]))
 
 
 def exchange_artefact(

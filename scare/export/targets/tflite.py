@@ -12,7 +12,7 @@ from scare.export.exchange import NAMES, exchange_artefact, tensor_of
 from scare.export.naming import check_file_name
 from scare.export.target_contract import Artefact, Target
 from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer
-from scare.export.tensors.integer_matrices import FEWEST, FlatBuffer, with_integer_matrices
+from scare.export.tensors.integer_matrices import FlatBuffer, with_integer_matrices
 from scare.extras import require
 
 MARGIN = 0.75  # of what int8 may cost, so that other runtimes, which round otherwise, stay within it too
@@ -52,8 +52,8 @@ def make_flatbuffer(compiled: Compiled) -> FlatBuffer:
     found = with_integer_matrices(content, examples, share * deviation(calibrator) * abs(scale))
     if not found.integer_weights:
         raise NotApplicableError(
-            f"none of its matrices (FULLY_CONNECTED) has {FEWEST} weights or more that can be int8 without moving a"
-            f" result by {share:.1%} of the target's standard deviation: export it in float32"
+            "none of its matrices (FULLY_CONNECTED) makes the file smaller in int8 without moving a result by"
+            f" {share:.1%} of the target's standard deviation: export it in float32"
         )
     return found
 

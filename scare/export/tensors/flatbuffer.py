@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scare.calibrator.kernels import Shape
+from scare.export.tensors.alike import MEMBER
+from scare.export.tensors.flatbuffer_bytes import read_flatbuffer, write_flatbuffer
+from scare.export.tensors.shortened import shortened
 from scare.export.tensors.silenced_stderr import silenced_stderr
+from scare.export.tensors.spans import Spans, spans_of
 from scare.export.tensors.tensor import INPUT, Tensor, in_order
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+HUGE = 2.0**64  # so many times a number is beyond ±1: its sign, which the matrix before it gives by its limits
 ARENA = 1 << 27  # bytes that TFLite-Micro may use on a computer
 
 
@@ -20,7 +26,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
     """A .tflite file in float32 with input [1, window, channels] and output [1, 1] of these names."""
     import tensorflow as tf
 
-    ordered = in_order(result)
+    ordered = in_order(shortened(result))
     window = next(tensor for tensor in ordered if tensor.operation == INPUT)
     with silenced_stderr():
         layers = {id(tensor): _lstm_layer(tensor) for tensor in ordered if tensor.operation == "lstm"}
@@ -34,7 +40,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
         model = Model()
         traced = [model.__call__.get_concrete_function()]
         content = tf.lite.TFLiteConverter.from_concrete_functions(traced, model).convert()
-    return _without_names(bytes(content))
+    return write_flatbuffer(read_flatbuffer(bytes(content)))
 
 
 def run_flatbuffer(content: bytes, windows: np.ndarray) -> np.ndarray:
@@ -88,20 +94,6 @@ def flatbuffer_operators(content: bytes) -> list[str]:
     return [names[code] for code in codes]
 
 
-def read_flatbuffer(content: bytes) -> Any:
-    """A .tflite file as objects."""
-    from tensorflow.lite.tools import flatbuffer_utils
-
-    return flatbuffer_utils.read_model_from_bytearray(bytearray(content))
-
-
-def write_flatbuffer(model: Any) -> bytes:
-    """Objects as a .tflite file."""
-    from tensorflow.lite.tools import flatbuffer_utils
-
-    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
-
-
 def _interpreter(content: bytes, **options: Any) -> Any:
     """LiteRT with its plain kernels: what a delegate computes may differ by a rounding."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -110,16 +102,6 @@ def _interpreter(content: bytes, **options: Any) -> Any:
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=plain, **options)
     interpreter.allocate_tensors()
     return interpreter
-
-
-def _without_names(content: bytes) -> bytes:
-    """The FlatBuffer without the names of tensors that nobody asks for: they take flash."""
-    model = read_flatbuffer(content)
-    graph = model.subgraphs[0]
-    for index, tensor in enumerate(graph.tensors):
-        if index not in (*graph.inputs, *graph.outputs):
-            tensor.name = b""
-    return write_flatbuffer(model)
 
 
 def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]) -> tf.Tensor:
@@ -143,9 +125,7 @@ def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., An
     plain = {
         "add": tf.add,
         "subtract": tf.subtract,
-        "multiply": tf.multiply,
         "divide": tf.divide,
-        "matmul": tf.matmul,
         "maximum": tf.maximum,
         "minimum": tf.minimum,
         "at_least": tf.greater_equal,
@@ -160,24 +140,50 @@ def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., An
     }
     return {
         **{name: lambda *inputs, function=function: function(*inputs[:-1]) for name, function in plain.items()},
-        "reshape": lambda x, own: tf.reshape(x, own.shape),
+        "multiply": lambda a, b, own: tf.square(a) if a is b else tf.multiply(a, b),
+        "matmul": lambda a, b, own: _product(tf, a, b, spans_of(own.inputs[1].constant)),
+        "reshape": lambda x, own: tf.reshape(x, _in_rows(own.shape)),
         "permute": lambda x, own: tf.transpose(x, own.settings["axes"]),
-        "slice": lambda x, own: tf.slice(x, *_corner(own)),
-        "gather": lambda x, own: tf.gather(x, own.settings["rows"]),
-        "sum": lambda x, own: tf.reduce_sum(x, own.settings["axis"], keepdims=True),
-        "concatenate": lambda *given: tf.concat(given[:-1], given[-1].settings["axis"]),
-        "later_sum": lambda x, own: tf.cumsum(x, exclusive=True, reverse=True),
+        "slice": lambda x, own: tf.slice(x, _corner(own), _in_rows(own.shape)),
+        "gather": lambda x, own: tf.gather(x, own.settings["rows"], axis=_axis(own, 0)),
+        "sum": lambda x, own: tf.reduce_sum(x, _axis(own, own.settings["axis"]), keepdims=True),
+        "concatenate": lambda *given: tf.concat(given[:-1], _axis(given[-1], given[-1].settings["axis"])),
+        "later_sum": lambda x, own: tf.cumsum(x, _axis(own, 0), exclusive=True, reverse=True),
         "after_zeros": lambda x, own: tf.pad(x, [[own.settings["rows"], 0], *[[0, 0]] * (len(own.shape) - 1)]),
-        "choose": lambda condition, true, false, own: tf.reshape(tf.where(condition[None], true, false), own.shape),
-        "lstm": lambda x, *rest: tf.reshape(layers[id(rest[-1])](x[None]), rest[-1].shape),
+        "sign": lambda x, own: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),
+        MEMBER: lambda x, own: tf.unstack(x)[own.settings["at"]],
+        "choose": lambda *given: tf.reshape(tf.where(given[0][None], *given[1:3]), _in_rows(given[3].shape)),
+        "lstm": lambda x, *rest: tf.reshape(layers[id(rest[-1])](x[None]), _in_rows(rest[-1].shape)),
     }
 
 
-def _corner(own: Tensor) -> tuple[list[int], list[int]]:
-    """Where a slice begins and what it takes, as TensorFlow wants it."""
-    begin = [0] * len(own.shape)
-    begin[own.settings["axis"]] = own.settings["start"]
-    return begin, list(own.shape)
+def _in_rows(shape: Shape) -> Shape:
+    """Shapes as they are printed: a vector is a row, as matrices want it."""
+    return (1, *shape) if len(shape) == 1 else shape
+
+
+def _axis(own: Tensor, axis: int) -> int:
+    """Where an axis is then."""
+    return axis + len(_in_rows(own.shape)) - len(own.shape)
+
+
+def _corner(own: Tensor) -> list[int]:
+    """Where a slice begins."""
+    begin = [0] * len(_in_rows(own.shape))
+    begin[_axis(own, own.settings["axis"])] = own.settings["start"]
+    return begin
+
+
+def _product(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> tf.Tensor:
+    """x [C, rows] times a matrix, by cumulative sums from the newest row on where it has spans: [C, columns]."""
+    if spans is None:
+        return tf.matmul(x, matrix)
+    layers = [x * layer for layer in spans.layers]
+    if spans.shared:
+        layers.append(x - layers[0])
+    zero = tf.zeros((x.shape[0], 1))
+    sums = tf.concat([*(tf.cumsum(layer, 1, reverse=True) for layer in layers), zero], axis=1)
+    return tf.gather(sums, spans.starts, axis=1) - tf.gather(sums, spans.ends, axis=1)
 
 
 def _lstm_layer(own: Tensor) -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from scare.export.tensors.flatbuffer import read_flatbuffer, run_flatbuffer, values_of, write_flatbuffer
+from scare.export.tensors.flatbuffer import run_flatbuffer, values_of
+from scare.export.tensors.flatbuffer_bytes import read_flatbuffer, write_flatbuffer
 
-FEWEST = 192  # weights of a matrix for which integers are worth their conversions
 INT8, INT16 = 127, 32767
 DAMPING = 0.01  # of the mean square of the inputs, so that what the examples do not show stays as it was
 
@@ -31,19 +31,19 @@ class FlatBuffer:
 
 
 def with_integer_matrices(content: bytes, examples: np.ndarray, limit: float) -> FlatBuffer:
-    """As many large matrices in integers as leave the results of these windows within `limit` of what they were.
+    """As many matrices in integers as make the file smaller and leave results within `limit` of what they were.
 
-    Windows are [n, window, channels], `limit` is in the unit of the output.
+    Results are those of these windows [n, window, channels], `limit` is in their unit.
     """
     matrices = _Matrices(content, examples)
     results = run_flatbuffer(content, examples)
-    chosen: list[int] = []
+    chosen, smallest = list[int](), content
     for index in matrices.largest_first:
-        outputs = run_flatbuffer(matrices.rewritten([*chosen, index]), examples)
-        if np.abs(outputs - results).max(initial=0.0) <= limit:
-            chosen.append(index)
+        tried = matrices.rewritten([*chosen, index])
+        if len(tried) < len(smallest) and np.allclose(run_flatbuffer(tried, examples), results, rtol=0.0, atol=limit):
+            chosen, smallest = [*chosen, index], tried
     integer = sum(matrices.sizes[index] for index in chosen)
-    return FlatBuffer(matrices.rewritten(chosen), sum(matrices.sizes.values()), integer, len(content))
+    return FlatBuffer(smallest, sum(matrices.sizes.values()), integer, len(content))
 
 
 def fitted_rounding(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:
@@ -76,23 +76,24 @@ class _Matrices:
 
         self.content, self.schema = content, schema
         model = read_flatbuffer(content)
-        kind = schema.BuiltinOperator.FULLY_CONNECTED
+        kind, limited = schema.BuiltinOperator.FULLY_CONNECTED, schema.ActivationFunctionType.RELU_N1_TO_1
         self.weights: dict[int, np.ndarray] = {}
-        around: set[int] = set()
+        self._signs, around = set[int](), set[int]()
         for index, operator in enumerate(model.subgraphs[0].operators):
             if model.operatorCodes[operator.opcodeIndex].builtinCode == kind:
                 weights = _floats(model, operator.inputs[1])
                 if weights is not None:
                     self.weights[index] = weights
                     around |= {int(operator.inputs[0]), int(operator.outputs[0])}
+                    self._signs |= {index} if operator.builtinOptions.fusedActivationFunction == limited else set()
         self.sizes = {index: weights.size for index, weights in self.weights.items()}
         self.values = values_of(content, examples, around)
         self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def largest_first(self) -> list[int]:
-        """Those worth it."""
-        return sorted((index for index, size in self.sizes.items() if size >= FEWEST), key=lambda i: -self.sizes[i])
+        """Those that may be integer: what gives signs, by numbers beyond any steps, may not."""
+        return sorted(self.sizes.keys() - self._signs, key=lambda index: (-self.sizes[index], index))
 
     def rewritten(self, chosen: Sequence[int]) -> bytes:
         """The FlatBuffer with these matrices in integers."""
@@ -101,7 +102,6 @@ class _Matrices:
         for index, operator in enumerate(graph.graph.operators):
             replaced += self._in_integers(graph, index, operator) if index in chosen else [operator]
         graph.graph.operators = replaced
-        graph.forget_unread()
         return write_flatbuffer(model)
 
     def steps(self, index: int, source: int) -> tuple[np.ndarray, np.ndarray]:
@@ -157,16 +157,6 @@ class _Graph:
         operator.opcodeIndex = self._code(builtin)
         operator.inputs, operator.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
         return operator
-
-    def forget_unread(self) -> None:
-        """Constants that nothing reads any more take no room."""
-        kept = set()
-        for graph in self.model.subgraphs:  # the body of a loop is one, and may share a constant
-            read = {index for operator in graph.operators for index in operator.inputs if index >= 0}
-            kept |= {graph.tensors[index].buffer for index in {*read, *graph.outputs}}
-        for tensor in self.graph.tensors:
-            if tensor.buffer not in kept:
-                self.model.buffers[tensor.buffer].data = None
 
     def _code(self, builtin: int) -> int:
         """The number of an operator's code, entered once."""

@@ -137,6 +137,10 @@ class _Printer:
     def _inverse_root(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         return self._node("Reciprocal", [self._node("Sqrt", inputs)], name)
 
+    def _sign(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        zero, above, below = (self._constant(np.array(number, np.float32)) for number in (0, 1, -1))
+        return self._node("Where", [self._node("GreaterOrEqual", [*inputs, zero]), above, below], name)
+
     def _later_sum(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         axis = self._constant(np.array(1, np.int64))
         return self._node("CumSum", [*inputs, axis], name, exclusive=1, reverse=1)

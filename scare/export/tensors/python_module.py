@@ -29,6 +29,7 @@ FORMATS = {  # number by number; what begins with a bracket is in brackets as a 
     "inverse_root": "(1.0 / sqrt({}))",
     "relu": "max({}, 0.0)",
     "abs": "abs({})",
+    "sign": "(1.0 if {} >= 0.0 else -1.0)",
 }
 NEUTRAL = {"multiply": "1.0", "add": "0.0"}  # as the second number
 LETTERS = "ijklmnopqr"

@@ -82,7 +82,7 @@ class Tensor:
         return self.sum(axis) * (1 / self.shape[axis])
 
     def apply(self, function: str) -> Tensor:
-        """exp, log, tanh, sigmoid, inverse_root, relu or abs of each number; or softmax along the last axis."""
+        """exp, log, tanh, sigmoid, inverse_root, relu, abs or sign (1 of 0) of each number; softmax of a last axis."""
         return Tensor(function, (self,), self.shape)
 
     def at_least(self, other: Tensor | Number) -> Tensor:

@@ -2,6 +2,8 @@
 
 from math import sqrt
 
+import numpy as np
+
 from scare.calibrator.kernels.kernel import Settings, Weights
 from scare.export.kernels.linear.tensors import mix_features
 from scare.export.tensors.tensor import MakeTensor, Tensor
@@ -10,8 +12,9 @@ from scare.export.tensors.tensor import MakeTensor, Tensor
 def hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Signs, ±1, of the activations of `kernels.attention.hash_activations`: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
-    kernel = (unit @ weights["supports"].T - settings["sharpness"]).apply("exp")
-    return mix_features(kernel, weights["projection"], weights.get("bias")).at_least(0.0).choose(1.0, -1.0)
+    supports = weights["supports"]
+    kernel = mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
+    return mix_features(kernel, weights["projection"], weights.get("bias")).apply("sign")
 
 
 def bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:

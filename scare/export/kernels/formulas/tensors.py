@@ -19,7 +19,9 @@ def polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Row by row of the upper triangle: a number times those from itself on."""
+    """Row by row of the upper triangle: a number times those from itself on. One alone is held as its square."""
+    if x.shape == (1,):
+        return (x * x).least(settings["limit"] ** 2)
     held = x.least(settings["limit"]).largest(-settings["limit"])
     count = x.shape[0]
     return concatenate([held.rows(at, count) * held.rows(at, at + 1) for at in range(count)])
