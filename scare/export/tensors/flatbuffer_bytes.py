@@ -24,7 +24,7 @@ def write_flatbuffer(model: Any) -> bytes:
     """Objects as a .tflite file; they are stripped of what it does not need."""
     builder, written = _builder(), dict[Any, int]()
     for graph in model.subgraphs:
-        _drop_unread(graph, model.signatureDefs if graph is model.subgraphs[0] else ())
+        _drop_unread(graph, model.signatureDefs if graph is model.subgraphs[0] else [])
         _strip(graph)
     model.metadata = model.description = None
     _drop_buffers(model)

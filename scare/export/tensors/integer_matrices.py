@@ -2,7 +2,7 @@
 
 TensorFlow's converter makes all of a graph integer or none of it. All of it is no use here: a window of a sensor has
 more than the 256 steps of int8, and in int16 TFLite-Micro lacks some operators and others lose the result. So every
-matrix that saves memory is tried, the largest first, and stays integer if the result does not suffer.
+matrix is tried, the largest first, and stays integer if the file is smaller with it and the result does not suffer.
 """
 
 from __future__ import annotations
