@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -18,6 +19,12 @@ def keep_compiled() -> None:
     """
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
+def forget_compiled() -> None:
+    """Drop what JAX has compiled in this process, if it has been loaded: after some hundred trainings no more fits."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
 
 
 def start(work: Callable[..., None], *arguments: Any) -> SpawnProcess:

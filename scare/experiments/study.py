@@ -27,12 +27,13 @@ from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.experiments.contenders import Job, fit_contender
-from scare.experiments.processes import death, end, keep_compiled, start
+from scare.experiments.processes import death, end, forget_compiled, keep_compiled, start
 from scare.experiments.task import TASK, Described, describe, read_task
 from scare.files import replacing
 from scare.records import load_json, read_json
 
 PARTS = ("train", "validation", "test")
+COMPILED_FOR = 20  # jobs, before this process forgets what it has compiled for them
 Progress = Callable[[int, int, str], None]  # done, total, what was done
 
 
@@ -103,8 +104,10 @@ def run_jobs(todo: Sequence[Work], processes: int) -> Iterator[Work]:
 
 
 def _run_alone(todo: Sequence[Work]) -> Iterator[Work]:
-    for study, job in todo:
+    for number, (study, job) in enumerate(todo, start=1):
         run_job(str(study.folder), asdict(job), dict(study.settings))
+        if number % COMPILED_FOR == 0:
+            forget_compiled()
         yield study, job
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
@@ -47,6 +48,18 @@ def test_every_job_is_told_and_leaves_its_row(split: Split, tmp_path: Path) -> N
     assert run(study) == ["1/3 linear-w15-s0", "2/3 ridge-w15-s0", "3/3 raw-w15-s0"]
     assert all(study.result(job)["failed"] is None for job in study.jobs)  # type: ignore[index]
     assert run(study) == []
+
+
+def test_a_process_with_many_jobs_forgets_what_it_compiled(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = jax.jit(lambda number: number + 1)
+    compiled(1)
+    monkeypatch.setattr(study_module, "COMPILED_FOR", 2)
+    run(prepare(tmp_path, split, grid(["raw"], [WINDOW], 1), {}))
+    assert compiled._cache_size() == 1
+    run(prepare(tmp_path, split, grid(["linear", "ridge"], [WINDOW], 1), {}))
+    assert compiled._cache_size() == 0
 
 
 def test_what_was_fitted_is_kept_and_gives_the_same_values(split: Split, tmp_path: Path) -> None:
