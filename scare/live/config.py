@@ -34,15 +34,23 @@ class Model:
 
 @dataclass(frozen=True)
 class Input:
-    """One way in which devices write: an adapter, and which of its fields (or which place) is which channel."""
+    """One way in which devices write: an adapter, and which of its fields (or which place) is which channel.
+
+    Devices that have to be asked are asked at their `addresses`.
+    """
 
     adapter: Text
     topic: str = ""
     time_zone: str = "UTC"
     channels: Mapping[str, Text] = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()
+    every_seconds: Positive = 60.0
 
     def __post_init__(self) -> None:
         self.zone()
+        for one in self.addresses:
+            if not one.startswith(("http://", "https://")):
+                raise UsageError(f"the address '{one}' of a device begins with http:// or https://")
 
     def zone(self) -> ZoneInfo:
         """Where a time without a zone was written."""
@@ -146,7 +154,7 @@ class Config:
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
-        if self.mqtt is None and self.http is None:
+        if self.mqtt is None and self.http is None and not any(one.addresses for one in self.inputs):
             raise UsageError("nothing can come in: give [mqtt], [http] or both")
         for one in self.inputs:
             if one.adapter not in self.known_adapters:

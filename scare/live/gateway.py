@@ -12,6 +12,7 @@ from scare.live.mqtt_sink import MqttSink
 from scare.live.mqtt_source import MqttSource
 from scare.live.parquet_files import ParquetFiles
 from scare.live.pipeline import Pipeline
+from scare.live.polling import Polling
 from scare.live.reader import make_readers, posted
 from scare.live.recent import Recent
 from scare.live.results import Sink
@@ -31,6 +32,7 @@ class Gateway:
         self.server: Server | None = None
         self._mqtt_sink: MqttSink | None = None
         self._mqtt_source: MqttSource | None = None
+        self._polling: list[Polling] = []
         with ExitStack() as opened:
             self._wire(config, opened)
             self._opened = opened.pop_all()  # closed now only if the wiring failed
@@ -51,6 +53,10 @@ class Gateway:
             ready = self._mqtt_sink.say_online if self._mqtt_sink else lambda: None
             self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, ready)
             opened.callback(self._mqtt_source.close)
+        for wanted, reader in zip(config.inputs, readers, strict=True):
+            if wanted.addresses:
+                self._polling.append(Polling(wanted, reader, self.pipeline, self.monitor))
+                opened.callback(self._polling[-1].close)
         if config.http:
             units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
             watched = Watched(self.pipeline, self.monitor, self.recent, units)
@@ -71,6 +77,8 @@ class Gateway:
             self._mqtt_source.start()
         if self.server is not None:
             self.server.start()
+        for one in self._polling:
+            one.start()
 
     def run(self) -> None:
         """Work until `stop`; what has come by then is finished and kept."""
@@ -78,7 +86,7 @@ class Gateway:
 
     def stop(self) -> None:
         """End `run` soon."""
-        for one in (self._mqtt_source, self._mqtt_sink):
+        for one in (self._mqtt_source, self._mqtt_sink, *self._polling):
             if one is not None:
                 one.stop()
         self.pipeline.stop()

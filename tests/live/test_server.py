@@ -3,22 +3,29 @@
 import base64
 import gzip
 import json
+import shutil
+import ssl
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPSConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from time import time
+from time import sleep, time
 from typing import Any
 
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.border import Reading
+from scare.errors import UsageError
+from scare.live.border import Reading, format_time
 from scare.live.config import TOKEN, Config, Http, Input, Limits
 from scare.live.gateway import Gateway
 from tests.live.small_gateway import START, draw_readings, expected, save_models
+from tests.live.test_adapters import PURPLEAIR
 
 READINGS = draw_readings(4, 30)
 
@@ -180,3 +187,55 @@ def test_events_tell_what_changes(gateway: Gateway) -> None:
     assert (told["counts"]["received"], told["waiting"]) == (8, 0)
     connection.close()
     assert told["now"] > START
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A PurpleAir on the local network."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/json" else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(PURPLEAIR | {"DateTime": format_time(time())}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_devices_that_have_to_be_asked_are_asked(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as device:
+        Thread(target=device.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{device.server_port}"
+        channels = {"pm25": "pm25_atm_b", "current": "humidity"}
+        asked = Input(
+            "purpleair", channels=channels, addresses=(f"{address}/json", f"{address}/none"), every_seconds=0.2
+        )
+        with working(make_config(tmp_path, inputs=(asked,))) as gateway:
+            until = time() + 20
+            while not len(gateway.recent) and time() < until:
+                sleep(0.05)
+            assert ask(gateway, "GET", "/v1/devices/84:f3:eb:7b:c8:ee")[1]["raw"][0] == 10.0
+        assert "no answer: Not Found" in {one.reason for one in gateway.monitor.refusals()}
+        device.shutdown()
+
+
+def test_beyond_this_computer_there_is_tls_and_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl would run it")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *subject]
+    subprocess.run(made, check=True, capture_output=True)
+    settings = Http("0.0.0.0", 0, ("localhost",), certificate=str(certificate), key=str(key))
+    config = replace(make_config(tmp_path), http=settings)
+    with pytest.raises(UsageError, match="give token_file"):
+        Gateway(config, Calibrator.load)
+    monkeypatch.setenv(TOKEN, "hush")
+    with working(config) as gateway:
+        assert gateway.server is not None
+        assert gateway.server.address.startswith("https://")
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        connection = HTTPSConnection("localhost", gateway.server.port, timeout=10, context=trusting)
+        connection.request("GET", "/v1/devices", headers={"authorization": "Bearer hush"})
+        assert connection.getresponse().status == 200
+        connection.close()
