@@ -64,15 +64,19 @@ $bars
 def measure() -> dict[str, Any]:
     """Every case in a process of its own, as what one has freed is not what another needs."""
     cases = [_in_a_process(*case) for case in CASES]
+    return {"cases": cases, "differences": differences(), "bars": compare(cases)}
+
+
+def compare(cases: list[dict[str, Any]]) -> list[tuple[str, float, str, float]]:
+    """The bars, with the worst that was found of known devices in batches of 1,024."""
     known = {one["devices"]: one for one in cases if one["scaling"] == KNOWN and one["batch"] == BATCH}
-    slowest = max(known.values(), key=lambda one: one["reading_us"])
-    bars = [
-        ("times as fast as `live.push`, batches of 1,024", slowest["ratio"], ">=", 30),
-        ("µs a reading, batches of 1,024", slowest["reading_us"], "<=", 10),
+    ratio, slowest = min(one["ratio"] for one in known.values()), max(one["reading_us"] for one in known.values())
+    return [
+        ("times as fast as `live.push`, batches of 1,024", ratio, ">=", 30),
+        ("µs a reading, batches of 1,024", slowest, "<=", 10),
         ("bytes a device, 100,000 devices", known[MANY]["device_bytes"], "<=", 3072),
         ("µs with 100,000 devices to µs with 1,000", known[MANY]["reading_us"] / known[FEW]["reading_us"], "<=", 1.5),
     ]
-    return {"cases": cases, "differences": differences(), "bars": bars}
 
 
 def section(found: dict[str, Any]) -> str:

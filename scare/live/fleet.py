@@ -65,6 +65,15 @@ class Fleet:
     """Devices with their calibrators, by name.
 
     Of several routes an exact name comes before a pattern, a pattern before `*`, and the first before the others.
+
+    >>> from scare.calibrator.corrections import CORRECTIONS, bind
+    >>> from scare.data.flags import Flag
+    >>> barkjohn = CORRECTIONS["barkjohn-2021"]
+    >>> calibrator = bind(barkjohn, {role.name: role.channel for role in barkjohn.roles}, 60.0)
+    >>> fleet = Fleet({"pm25": calibrator}, [Route("*", "pm25")])
+    >>> pushed = fleet.push(Batch(["roof", "yard"], np.full(2, 1.8e9), np.array([[20.0, 50.0], [np.nan, 50.0]])))
+    >>> pushed.values.round(2), pushed.raw, [str(Flag(flag).name) for flag in pushed.flags.tolist()]
+    (array([11.92,   nan]), array([20., nan]), ['WARM_UP', 'WARM_UP|MISSING'])
     """
 
     def __init__(self, calibrators: Mapping[str, Calibrator], routes: Sequence[Route]) -> None:

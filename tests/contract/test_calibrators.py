@@ -9,6 +9,7 @@ import pytest
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
 from scare.data.readings import CALIBRATED, FLAGS, Readings
+from scare.live.fleet import Batch, Fleet, Route
 from scare.models import Architecture
 from tests.calibrator.building import bad_readings, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
@@ -58,6 +59,20 @@ def test_reading_by_reading_gives_what_the_table_gives(model: Architecture) -> N
     expected = whole[CALIBRATED].fill_null(np.nan).to_numpy()
     np.testing.assert_allclose([value for value, _ in pushed], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal([int(flag) for _, flag in pushed] | rows.flags, whole[FLAGS].to_numpy())
+
+
+@every_model
+def test_in_a_fleet_each_device_has_what_its_table_gives(model: Architecture) -> None:
+    calibrator = calibrator_of(model)
+    devices = [bad_readings(seed, 120, f"box-{seed}") for seed in (1, 2, 3)]
+    names, times = [one.device for one in devices], np.stack([one.times for one in devices], axis=1)
+    fleet, rows = Fleet({"model": calibrator}, [Route("*", "model")]), np.stack([one.values for one in devices], axis=1)
+    pushed = [fleet.push(Batch(names, *row)) for row in zip(times, rows, strict=True)]
+    for index, one in enumerate(devices):
+        whole = calibrator.predict(one)
+        expected = whole[CALIBRATED].fill_null(np.nan).to_numpy()
+        np.testing.assert_allclose([some.values[index] for some in pushed], expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal([some.flags[index] for some in pushed], whole[FLAGS].to_numpy())
 
 
 @every_model
