@@ -192,3 +192,17 @@ def test_check_hears_what_arrives_and_proposes_a_mapping(tmp_path: Path, port: i
     assert ear.places == {"my/own/topic": {"/dust/fine": 3.0}}
     proposed = tomllib.loads(propose(ear.heard, ["pm25_raw", "current"]))
     assert proposed == {"inputs": [{"adapter": "tasmota", "channels": {"pm25_raw": "pm25"}}]}
+
+
+def test_check_hears_that_the_broker_drops_messages(tmp_path: Path) -> None:
+    port = free_port()
+    with running_broker(tmp_path, port, "allow_anonymous true\nmax_queued_messages 5\nsys_interval 1\n"):
+        config = make_config(tmp_path, port)
+        with working(config):
+            pass  # which leaves a session that is full soon
+        with listening(port) as box:
+            for minute in range(50):
+                box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
+        ear = Ear(config, Broker(port=port))
+        ear.listen(2.5)
+    assert ear.dropped[-1] >= 25
