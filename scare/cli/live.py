@@ -89,6 +89,9 @@ def check(
 
 
 def _show_heard(ear: "Ear") -> None:
+    if not ear.heard and not ear.places:
+        say("nothing arrived; listen longer with --seconds, and look whether the devices have this broker's address")
+        return
     rows = [
         [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
         for name, one in ear.heard.items()
@@ -131,7 +134,8 @@ def replay(
         emit({"table": str(out), "rows": table.height, "counts": counts})
     for one in monitor.refusals()[:3]:
         say(f"{one.source}: {one.reason}")
-    say(f"{table.height:,} rows written to {out}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
+    counted = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+    say(f"{table.height:,} rows written to {out}: {counted}")
 
 
 @app.command()

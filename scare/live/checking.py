@@ -37,6 +37,7 @@ class Ear:
 
     def __init__(self, config: Config, broker: Broker) -> None:
         self._adapters = adapters_by_use(config)
+        self._own = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
         self._lock = Lock()
         self.heard: dict[str, Heard] = {}
         self.unknown: Counter[str] = Counter()
@@ -69,6 +70,8 @@ class Ear:
                 listen_to(self.heard.setdefault(adapter.name, Heard()), adapter, message.topic, payload)
 
     def _keep_unknown(self, topic: str, payload: bytes) -> None:
+        if topic.startswith(self._own):  # what a gateway publishes is not for it to read
+            return
         if topic in self.unknown or len(self.unknown) < KEPT_TOPICS:
             self.unknown[topic] += 1
             self.places[topic] = dict(list(numbers_in(payload).items())[:KEPT_TOPICS])

@@ -72,6 +72,8 @@ class Connection:
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)
         else:
             self.number += 1
+            if self.number > 1:
+                LOG.warning("connected to the broker at %s again", self.broker.host)
             self._on_connect()
         self._answered.set()
 

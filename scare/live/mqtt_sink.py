@@ -13,6 +13,7 @@ from typing import Any
 from paho.mqtt.client import MQTTMessage, MQTTMessageInfo
 from paho.mqtt.enums import MQTTErrorCode
 
+from scare.live.border import format_time
 from scare.live.config import Broker
 from scare.live.home_assistant import Announcing
 from scare.live.monitor import Monitor, Refusal
@@ -101,4 +102,5 @@ class MqttSink:
         now = monotonic()
         if now >= self._next_refusal:
             self._next_refusal = now + REFUSALS_SECONDS
-            self._client.publish(f"{self._prefix}/rejected", json.dumps(asdict(refusal)))
+            told = asdict(refusal) | {"time": format_time(refusal.time)}
+            self._client.publish(f"{self._prefix}/rejected", json.dumps(told))

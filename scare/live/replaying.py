@@ -8,7 +8,7 @@ from time import time
 
 import polars as pl
 
-from scare.errors import DataError
+from scare.errors import DataError, UsageError
 from scare.live.border import Reading
 from scare.live.config import Config
 from scare.live.intake import take_in
@@ -48,7 +48,7 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: Open) -> t
     models = ModelFiles(config.models, open_calibrator, monitor)
     readers = posted(make_readers(config, models.channels), config, models.channels)
     if adapter not in readers:
-        raise DataError(f"no input has the adapter '{adapter}'; there are {', '.join(readers)}")
+        raise UsageError(f"no input has the adapter '{adapter}'; there are {', '.join(readers)}")
     with TemporaryDirectory() as folder:
         store = Store(folder)
         try:
@@ -58,7 +58,10 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: Open) -> t
                 pipeline.process([Arrival(readings)])
         finally:
             store.close()
-    return pl.concat(kept.tables), monitor
+    table = pl.concat(kept.tables)
+    if refusals := monitor.refusals() if table.is_empty() else []:
+        raise DataError(f"{file}: nothing in it can be used, last {refusals[0].reason}")
+    return table, monitor
 
 
 def _recorded(file: Path, reader: Reader, monitor: Monitor) -> Iterator[list[Reading]]:

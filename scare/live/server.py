@@ -93,8 +93,9 @@ def _listen(settings: Http) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family)
     except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"http: cannot listen at {settings.host} port {settings.port}: {reason}") from error
+        reason = str(error.strerror or error).partition(" (while")[0]  # the address is said already
+        where = f"{settings.host} port {settings.port}"
+        raise UsageError(f"http: cannot listen at {where}: {reason}; give another host or port") from error
 
 
 def _shown(host: str) -> str:

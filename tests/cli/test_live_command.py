@@ -86,7 +86,8 @@ def test_a_port_in_use_is_told(scare: Type) -> None:
         port = taken.getsockname()[1]
         Path("live.toml").write_text(f"[models.pm]\nfile = 'barkjohn-2021'\n[http]\nport = {port}")
         said = scare("scare live run live.toml")
-    assert (said.code, f"cannot listen at 127.0.0.1 port {port}" in said.err) == (2, True)
+    assert said.code == 2
+    assert f"cannot listen at 127.0.0.1 port {port}: Address already in use; give another" in said.err
 
 
 def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) -> None:
@@ -108,6 +109,21 @@ def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) ->
         assert max(abs(one - other) for one, other in pairs) < 1e-3
     assert json.loads(said.out)["counts"]["rejected"] == 1
     assert "day.jsonl: line 241: not JSON: 'rubbish" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence", "code"),
+    [
+        ("", "day.jsonl: nothing in it can be used, last line 1: not JSON: 'rubbish'", 3),
+        ("--adapter morse", "no input has the adapter 'morse'; there are json", 2),
+    ],
+)
+def test_what_cannot_be_replayed_is_a_sentence(scare: Type, options: str, sentence: str, code: int) -> None:
+    Path("live.toml").write_text("[models.pm]\nfile = 'barkjohn-2021'\n[http]\nport = 0")
+    Path("day.jsonl").write_text("rubbish")
+    said = scare(f"scare live replay live.toml day.jsonl --out day.csv {options}")
+    assert (said.code, sentence in said.err) == (code, True)
+    assert not Path("day.csv").exists()
 
 
 def test_check_says_what_the_models_read(scare: Type, model: Path) -> None:

@@ -94,6 +94,7 @@ def test_what_cannot_be_used_is_told_and_does_not_come_again(tmp_path: Path, por
         wait_for(lambda: count(gateway, "rejected") == 50)
         wait_for(lambda: box.messages)
         assert box.last("scare/rejected")["source"] == "readings/box-1"
+        assert box.last("scare/rejected")["time"].endswith("Z")
         assert "not JSON: 'rubbish 0" in box.last("scare/rejected")["reason"]
         assert len(box.messages) < 5
     with working(config) as gateway, listening(port) as box:
@@ -185,6 +186,7 @@ def test_check_hears_what_arrives_and_proposes_a_mapping(tmp_path: Path, port: i
         sleep(0.3)
         box.send("tele/attic/SENSOR", {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}})
         box.send("tele/attic/SENSOR", "rubbish")
+        box.send("scare/attic/state", {"raw": 9})
         box.send("my/own/topic", {"dust": {"fine": 3}})
         listening_thread.join()
     assert ear.heard["tasmota"].devices == {"attic"}
