@@ -52,13 +52,13 @@ def fit(
     check_examples(held, validation, inputs, "validation")
     members = train_members(recipe, examples, held, float(inputs.scaling.target.scale[0]), report)
     calibrator, rmse, found = _ship(members, inputs, target, examples, held, recipe.rules)
-    facts = _facts(recipe, train, examples, calibrator.plan, held)
+    shown = held if calibrator.inputs is inputs else make_examples(validation, calibrator.inputs)
+    facts = _facts(recipe, train, examples, held) | _ties(calibrator.plan, shown)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if members[-1].interrupted else {})
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     facts |= _what_it_is(members, calibrator.plan, found)
-    shown = held if calibrator.inputs is inputs else make_examples(validation, calibrator.inputs)
     return _with_samples(replace(calibrator, facts=facts), shown)
 
 
@@ -136,11 +136,10 @@ def _facts(
     recipe: Recipe,
     train: Sequence[Readings],
     examples: Examples,
-    plan: Plan,
     held: Examples,
 ) -> dict[str, Any]:
     """Where the calibrator came from; nothing that differs between two runs with one seed."""
-    facts = {
+    return {
         "model": type(recipe.model).__name__.lower(),
         "preset": recipe.name,
         "architecture": asdict(recipe.model),  # type: ignore[call-overload]
@@ -151,8 +150,11 @@ def _facts(
         "validation_windows": len(held),
         "training_data_sha256": examples.fingerprint(),
     }
-    ties = share_of_ties(plan, held.windows(held.spread(SCORED)), hash_steps(plan))
-    return facts if ties is None else facts | {"hash_ties": ties}
+
+
+def _ties(plan: Plan, shown: Examples) -> dict[str, float]:
+    ties = share_of_ties(plan, shown.windows(shown.spread(SCORED)), hash_steps(plan))
+    return {} if ties is None else {"hash_ties": ties}
 
 
 def _what_it_is(members: Sequence[Trained], plan: Plan, found: dict[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,19 @@ def test_a_calibrator_is_as_simple_as_the_truth(truth: str, calibrators: dict[st
     assert np.sqrt(np.square(calibrated - new.targets)[known].mean()) < 0.12
 
 
+def test_of_several_channels_the_first_may_be_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "run_round", stop)
+    one, humidity = colocation(RAW), np.random.default_rng(8).normal(size=(ROWS, 1))
+    both = make_readings(np.hstack([one.values, humidity]), one.targets, channels=("raw", "humidity"))
+    both = replace(both, channels=(*one.channels, Channel("humidity", "%")), reference=one.reference)
+    found = fit(both, recipe=Recipe.preset("default", WINDOW))
+    assert (found.facts["outcome"], [channel.name for channel in found.inputs.channels]) == (RAW, ["raw"])
+    np.testing.assert_allclose(found.predict(both)[CALIBRATED], both.values[:, 0], rtol=1e-5)
+
+
 def test_the_sensors_own_value_is_not_changed_at_all(calibrators: dict[str, Calibrator]) -> None:
     new = colocation(RAW)
     np.testing.assert_allclose(calibrators[RAW].predict(new)[CALIBRATED], new.values[:, 0], rtol=1e-5)
