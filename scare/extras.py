@@ -7,6 +7,7 @@ from scare.errors import UsageError
 PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
     "live": ("paho", "starlette", "uvicorn"),
+    "kafka": ("confluent_kafka",),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),
     "tflite": ("ai_edge_litert", "tensorflow"),
     "onnx": ("onnx", "onnxruntime"),

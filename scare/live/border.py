@@ -33,12 +33,14 @@ class RefusedError(DataError):
 class Reading:
     """One device's numbers, by channel name, at a time in seconds since 1970; NaN where there is none.
 
-    Names of channels are the calibrator's. What was not sent with a time has that of its arrival.
+    Names of channels are the calibrator's. What was not sent with a time has that of its arrival. `offset` is its place
+    in a Kafka partition, None where it came another way.
     """
 
     device: str
     time: float
     values: Mapping[str, float]
+    offset: int | None = None
 
 
 def parse_json(payload: bytes, largest: int = LARGEST_PAYLOAD) -> Any:

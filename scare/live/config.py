@@ -4,11 +4,12 @@ Secrets stand in files or in the environment, never here.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, MinLen
@@ -20,8 +21,10 @@ from scare.words import suggestion
 
 Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's own rule
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_HTTP_TOKEN"  # variables of the environment
+KAFKA_PASSWORD = "SCARE_KAFKA_PASSWORD"
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,42 @@ class Broker:
 
 
 @dataclass(frozen=True)
+class Kafka:
+    """A topic of Kafka whose partitions several processes share as one group, and the topic of results, if any."""
+
+    topic: Text
+    brokers: Annotated[tuple[Text, ...], MinLen(1)] = ("127.0.0.1:9092",)
+    group: Text = "scare"
+    publish: str = ""
+    tls: bool | None = None
+    certificate_authority: str = ""
+    user: str = ""
+    password_file: str = ""
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    session_seconds: Positive = 45.0
+
+    def __post_init__(self) -> None:
+        for name, one in {"topic": self.topic, "publish": self.publish or "-"}.items():
+            if not TOPIC.fullmatch(one):
+                raise UsageError(f"kafka.{name} is '{one}'; it takes 1 to 249 letters, digits or . _ -")
+        if self.publish == self.topic:
+            raise UsageError(f"kafka.publish is '{self.topic}', where readings come from; results need another topic")
+        for one in self.brokers:
+            if not one.rpartition(":")[0]:
+                raise UsageError(f"the broker '{one}' of kafka has no port; write host:port")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether TLS is used: unless it is switched off, everywhere but on this computer."""
+        hosts = (one.rpartition(":")[0].strip("[]") for one in self.brokers)
+        return not all(map(is_loopback, hosts)) if self.tls is None else self.tls
+
+    def password(self) -> str:
+        """What proves the user; empty without one."""
+        return secret(self.password_file, KAFKA_PASSWORD)
+
+
+@dataclass(frozen=True)
 class Http:
     """The HTTP server: readings in, values out, the page."""
 
@@ -149,16 +188,22 @@ class Config:
     inputs: tuple[Input, ...] = ()
     adapters: Mapping[str, Any] = field(default_factory=dict)
     mqtt: Broker | None = None
+    kafka: Kafka | None = None
     http: Http | None = None
     files: Files | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
-        if self.mqtt is None and self.http is None and not any(one.addresses for one in self.inputs):
-            raise UsageError("nothing can come in: give [mqtt], [http] or both")
+        is_asked = any(one.addresses for one in self.inputs)
+        if not (self.mqtt or self.kafka or self.http or is_asked):
+            raise UsageError("nothing can come in: give [mqtt], [kafka] or [http]")
+        if self.kafka and (len(self.inputs) != 1 or is_asked):
+            raise UsageError("[kafka] takes one of [[inputs]], without addresses: how its messages are written")
         for one in self.inputs:
             if one.adapter not in self.known_adapters:
                 raise UsageError(f"no adapter is called '{one.adapter}'{suggestion(one.adapter, self.known_adapters)}")
+            if self.kafka and self.known_adapters[one.adapter].one_number:
+                raise UsageError(f"'{one.adapter}' writes one number a message; a message of Kafka is a whole reading")
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:
@@ -187,6 +232,7 @@ def read_config(path: Path | str) -> Config:
         state=str(here / config.state),
         models={name: replace(one, file=_beside(here, one.file)) for name, one in config.models.items()},
         mqtt=config.mqtt and _lying(here, config.mqtt, "certificate_authority", "password_file"),
+        kafka=config.kafka and _lying(here, config.kafka, "certificate_authority", "password_file"),
         http=config.http and _lying(here, config.http, "token_file", "certificate", "key"),
         files=config.files and _lying(here, config.files, "folder"),
     )

@@ -1,10 +1,14 @@
 """A gateway is everything at work, wired as a config file says: sources, the pipeline, sinks, the server."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scare.data.quantities import display_unit
 from scare.errors import UsageError
-from scare.live.config import Broker, Config
+from scare.extras import require
+from scare.live.config import Broker, Config, Kafka
 from scare.live.home_assistant import Announcing, Topics
 from scare.live.models import ModelFiles, Open
 from scare.live.monitor import Monitor
@@ -13,11 +17,15 @@ from scare.live.mqtt_source import MqttSource
 from scare.live.parquet_files import ParquetFiles
 from scare.live.pipeline import Pipeline
 from scare.live.polling import Polling
-from scare.live.reader import make_readers, posted
+from scare.live.reader import Reader, make_readers, posted
 from scare.live.recent import Recent
 from scare.live.results import Sink
 from scare.live.server import Server, Watched
 from scare.live.snapshot import Store
+
+if TYPE_CHECKING:
+    from scare.live.kafka_sink import KafkaSink
+    from scare.live.kafka_source import Partitions
 
 
 class Gateway:
@@ -30,7 +38,11 @@ class Gateway:
         if config.mqtt and not config.inputs:
             raise UsageError("[mqtt] without [[inputs]]: scare live check listens, and prints some to paste")
         self.server: Server | None = None
+        self._config, self._open = config, open_calibrator
+        self.pipeline: Pipeline | None = None
+        self._partitions: Partitions | None = None
         self._mqtt_sink: MqttSink | None = None
+        self._kafka_sink: KafkaSink | None = None
         self._mqtt_source: MqttSource | None = None
         self._polling: list[Polling] = []
         with ExitStack() as opened:
@@ -38,17 +50,25 @@ class Gateway:
             self._opened = opened.pop_all()  # closed now only if the wiring failed
 
     def _wire(self, config: Config, opened: ExitStack) -> None:
-        store = Store(config.state)
-        opened.callback(store.close)
-        sinks: list[Sink] = [self.recent]
+        readers = make_readers(config, self.models.channels)
         if config.mqtt and config.mqtt.publish:
             self._mqtt_sink = self._make_mqtt_sink(config.mqtt)
             opened.callback(self._mqtt_sink.close)
-            sinks.append(self._mqtt_sink)
-        if config.files:
-            sinks.append(ParquetFiles(config.files.folder))
-        self.pipeline = Pipeline(self.models, store, sinks, self.monitor, config.limits)
-        readers = make_readers(config, self.models.channels)
+        if config.kafka:
+            self._wire_kafka(config.kafka, readers[0], opened)
+        else:
+            self._wire_sources(config, readers, opened)
+        if config.http:
+            units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
+            watched = Watched(self.pipeline, lambda: self._worker.backlog, self.monitor, self.recent, units)
+            self.server = Server(config.http, watched, posted(readers, config, self.models.channels))
+            opened.callback(self.server.stop)
+
+    def _wire_sources(self, config: Config, readers: Sequence[Reader], opened: ExitStack) -> None:
+        """One pipeline for what comes over MQTT, is posted or asked for."""
+        store = Store(config.state)
+        opened.callback(store.close)
+        self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
         if config.mqtt:
             ready = self._mqtt_sink.say_online if self._mqtt_sink else lambda: None
             self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, ready)
@@ -57,11 +77,34 @@ class Gateway:
             if wanted.addresses:
                 self._polling.append(Polling(wanted, reader, self.pipeline, self.monitor))
                 opened.callback(self._polling[-1].close)
-        if config.http:
-            units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
-            watched = Watched(self.pipeline, self.monitor, self.recent, units)
-            self.server = Server(config.http, watched, posted(readers, config, self.models.channels))
-            opened.callback(self.server.stop)
+
+    def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
+        """A pipeline for each partition that this process is given."""
+        require("kafka")
+        from scare.live.kafka_sink import KafkaSink
+        from scare.live.kafka_source import Partitions
+
+        if kafka.publish:
+            self._kafka_sink = KafkaSink(kafka, self.monitor)
+        self._partitions = Partitions(kafka, self._config.state, reader, self._make_pipeline, self.monitor)
+        opened.callback(self._partitions.close)
+
+    def _make_pipeline(self, name: str, store: Store) -> Pipeline:
+        """The pipeline of a partition: its models change and its files are written when its own state is kept."""
+        models = ModelFiles(self._config.models, self._open, self.monitor)
+        return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
+
+    def _make_sinks(self, below: str = "") -> list[Sink]:
+        """Where results go; files to a folder `below` that of the config."""
+        others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
+        files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
+        return [self.recent, *others, *files]
+
+    @property
+    def _worker(self) -> "Pipeline | Partitions":
+        found = self.pipeline or self._partitions
+        assert found is not None
+        return found
 
     def _make_mqtt_sink(self, broker: Broker) -> MqttSink:
         topics = Topics(broker.home_assistant_prefix, broker.publish)
@@ -72,7 +115,12 @@ class Gateway:
         """Go on where the last process ended, then let readings come."""
         if self._mqtt_sink is not None:
             self._mqtt_sink.start()
-        self.pipeline.restore()
+        if self.pipeline is not None:
+            self.pipeline.restore()
+        if self._partitions is not None:
+            self._partitions.start()
+            if self._mqtt_sink is not None:
+                self._mqtt_sink.say_online()
         if self._mqtt_source is not None:
             self._mqtt_source.start()
         if self.server is not None:
@@ -82,14 +130,14 @@ class Gateway:
 
     def run(self) -> None:
         """Work until `stop`; what has come by then is finished and kept."""
-        self.pipeline.run()
+        self._worker.run()
 
     def stop(self) -> None:
         """End `run` soon."""
-        for one in (self._mqtt_source, self._mqtt_sink, *self._polling):
+        for one in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._polling):
             if one is not None:
                 one.stop()
-        self.pipeline.stop()
+        self._worker.stop()
 
     def close(self) -> None:
         """Leave everything to others."""

@@ -21,7 +21,7 @@ class Journal:
     >>> with Journal(path) as journal:
     ...     journal.append([Reading("box-1", 1.8e9, {"pm25": 3.5})])
     >>> list(read_journal(path))
-    [Reading(device='box-1', time=1800000000.0, values={'pm25': 3.5})]
+    [Reading(device='box-1', time=1800000000.0, values={'pm25': 3.5}, offset=None)]
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,11 +53,13 @@ def read_journal(path: Path) -> Iterator[Reading]:
             body = line[9:-1]
             if line[:9] != b"%08x " % crc32(body) or not line.endswith(b"\n"):
                 return
-            device, time, values = json.loads(body.decode("ascii"))
-            yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()})
+            device, time, values, *offset = json.loads(body.decode("ascii"))
+            yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()}, *offset)
 
 
 def _line(reading: Reading) -> bytes:
     values = {name: None if isnan(one) else one for name, one in reading.values.items()}
-    body = json.dumps([reading.device, reading.time, values], separators=(",", ":"), allow_nan=False).encode()
+    offset = [] if reading.offset is None else [reading.offset]
+    told = [reading.device, reading.time, values, *offset]
+    body = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
     return b"%08x %b\n" % (crc32(body), body)

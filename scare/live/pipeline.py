@@ -71,7 +71,11 @@ class Pipeline:
         """Work until `stop`; what has been handed over by then is finished."""
         while not (self._stop.is_set() and not self._waiting.taken):
             self.process(self._waiting.take(LARGEST_BATCH, IDLE_SECONDS))
-            self._look_around()
+            self.look_around()
+        self.finish()
+
+    def finish(self) -> None:
+        """Keep what came since the newest snapshot."""
         if self._is_new:
             self.snapshot()
 
@@ -132,9 +136,10 @@ class Pipeline:
         return True
 
     def _calibrate(self, readings: Sequence[Reading]) -> None:
+        was_safe, self._safe = self._safe, False  # until the sinks have said so
         results = [result for some in _rounds(readings) for result in self._push(some)]
         safe = [sink.publish(results) for sink in self._sinks]
-        self._safe = self._safe and all(safe)
+        self._safe = was_safe and all(safe)
         with_value = sum(result.calibrated == result.calibrated for result in results)
         self._monitor.count("calibrated", with_value)
         self._monitor.count("without_value", len(results) - with_value)
@@ -152,7 +157,7 @@ class Pipeline:
         channels = self._fleet.calibrators[self._routes[reading.device]].inputs.channels
         return np.array([reading.values.get(channel.name, nan) for channel in channels])
 
-    def _look_around(self) -> None:
+    def look_around(self) -> None:
         """Take a snapshot when one is due, and models that have changed."""
         now = monotonic()
         if now >= self._next_look:

@@ -6,7 +6,7 @@ Comes from boxes that POST; goes to the `pipeline`. It runs in a thread of its o
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Thread
@@ -40,9 +40,13 @@ TICK_SECONDS = 1.0  # between two events
 
 @dataclass(frozen=True)
 class Watched:
-    """What the server shows: the pipeline, what it counts, the newest results, and the units of the models' values."""
+    """What the server shows: readings that wait, counts, the newest results, the units of the models' values.
 
-    pipeline: Pipeline
+    `pipeline` takes what is posted; without one nothing is.
+    """
+
+    pipeline: Pipeline | None
+    backlog: Callable[[], int]
     monitor: Monitor
     recent: Recent
     units: Mapping[str, str]
@@ -106,6 +110,8 @@ def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") 
     """All that is answered; `readers` by the name of their adapter."""
 
     async def take_readings(request: Request) -> Response:
+        if watched.pipeline is None:
+            return _error(404, "readings come from Kafka; none are taken here")
         adapter = request.path_params.get("adapter", "json")
         if adapter not in readers:
             return _error(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
@@ -115,7 +121,7 @@ def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") 
             return _error(413, watched.monitor.refuse("http", str(refused)).reason)
         kind = request.headers.get("content-type", "").partition(";")[0]
         intake = await run_in_threadpool(take_in, body, kind, readers[adapter], time())
-        return await _answer(watched, intake)
+        return await _answer(watched.pipeline, watched.monitor, intake)
 
     async def list_devices(request: Request) -> Response:
         change, rows = watched.recent.changed(-1, sparks=True)
@@ -136,7 +142,7 @@ def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") 
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     async def tell_health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "waiting": watched.pipeline.backlog, "devices": len(watched.recent)})
+        return JSONResponse({"status": "ok", "waiting": watched.backlog(), "devices": len(watched.recent)})
 
     async def tell_metrics(request: Request) -> Response:
         return PlainTextResponse(metrics(watched), media_type="text/plain; version=0.0.4")
@@ -166,18 +172,18 @@ async def _body(request: Request) -> bytes:
     return bytes(found)
 
 
-async def _answer(watched: Watched, intake: Intake) -> Response:
+async def _answer(pipeline: Pipeline, monitor: Monitor, intake: Intake) -> Response:
     """Hand readings over and answer when they have been published."""
-    watched.monitor.count("received", len(intake.readings) + intake.rejected)
+    monitor.count("received", len(intake.readings) + intake.rejected)
     for one in intake.reasons:
-        watched.monitor.refuse("http", f"line {one['line']}: {one['reason']}")
-    watched.monitor.count("rejected", intake.rejected - len(intake.reasons))
+        monitor.refuse("http", f"line {one['line']}: {one['reason']}")
+    monitor.count("rejected", intake.rejected - len(intake.reasons))
     told = {"accepted": len(intake.readings), "rejected": intake.rejected, "reasons": intake.reasons}
     if not intake.readings:
         return JSONResponse(told, 400)
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     arrival = Arrival(intake.readings, lambda: loop.call_soon_threadsafe(done.set))
-    if not watched.pipeline.submit(arrival):
+    if not pipeline.submit(arrival):
         return _error(429, "there are more readings than can be worked on; send them again later", {"retry-after": "1"})
     try:
         await asyncio.wait_for(done.wait(), PATIENCE_SECONDS)
@@ -198,7 +204,7 @@ async def _events(watched: Watched, since: int, server: "Server") -> AsyncIterat
         counts, waits = watched.monitor.counts(), watched.monitor.waits()
         refusals = [asdict(one) for one in watched.monitor.refusals()[:20]]
         told = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
-        told |= {"waiting": watched.pipeline.backlog, "refusals": refusals}
+        told |= {"waiting": watched.backlog(), "refusals": refusals}
         yield f"data: {json.dumps(told, separators=(',', ':'))}\n\n"
         next_tick = monotonic() + TICK_SECONDS
         while not server.stopping and monotonic() < next_tick:
@@ -213,7 +219,7 @@ def metrics(watched: Watched) -> str:
         lines.append(f"scare_{name}_total {number}")
     gauges: dict[str, tuple[str, int | float]] = {
         "devices": ("Devices that have reported.", len(watched.recent)),
-        "waiting": ("Readings that wait.", watched.pipeline.backlog),
+        "waiting": ("Readings that wait.", watched.backlog()),
         "uptime_seconds": ("Since the start.", round(time() - watched.monitor.started, 1)),
     }
     for quantile, seconds in watched.monitor.waits().items():

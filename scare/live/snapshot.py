@@ -1,7 +1,7 @@
 """A snapshot is all that a fleet remembers, in one file that appears whole; a journal begins where it ends.
 
 Snapshots are numbered. Number n holds what came before `journal n`; older journals are kept for some minutes, to know
-again what a broker or a box sends a second time.
+again what a broker or a box sends a second time. Of a Kafka partition both hold the position: where to read on.
 """
 
 import json
@@ -22,6 +22,10 @@ from scare.live.journal import Journal, read_journal
 KEPT_SECONDS = 180.0  # for which an older journal stays
 
 
+class InUseError(UsageError):
+    """The folder belongs to another process."""
+
+
 class Store:
     """The folder of snapshots and journals; one process at a time."""
 
@@ -34,18 +38,24 @@ class Store:
             raise UsageError(f"cannot write to the folder {folder}: {error.strerror or error}") from error
         if not _is_locked(self._lock.fileno()):
             self._lock.close()
-            raise UsageError(f"{folder} is in use by another scare live; give each its own state folder")
+            raise InUseError(f"{folder} is in use by another scare live; give each its own state folder")
         self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)
         self.oldest = self.number  # journal
         self._journal: Journal | None = None
+        self.position = 0  # the offset after the last reading of a Kafka partition that is here
 
     def state(self) -> FleetState | None:
         """What the newest snapshot holds, None before the first."""
-        return read_snapshot(self._snapshot(self.number)) if self.number else None
+        if not self.number:
+            return None
+        state, self.position = read_snapshot(self._snapshot(self.number))
+        return state
 
     def readings(self) -> Iterator[Reading]:
         """What came after the newest snapshot."""
-        return read_journal(self._path(self.number))
+        for one in read_journal(self._path(self.number)):
+            self._go_to(one)
+            yield one
 
     def older(self) -> Iterator[tuple[int, Reading]]:
         """What came before the newest snapshot and is still kept, with the number of its journal."""
@@ -59,11 +69,12 @@ class Store:
         if self._journal is None:
             raise RuntimeError("no journal is open: take a snapshot first")
         self._journal.append(readings)
+        self._go_to(readings[-1])
 
     def take(self, state: FleetState) -> None:
         """Write a snapshot, begin a journal, and remove what is no longer needed."""
         number = self.number + 1
-        write_snapshot(self._snapshot(number), state)
+        write_snapshot(self._snapshot(number), state, self.position)
         if self._journal is not None:
             self._journal.close()
         self._journal, self.number = Journal(self._path(number)), number
@@ -76,6 +87,10 @@ class Store:
         if self._journal is not None:
             self._journal.close()
         self._lock.close()
+
+    def _go_to(self, reading: Reading) -> None:
+        if reading.offset is not None:
+            self.position = reading.offset + 1
 
     def _remove_old(self, path: Path) -> bool:
         """Remove a journal that is no longer needed."""
@@ -95,22 +110,22 @@ def _number(path: Path) -> int:
     return int(path.stem.split("-")[1])
 
 
-def write_snapshot(path: Path, state: FleetState) -> None:
+def write_snapshot(path: Path, state: FleetState, position: int) -> None:
     """Write a state; the file is on disk when this returns."""
     words = {"devices": {name: list(some) for name, some in state.devices.items()}, "histories": dict(state.histories)}
     with replacing(path) as temporary:
-        temporary.write_bytes(save(dict(state.arrays), {"fleet": json.dumps(words)}))
+        temporary.write_bytes(save(dict(state.arrays), {"fleet": json.dumps(words), "position": str(position)}))
         sync(temporary)
     sync(path.parent)
 
 
-def read_snapshot(path: Path) -> FleetState:
-    """The state in a file."""
+def read_snapshot(path: Path) -> tuple[FleetState, int]:
+    """The state in a file, and where a Kafka partition is read on after it."""
     try:
         with safe_open(path, "numpy") as file:
-            words = json.loads(file.metadata()["fleet"])
+            words, position = json.loads(file.metadata()["fleet"]), int(file.metadata().get("position", 0))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            return FleetState(arrays, words["devices"], words["histories"])
+            return FleetState(arrays, words["devices"], words["histories"]), position
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not a snapshot ({error}); move it away to begin without histories") from error
 

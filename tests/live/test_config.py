@@ -13,6 +13,7 @@ file = "pm.scare"
 [http]
 port = 0
 """
+KAFKA = SMALL + '[[inputs]]\nadapter = "json"\n[kafka]\n'
 
 
 def read(tmp_path: Path, text: str) -> Config:
@@ -32,7 +33,7 @@ def test_files_lie_beside_the_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[models.pm]\nfile = "pm.scare"', "nothing can come in: give [mqtt], [http] or both"),
+        ('[models.pm]\nfile = "pm.scare"', "nothing can come in: give [mqtt], [kafka] or [http]"),
         ("[http]\nport = 1", "the key 'models' is missing"),
         ("[models]\n[http]\nport = 1", "models is {}; it takes a table of settings of 1 or more"),
         (SMALL + '[[inputs]]\nadapter = "tasmotta"', "no adapter is called 'tasmotta'; did you mean 'tasmota'?"),
@@ -47,6 +48,11 @@ def test_files_lie_beside_the_config(tmp_path: Path) -> None:
             SMALL + "[adapters.tasmota]\ntopic = '{device}/{x}'\n[[inputs]]\nadapter = 'json'",
             "may hold {device}, {field} and +",
         ),
+        (KAFKA + 'topic = "a b"', "kafka.topic is 'a b'; it takes 1 to 249 letters, digits or . _ -"),
+        (KAFKA + 'topic = "in"\npublish = "in"', "results need another topic"),
+        (KAFKA + 'topic = "in"\nbrokers = ["kafka.lan"]', "the broker 'kafka.lan' of kafka has no port"),
+        (SMALL + '[kafka]\ntopic = "in"', "[kafka] takes one of [[inputs]], without addresses"),
+        (KAFKA.replace("json", "esphome") + 'topic = "in"', "'esphome' writes one number a message"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
@@ -75,6 +81,16 @@ def test_tls_is_on_but_on_this_computer(tmp_path: Path) -> None:
     assert broker('host = "broker.lan"') == (True, 8883)
     assert broker('host = "broker.lan"\ntls = false') == (False, 1883)
     assert broker("tls = true\nport = 9") == (True, 9)
+
+    def kafka(lines: str) -> bool:
+        found = read(tmp_path, f'{KAFKA}topic = "in"\n{lines}').kafka
+        assert found is not None
+        return found.is_encrypted
+
+    assert not kafka("")
+    assert not kafka('brokers = ["[::1]:9092", "localhost:9093"]')
+    assert kafka('brokers = ["127.0.0.1:9092", "kafka.lan:9093"]')
+    assert not kafka('brokers = ["kafka.lan:9092"]\ntls = false')
 
 
 def test_secrets_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

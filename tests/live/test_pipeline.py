@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from time import time
@@ -97,6 +98,20 @@ def test_a_duplicate_is_known_after_a_snapshot_and_a_restart(tmp_path: Path) -> 
     assert monitor.counts()["duplicates"] == 80
 
 
+def test_where_to_read_on_in_a_partition_is_part_of_the_state(tmp_path: Path) -> None:
+    pipeline, _ = make_pipeline(tmp_path, Kept())
+    some = [replace(one, offset=1000 + index) for index, one in enumerate(READINGS[:30])]
+    for wanted, reading in ((1010, some[:10]), (1020, some[10:20]), (1020, some[:5]), (1030, some[20:])):
+        push(pipeline, reading)
+        assert pipeline._store.position == wanted
+        close()
+        pipeline, _ = make_pipeline(tmp_path, Kept())  # of the journal
+        assert pipeline._store.position == wanted
+        close()
+        pipeline, _ = make_pipeline(tmp_path, Kept())  # of the snapshot alone
+        assert pipeline._store.position == wanted
+
+
 def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
     sink = Kept()
     pipeline, _ = make_pipeline(tmp_path, sink)
@@ -146,12 +161,12 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
     file = tmp_path / "dust.scare"
     calibrator = Calibrator.load(file)
     file.write_bytes(b"half a file")
-    pipeline._look_around()
+    pipeline.look_around()
     push(pipeline, readings[20:25], 1)
     shifted(calibrator, 100.0).save(file)
     os.utime(file, ns=(1, 1))
     pipeline._next_look = 0.0
-    pipeline._look_around()
+    pipeline.look_around()
     push(pipeline, readings[25:], 1)
     pairs = zip(sink.results, expected(calibrator, readings), strict=True)
     raised = [result.calibrated - wanted.calibrated for result, wanted in pairs]

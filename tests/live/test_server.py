@@ -162,7 +162,7 @@ def test_who_is_behind_says_so(tmp_path: Path) -> None:
         first = Thread(target=ask, args=(gateway, "POST", "/v1/readings", lines(READINGS[:1])))
         first.start()
         until = time() + 5
-        while gateway.pipeline.backlog < 1 and time() < until:
+        while gateway.pipeline is not None and gateway.pipeline.backlog < 1 and time() < until:
             pass
         code, said = ask(gateway, "POST", "/v1/readings", lines(READINGS[1:2]))
         assert (code, "send them again later" in said["error"]) == (429, True)
