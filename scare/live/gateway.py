@@ -69,9 +69,10 @@ class Gateway:
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
-        if config.mqtt:
+        subscribing = [one for one in readers if one.adapter.topic]  # others are posted, or asked
+        if config.mqtt and subscribing:
             ready = self._mqtt_sink.say_online if self._mqtt_sink else lambda: None
-            self._mqtt_source = MqttSource(config.mqtt, readers, self.pipeline, self.monitor, ready)
+            self._mqtt_source = MqttSource(config.mqtt, subscribing, self.pipeline, self.monitor, ready)
             opened.callback(self._mqtt_source.close)
         for wanted, reader in zip(config.inputs, readers, strict=True):
             if wanted.addresses:
@@ -119,10 +120,10 @@ class Gateway:
             self.pipeline.restore()
         if self._partitions is not None:
             self._partitions.start()
-            if self._mqtt_sink is not None:
-                self._mqtt_sink.say_online()
         if self._mqtt_source is not None:
             self._mqtt_source.start()
+        elif self._mqtt_sink is not None:
+            self._mqtt_sink.say_online()
         if self.server is not None:
             self.server.start()
         for one in self._polling:

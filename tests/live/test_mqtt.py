@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -84,6 +85,16 @@ def test_boxes_write_as_they_do(tmp_path: Path, port: int) -> None:
         assert box.last("scare/attic/state")["time"] == "2026-01-01T00:00:00Z"
         assert box.last("scare/attic/state")["calibrated"] is None
         assert count(gateway, "ignored") == 1
+
+
+@pytest.mark.parametrize("subscribing", [(Input("json"),), ()])
+def test_an_adapter_without_a_topic_is_posted(tmp_path: Path, port: int, subscribing: tuple[Input, ...]) -> None:
+    inputs, mine = (*subscribing, Input("mine")), {"device": "/id", "fields": {"pm25": "/dust"}}
+    config = replace(make_config(tmp_path, port), adapters={"mine": mine}, inputs=inputs)
+    with working(config), listening(port, "scare/#") as box:
+        wait_for(lambda: box.last("scare/status") == "online")
+        box.send("readings/box-1", {"pm25": 9.0})
+        wait_for(lambda: not subscribing or box.last("scare/box-1/state"))
 
 
 def test_what_cannot_be_used_is_told_and_does_not_come_again(tmp_path: Path, port: int) -> None:
