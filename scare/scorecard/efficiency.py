@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Operations
+from scare.calibrator.kernels import INPUT, Operations
 from scare.scorecard.requirements import Finding
 
 
@@ -37,8 +37,10 @@ def complexity_findings(calibrator: Calibrator, growth: Growth | None, lengths: 
 def _grow(
     calibrator: Calibrator, growth: Growth | None, lengths: Sequence[int], counted: Operations
 ) -> tuple[str | None, float | None, dict[str, Any]]:
-    if calibrator.window == 1:
+    if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
         return "O(1)", 0.0, {"reason": "it reads the newest row alone"}
+    if calibrator.facts.get("outcome") == "ridge":
+        return "O(N)", 1.0, {"reason": "ridge adds in each reading of the window once"}
     if growth is None:
         return (
             None,

@@ -54,6 +54,13 @@ def test_a_formula_is_compared_with_the_plan() -> None:
         assert exponent.detail["exact_here"] is exact
 
 
+def test_ridge_grows_as_its_window_and_the_newest_row_does_not() -> None:
+    ridge = make_calibrator(dot_product(60)).with_facts(outcome="ridge")
+    newest = Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.zeros((2, 1), np.float32)})
+    assert (found(ridge, None)["declared_complexity"], found(ridge, None)["exponent"]) == ("O(N)", 1.0)
+    assert found(make_calibrator(Plan(60, 2, newest)), None)["declared_complexity"] == "O(1)"
+
+
 def test_a_correction_is_constant() -> None:
     barkjohn = find_correction("barkjohn-2021")
     calibrator = bind(barkjohn, {role.name: role.channel for role in barkjohn.roles}, 60.0)
