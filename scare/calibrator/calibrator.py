@@ -36,7 +36,8 @@ class Calibrator:
     """Everything needed to calibrate readings of these inputs.
 
     `golden` windows carry the outputs the plan gave when it was made, `validation` windows the reference's
-    values. `facts` say where it came from (model, preset, seed, data, scores).
+    values. `facts` say where it came from (model, preset, seed, data, scores). No value is below the `floor` that the
+    user has stated.
     """
 
     plan: Plan
@@ -45,6 +46,7 @@ class Calibrator:
     golden: Sample
     validation: Sample
     facts: Mapping[str, Any] = field(default_factory=dict)
+    floor: float | None = None
 
     @property
     def window(self) -> int:
@@ -81,10 +83,14 @@ class Calibrator:
     def compute(self, scaled: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
         """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
 
-        Windows of a stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
+        The plan sees them held at the edges of training, where those are known (`windowing/validity`). Windows of a
+        stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
         """
-        outputs = run(self.plan, scaled, choice).astype(np.float64)
-        return self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
+        validity = self.inputs.validity
+        held, beyond = validity.hold(scaled) if validity else (scaled, 0.0)
+        outputs = run(self.plan, held, choice).astype(np.float64) + beyond
+        values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
+        return values if self.floor is None else np.maximum(values, self.floor)
 
     def cost(self) -> Cost:
         """What one reading takes; where the plan chooses a branch, as often as on the validation windows."""

@@ -20,6 +20,7 @@ from scare.records import Positive, convert
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.slicing import GapPolicy
+from scare.windowing.validity import Validity
 
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
@@ -75,6 +76,7 @@ class InputsPart:
     step_seconds: Positive
     policy: GapPolicy
     quality: QualitySettings
+    validity: Validity | None = None  # of a file without: nothing is held, no row is outside
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Manifest:
     inputs: InputsPart
     target: Channel
     facts: Mapping[str, Any]
+    floor: float | None = None
 
 
 def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
@@ -100,6 +103,7 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
         "inputs": _describe_inputs(calibrator.inputs, arrays),
         "target": _describe_channel(calibrator.target),
         "facts": dict(calibrator.facts),
+        **({} if calibrator.floor is None else {"floor": calibrator.floor}),
     }
     return facts, arrays, card(calibrator)
 
@@ -115,6 +119,7 @@ def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "inputs": _restore_inputs(found.inputs, arrays, plan),
         "target": found.target,
         "facts": dict(found.facts),
+        "floor": found.floor,
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
     }
@@ -169,14 +174,17 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
         "step_seconds": inputs.step_seconds,
         "policy": asdict(inputs.policy),
         "quality": asdict(inputs.quality),
+        **({} if inputs.validity is None else {"validity": asdict(inputs.validity)}),
     }
 
 
 def _restore_inputs(found: InputsPart, arrays: Arrays, plan: Plan) -> Inputs:
     if len(found.channels) != plan.channels:
         raise ValueError(f"{len(found.channels)} channels are named but the plan reads {plan.channels}")
+    if found.validity is not None and len(found.validity.low) != plan.channels:
+        raise ValueError("the edges of validity do not fit the channels")
     scaling = _restore_scaling(found.scaling, arrays, plan.channels)
-    return Inputs(found.channels, scaling, found.step_seconds, plan.window, found.policy, found.quality)
+    return Inputs(found.channels, scaling, found.step_seconds, plan.window, found.policy, found.quality, found.validity)
 
 
 def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:

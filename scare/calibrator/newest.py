@@ -27,7 +27,7 @@ def same_unit(channel: Channel, target: Channel) -> bool:
 
 
 def newest_of(inputs: Inputs, channels: int) -> Inputs:
-    """The first channels of the newest row alone."""
+    """The first channels of the newest row alone; not held anywhere."""
 
     def first(affine: Affine) -> Affine:
         return Affine(affine.center[:channels], affine.scale[:channels])
@@ -35,7 +35,8 @@ def newest_of(inputs: Inputs, channels: int) -> Inputs:
     scaling = inputs.scaling
     devices = {device: first(affine) for device, affine in scaling.devices.items()}
     narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices)
-    return replace(inputs, channels=inputs.channels[:channels], scaling=narrowed, window=1, policy=STRICT)
+    narrow = replace(inputs, channels=inputs.channels[:channels], scaling=narrowed)
+    return replace(narrow, window=1, policy=STRICT, validity=None)
 
 
 def on_newest(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:

@@ -2,7 +2,8 @@
 
 Every rule looks only at the row and at what is remembered of the rows before (`Past`), so rows flagged as they arrive
 carry the same bits as rows flagged at once. Why a row has no window (EARLY, MISSING, HISTORY) is said by
-`windowing/slicing` and `windowing/ring`. Comes from `readings`; goes to `alignment`, `split` and `windowing`.
+`windowing/slicing` and `windowing/ring`, whether it is like training (OUTSIDE) by `windowing/validity`.
+Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 """
 
 from collections.abc import Callable
@@ -39,6 +40,7 @@ class Flag(IntFlag):
     HISTORY = 1 << 10
     UNSETTLED = 1 << 11
     RESTART = 1 << 12
+    OUTSIDE = 1 << 13
 
 
 MEANINGS = {  # in words, as docs/flags.md has them
@@ -54,6 +56,7 @@ MEANINGS = {  # in words, as docs/flags.md has them
     Flag.HISTORY: "too little history for a window under the gap policy",
     Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
     Flag.RESTART: "a new history begins: time went back by more than a window, or the model was replaced",
+    Flag.OUTSIDE: "beyond what training had: a channel's range, how channels go together, or for about a window",
 }
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
 NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a calibrated value

@@ -12,6 +12,7 @@ from scare.windowing.feeding import Inputs
 from scare.windowing.rings import Rings
 from scare.windowing.scaling import Affine
 from scare.windowing.settling import Settling
+from scare.windowing.validity import slower
 
 OWN, KNOWN = -1, -2  # in place of a place among those who settle: has settled, needs no settling
 BLOCK = 512  # rows taken at once: few enough to stay in a core's cache
@@ -35,6 +36,7 @@ class Group:
                 "deep": np.array(False),  # the branch in use, and
                 "left": np.array(0, np.int32),  # for how many more windows
                 "restarted": np.array(False),  # whether the next row begins a history anew
+                "slow": np.array(_usual(calibrator)),  # mean of the distances to training
             }
         )
 
@@ -87,6 +89,7 @@ class Group:
         flags |= reasons | self._remarks(at, times, usable)
         taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, (reasons & NO_VALUE) == 0
         self._settle(at[taken], usable[taken])
+        flags[taken] |= self._outside(at[taken], usable[taken])
         flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
         values = np.full(len(at), np.nan)
         values[due] = self._compute(at[due])
@@ -133,6 +136,7 @@ class Group:
         """Devices that begin anew: only their scaling stays."""
         self._past.clear(at)
         self._columns["deep"][at], self._columns["left"][at] = False, 0
+        self._columns["slow"][at] = _usual(self.calibrator)
 
     def _remarks(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """What the quality rules say of a row of each device, uint32 [n]."""
@@ -157,6 +161,16 @@ class Group:
         column["settling"][at[done]] = OWN
         self._settling.leave(places[done])
 
+    def _outside(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
+        """OUTSIDE where a real row of each device is unlike training, uint32 [n]."""
+        validity, column = self.calibrator.inputs.validity, self._columns
+        if validity is None:
+            return np.zeros(len(at), np.uint32)
+        rows = Affine(column["center"][at], column["scale"][at]).apply(real).astype(np.float32)
+        distances = validity.distances(rows)
+        slow = column["slow"][at] = slower(column["slow"][at], distances, self.calibrator.window)
+        return np.where(validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
+
     def _compute(self, at: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows of devices [n]."""
         column = self._columns
@@ -174,6 +188,11 @@ def _scaled(windows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.nd
         own = Affine(center[:, channel, None], scale[:, channel, None])
         scaled[..., channel] = own.apply(windows[..., channel])
     return scaled
+
+
+def _usual(calibrator: Calibrator) -> float:
+    """Where the slow mean of a device begins."""
+    return calibrator.inputs.validity.usual if calibrator.inputs.validity else 0.0
 
 
 def history_of(inputs: Inputs) -> str:

@@ -51,9 +51,10 @@ class Columns:
         return {name: room[: self._count].copy() for name, room in self._room.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take such a copy in place of all rows."""
-        self._room = {name: np.array(state[name], row.dtype) for name, row in self._new.items()}
-        self._count = len(next(iter(self._room.values())))
+        """Take such a copy in place of all rows; of a name it lacks, an older version's, devices are new."""
+        self._count = len(next(iter(state.values())))
+        new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
+        self._room = {name: np.array(state.get(name, row), row.dtype) for name, row in new.items()}
 
 
 def _room(count: int, row: np.ndarray) -> np.ndarray:

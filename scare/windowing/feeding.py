@@ -1,6 +1,7 @@
 """Feeding turns one device's readings into scaled windows and flags, the same way in training, prediction and live use.
 
-Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling.
+Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling →
+whether the newest row is like training (`validity`).
 All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
 """
 
@@ -16,6 +17,7 @@ from scare.windowing.ring import Ring
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.settling import Settling
 from scare.windowing.slicing import GapPolicy, Grid, history_starts, lay, row_flags
+from scare.windowing.validity import Validity, slow_means
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Inputs:
     window: int
     policy: GapPolicy
     quality: QualitySettings
+    validity: Validity | None = None  # None: nothing is known of training
 
     def flagging(self) -> Flagging:
         """The quality rules at the beginning of one device's rows."""
@@ -61,6 +64,7 @@ class Feed:
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
         self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
+        self._outside = Outside(inputs)
         self._before: Grid | None = None
         self._histories = 0
 
@@ -92,6 +96,7 @@ class Feed:
         for part in _parts(starts, len(times)):
             if part.start in starts:
                 self._before, self._histories = None, self._histories + 1
+                self._outside = Outside(self._inputs)
             some, flags[part] = self._cut_history(times[part], values[part])
             segments += [replace(one, rows=one.rows + part.start) for one in some]
         return segments, flags
@@ -105,12 +110,19 @@ class Feed:
         flags = row_flags(grid, usable)
         real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
         border = self._scaling.see(values[real], real, len(times))
+        for part, affine in self._scaled_by(real, border):
+            flags[part] |= self._outside.take(affine.apply(values[part]))
         rows = real[usable[grid.slots[real]]]
-        before, after = rows[rows < border], rows[rows >= border]
-        flags[before] |= np.uint32(Flag.UNSETTLED)
-        pairs = ((before, inputs.scaling.fleet), (after, self._scaling.affine))
-        some = [self._segment(grid, part, affine) for part, affine in pairs if len(part) and affine is not None]
-        return some, flags
+        flags[rows[rows < border]] |= np.uint32(Flag.UNSETTLED)
+        return [self._segment(grid, *pair) for pair in self._scaled_by(rows, border)], flags
+
+    def _scaled_by(self, rows: np.ndarray, border: int) -> list[tuple[np.ndarray, Affine]]:
+        """Rows before the border and from it on, each with their scaling."""
+        pairs = (
+            (rows[rows < border], self._inputs.scaling.fleet),
+            (rows[rows >= border], self._scaling.affine),
+        )
+        return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
 
     def _segment(self, grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
         scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
@@ -124,6 +136,7 @@ class LiveFeed:
         self._inputs, self._device = inputs, device
         self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
         self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
+        self._outside = Outside(inputs)
 
     def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
         """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
@@ -132,16 +145,35 @@ class LiveFeed:
         usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
         reason = self._ring.push(time, usable[0])
         if reason & Flag.RESTART:
-            self._flagging = self._inputs.flagging()
+            self._flagging, self._outside = self._inputs.flagging(), Outside(self._inputs)
         flag = reason | Flag(int(flags[0] | self._flagging.take(times[None], usable[None])[0, 0]))
-        if not reason & (Flag.EARLY | Flag.MISSING):
-            self._scaling.see(usable, np.zeros(1, int), 1)
+        if reason & (Flag.EARLY | Flag.MISSING):
+            return None, flag
+        self._scaling.see(usable, np.zeros(1, int), 1)
+        affine = self._scaling.affine or self._inputs.scaling.fleet
+        flag |= Flag(int(self._outside.take(affine.apply(usable))[0]))
         if reason & NO_VALUE:
             return None, flag
-        affine = self._scaling.affine
-        if affine is None:
-            affine, flag = self._inputs.scaling.fleet, flag | Flag.UNSETTLED
+        flag |= Flag(0) if self._scaling.affine else Flag.UNSETTLED
         return affine.apply(self._ring.window()).astype(np.float32), flag
+
+
+class Outside:
+    """Which rows of one device are unlike training, as they come; remembers the slow mean of their distances."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._validity, self._window = inputs.validity, inputs.window
+        self._slow = self._validity.usual if self._validity else 0.0
+
+    def take(self, scaled: np.ndarray) -> np.ndarray:
+        """OUTSIDE where real rows [n, channels], oldest first, lie outside, uint32 [n]."""
+        if self._validity is None:
+            return np.zeros(len(scaled), np.uint32)
+        rows = scaled.astype(np.float32)
+        distances = self._validity.distances(rows)
+        slow = slow_means(distances, self._slow, self._window)
+        self._slow = float(slow[-1])
+        return np.where(self._validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
 
 
 class _DeviceScaling:

@@ -14,12 +14,14 @@ from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import GapPolicy
+from scare.windowing.validity import Validity
 
 DUST = Channel("pm25", "ug/m3", 0.0, 1000.0)
 CURRENT = Channel("current", "nA")  # no limits
 TARGET = Channel("reference pm25", "ug/m3", 0.0)
 LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
 STEP_SECONDS = 60.0
+EDGES = Validity((-2.5, -2.0), (3.0, 2.5), (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), 9.0, 4.0, 0.75)
 
 
 def newest_plan(window: int = 5) -> Plan:
@@ -95,7 +97,9 @@ def attention_plan(window: int = 12) -> Plan:
     )
 
 
-def make_calibrator(plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT) -> Calibrator:
+def make_calibrator(
+    plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT, validity: Validity | None = None
+) -> Calibrator:
     """A calibrator of dust and current; `box-1` and `box-2` are known to it."""
     plan = plan or newest_plan()
     devices = {
@@ -104,7 +108,7 @@ def make_calibrator(plan: Plan | None = None, settle: int = 0, policy: GapPolicy
     }
     fleet, target = Affine(np.array([22.0, 280.0]), np.array([8.5, 55.0])), Affine(np.array([18.0]), np.array([6.0]))
     scaling = Scaling("standard", fleet, target, devices, settle)
-    inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings())
+    inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings(), validity)
     windows = np.random.default_rng(9).normal(size=(6, plan.window, 2)).astype(np.float32)
     validation = Sample(windows[3:], np.array([3.0, 4.5, np.pi]))
     facts = {"model": "hand-made", "seed": 7, "scores": {"rmse": 1.25, "rows": [1, 2]}, "note": "µg and °C"}

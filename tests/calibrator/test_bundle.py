@@ -24,7 +24,7 @@ from scare.calibrator.bundle import CARD, LIMITS, MANIFEST, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.manifest import VERSION
 from scare.errors import DataError, UsageError
-from tests.calibrator.building import CURRENT, DUST, TARGET, attention_plan, make_calibrator, newest_plan
+from tests.calibrator.building import CURRENT, DUST, EDGES, TARGET, attention_plan, make_calibrator, newest_plan
 
 Members = dict[str, bytes]
 Change = Callable[[Any], None]
@@ -40,6 +40,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a sound bundle with little in it."""
     return make_calibrator(newest_plan(2)).save(tmp_path_factory.mktemp("bundle") / "small.scare").read_bytes()
+
+
+WAYS = (
+    make_calibrator(),
+    make_calibrator(attention_plan(), settle=30),
+    replace(make_calibrator(validity=EDGES), floor=-0.5),
+)
 
 
 def members_of(path: Path) -> Members:
@@ -89,7 +96,7 @@ def refusal(path: Path) -> str:
 def assert_equal(one: Calibrator, other: Calibrator) -> None:
     windows = np.random.default_rng(0).normal(size=(9, one.window, 2)).astype(np.float32)
     assert one.facts == other.facts
-    assert one.target == other.target
+    assert (one.target, one.floor) == (other.target, other.floor)
     assert replace(one.inputs, scaling=None) == replace(other.inputs, scaling=None)
     ours, theirs = one.inputs.scaling, other.inputs.scaling
     assert (ours.method, ours.settle, list(ours.devices)) == (theirs.method, theirs.settle, list(theirs.devices))
@@ -109,7 +116,7 @@ def assert_equal(one: Calibrator, other: Calibrator) -> None:
     assert_array_equal(one.compute(windows), other.compute(windows), strict=True)
 
 
-@pytest.mark.parametrize("calibrator", [make_calibrator(), make_calibrator(attention_plan(), settle=30)])
+@pytest.mark.parametrize("calibrator", WAYS)
 def test_what_is_saved_is_what_is_loaded(calibrator: Calibrator, tmp_path: Path) -> None:
     loaded = Calibrator.load(calibrator.save(tmp_path / "a.scare"))
     assert_equal(loaded, calibrator)

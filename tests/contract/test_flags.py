@@ -20,7 +20,7 @@ from scare.data.readings import Readings
 from scare.export.micropython import scare_live
 from scare.export.package import export_calibrator
 from scare.live.fleet import Batch, Fleet, Route
-from tests.calibrator.building import attention_plan, make_calibrator, make_readings
+from tests.calibrator.building import EDGES, attention_plan, make_calibrator, make_readings
 from tests.export.building import compile_models
 from tests.export.test_micropython import load
 
@@ -78,7 +78,7 @@ def by_command(calibrator: Calibrator, readings: Readings, folder: Path) -> tupl
 
 @pytest.mark.parametrize("device", ["box-1", "never seen"])
 def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -> None:
-    calibrator, readings = make_calibrator(attention_plan(), settle=100), messy_readings(device)
+    calibrator, readings = make_calibrator(attention_plan(), settle=100, validity=EDGES), messy_readings(device)
     values, flags = by_table(calibrator, readings)
     every = Flag(int(np.bitwise_or.reduce(flags)))
     assert every == (EVERY if device == "never seen" else EVERY & ~Flag.UNSETTLED)

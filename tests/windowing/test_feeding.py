@@ -17,6 +17,8 @@ from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 from scare.windowing.scaling import Affine, Scaling, standard
 from scare.windowing.slicing import STRICT, GapPolicy
+from scare.windowing.validity import Validity
+from tests.calibrator.building import EDGES
 from tests.windowing.rows import POLICY, ROWS, Rows, without_remarks
 
 CHANNELS = (Channel("pm25", "ug/m3", 0.0, 1000.0), Channel("current", "nA"))
@@ -79,6 +81,7 @@ def spoil(rows: Rows, places: list[tuple[int, int, float]]) -> Rows:
     method=st.sampled_from(["standard", "robust"]),
     device=st.sampled_from(["seen", "unseen"]),
     cuts=st.lists(st.integers(0, 60), max_size=6),
+    validity=st.sampled_from([None, EDGES]),
 )
 def test_chunks_and_single_readings_give_what_the_whole_gives(
     rows: Rows,
@@ -89,8 +92,9 @@ def test_chunks_and_single_readings_give_what_the_whole_gives(
     method: str,
     device: str,
     cuts: list[int],
+    validity: Validity | None,
 ) -> None:
-    rows, inputs = spoil(rows, spoilt), make_inputs(window, policy, settle, method)
+    rows, inputs = spoil(rows, spoilt), replace(make_inputs(window, policy, settle, method), validity=validity)
     windows, flags = feed(inputs, device, rows, [])
     assert all(values.dtype == np.float32 and np.isfinite(values).all() for values in windows.values())
     for other_windows, other_flags in (feed(inputs, device, rows, cuts), feed_live(inputs, device, rows)):
