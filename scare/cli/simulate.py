@@ -1,5 +1,7 @@
 """`scare simulate`: a co-location that never was."""
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +10,8 @@ import typer
 from scare.cli.console import emit, progress, say
 from scare.cli.options import Json, Seed
 from scare.data.simulate import Kind, Simulation, best_achievable_rmse, write_simulation
+from scare.data.simulated_drift import Drift, DriftKind
+from scare.errors import UsageError
 
 
 def simulate(
@@ -18,6 +22,13 @@ def simulate(
     kind: Annotated[
         Kind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")
     ] = Kind.PM,
+    apart: Annotated[
+        float, typer.Option("--apart", help="By what share the air of boxes differs; 0: one place.")
+    ] = 0.0,
+    drift: Annotated[
+        list[str] | None,
+        typer.Option("--drift", help="gain, offset, humidity or dying, the box and its first day: gain:box-02:20."),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -26,8 +37,10 @@ def simulate(
     Examples:
       scare simulate --boxes 4 --days 20 --seed 5 --out sim.parquet
       scare simulate --kind gas --boxes 10 --days 14 --out gas.csv
+      scare simulate --boxes 6 --days 60 --apart 0.2 --drift gain:box-02:30 --out fleet.parquet
     """
-    simulation = Simulation(boxes=boxes, days=days, step_seconds=step, kind=kind, seed=seed)
+    drifts = tuple(map(_drift, drift or ()))
+    simulation = Simulation(boxes, days, step, kind, seed, apart=apart, drifts=drifts)
     with progress("simulating", "count") as (bar, task):
         write_simulation(
             simulation,
@@ -35,6 +48,7 @@ def simulate(
             lambda done, total: bar.update(task, completed=done, total=total, count=f"box {done} of {total}"),
         )
     result = {"file": str(out), "boxes": boxes, "days": days, "step_seconds": step, "kind": kind.value, "seed": seed}
+    result |= {"apart": apart, "drifts": [asdict(one) for one in drifts]}
     if kind is Kind.LINEAR:
         result["best_achievable_rmse"] = best_achievable_rmse(simulation)
         say(f"best achievable RMSE: {result['best_achievable_rmse']:.4g}")
@@ -42,3 +56,16 @@ def simulate(
         emit(result)
     else:
         say(f"{boxes} boxes of {days:g} days written to {out}")
+
+
+def _drift(text: str) -> Drift:
+    """The drift that an option names.
+
+    >>> _drift("gain:box-02:20")
+    Drift(kind=<DriftKind.GAIN: 'gain'>, box=1, day=20.0, ramp_days=14.0, size=0.0)
+    """
+    kinds = "|".join(kind.value for kind in DriftKind)
+    found = re.fullmatch(rf"({kinds}):box-0*([1-9]\d*):(\d+(?:\.\d+)?)", text)
+    if found is None:
+        raise UsageError(f"--drift '{text}': write one of {kinds.replace('|', ', ')}, a box and a day: gain:box-02:20")
+    return Drift(DriftKind(found[1]), int(found[2]) - 1, float(found[3]))

@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from scare.data.readings import Channel
 from scare.data.simulated_air import Air, Clock, lagged, wandering
+from scare.data.simulated_drift import Wear
 
 MEAN_UGM3, SPREAD_UGM3, MEMORY_SECONDS = 40.0, 8.0, 1800.0
 GAIN, OFFSET_UGM3, LAG_SECONDS, NOISE_UGM3 = 1.4, 3.0, 120.0, 4.0
@@ -32,10 +33,10 @@ class LinearAir(Air):
         pm_ugm3 = MEAN_UGM3 + wandering(rng, clock, MEMORY_SECONDS, SPREAD_UGM3)
         return cls(clock, pm_ugm3, pm_ugm3 + rng.normal(0, REFERENCE_NOISE_UGM3, clock.rows))
 
-    def read(self, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
         """A lagged, scaled and noisy copy of the truth without faults."""
         followed = lagged(self.truth, self.clock, LAG_SECONDS)
-        raw_ugm3 = GAIN * followed + OFFSET_UGM3 + rng.normal(0, NOISE_UGM3, self.clock.rows)
+        raw_ugm3 = wear.gain * GAIN * followed + wear.offset + OFFSET_UGM3 + rng.normal(0, NOISE_UGM3, self.clock.rows)
         return raw_ugm3[:, None], np.zeros(self.clock.rows, bool)
 
 

@@ -16,7 +16,8 @@ import polars as pl
 
 from scare.data.kalman import LinearAir, best_linear_rmse
 from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Readings
-from scare.data.simulated_air import DAY, Air, Clock, GasAir, ParticleAir
+from scare.data.simulated_air import Air, Clock, GasAir, ParticleAir
+from scare.data.simulated_drift import DAY, Drift, DriftKind, Wear
 from scare.data.tables import writing_table
 from scare.errors import UsageError
 
@@ -46,6 +47,8 @@ class Simulation:
     kind: Kind = Kind.PM
     seed: int = 0
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    apart: float = 0.0  # how much the air of one box differs from another's, as a share; 0: all side by side
+    drifts: tuple[Drift, ...] = ()
 
     def __post_init__(self) -> None:
         if self.boxes < 1:
@@ -56,6 +59,13 @@ class Simulation:
             raise UsageError(f"a seed cannot be negative, as {self.seed} is")
         if self.start.tzinfo is None:
             raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
+        if not 0 <= self.apart <= 1:
+            raise UsageError(f"boxes cannot be {self.apart:g} apart; give a share from 0 to 1")
+        for drift in self.drifts:
+            if drift.box >= self.boxes:
+                raise UsageError(f"no box {drift.box} to drift in a simulation of boxes 0 to {self.boxes - 1}")
+            if self.kind is Kind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
+                raise UsageError(f"the linear world knows no drift '{drift.kind}'; there are gain and offset")
 
     @property
     def clock(self) -> Clock:
@@ -132,7 +142,10 @@ def _air(simulation: Simulation) -> Air:
 
 
 def _box(simulation: Simulation, air: Air, index: int) -> Box:
-    values, spikes = air.read(np.random.default_rng([simulation.seed, 1 + index]))
+    if simulation.apart:
+        air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.apart)
+    wear = Wear.of([drift for drift in simulation.drifts if drift.box == index], air.clock.days)
+    values, spikes = air.read(np.random.default_rng([simulation.seed, 1 + index]), wear)
     seconds = air.clock.start_seconds + air.clock.step_seconds * np.arange(air.clock.rows)
     columns = {channel.name: values[:, position] for position, channel in enumerate(air.channels)}
     frame = pl.DataFrame({TIME: np.rint(seconds * 1e6).astype(np.int64), **columns, REFERENCE: air.reference})

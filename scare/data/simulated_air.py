@@ -8,7 +8,7 @@ oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any in
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.random import Generator
 
 from scare.data.quantities import quantity
 from scare.data.readings import Channel
+from scare.data.simulated_drift import DAY, Wear
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
 
 KAPPA, DRY_DENSITY_GCM3, HUMIDITY_CAP_PERCENT = 0.3, 1.65, 98.0
 COARSE_SEEN = 0.3  # the part of coarse mass that reaches the laser
@@ -26,6 +27,9 @@ PM_RAW_MAXIMUM_UGM3 = 1000.0
 O3_SEEN_BY_NO2_CELL = 0.2
 DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
 SPIKES_PER_DAY = 0.5
+DYING_SECONDS, DYING_RESPONSE = 6 * HOUR, 0.1  # how slowly, and how weakly, a dead cell still follows
+HUMIDITY_ZERO_NA = 5.0  # by which a drift of humidity moves a cell's zero, from dry to wet
+PLACE_SECONDS = 6 * HOUR  # for which one place differs from another
 
 TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").channel("humidity")
 
@@ -42,6 +46,11 @@ class Clock:
     def hours(self) -> np.ndarray:
         """Hour of the day of each row, 0 to 24."""
         return (self.start_seconds + self.step_seconds * np.arange(self.rows)) % DAY / HOUR
+
+    @property
+    def days(self) -> np.ndarray:
+        """Days since the first row of each row."""
+        return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
         """What is left after one step of something that decays by e in `memory_seconds`."""
@@ -164,8 +173,13 @@ class Air(ABC):
         """A random stretch of such air."""
 
     @abstractmethod
-    def read(self, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
         """What one new box reads [rows, channels], NaN where silent, and where it reads a fault [rows]."""
+
+    def elsewhere(self, rng: Generator, spread: float) -> Self:
+        """The air at another place of the town: more or less of everything, by a factor that wanders."""
+        factor = np.exp(rng.normal(0, spread) + wandering(rng, self.clock, PLACE_SECONDS, spread))
+        return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
 
 @dataclass(frozen=True)
@@ -175,15 +189,22 @@ class WeatheredAir(Air):
     weather: Weather
 
     @abstractmethod
-    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
+    def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
         """What one new box's cells read, with a fault where `spikes` is true."""
 
-    def read(self, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
+        """What a sensor with this lag sees of the air, of which a share is dead [rows]."""
+        seen = lagged(air, self.clock, lag_seconds)
+        if not dead.any():
+            return seen
+        return (1 - dead) * seen + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
+
+    def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
         """What one new box reads, its weather last."""
         silent = dropouts(rng, self.clock)
         spikes = rng.random(self.clock.rows) < SPIKES_PER_DAY * self.clock.step_seconds / DAY
         spikes &= ~silent
-        values = np.column_stack([*self.sense(rng, spikes), self.weather.read(rng)])
+        values = np.column_stack([*self.sense(rng, spikes, wear), self.weather.read(rng)])
         values[silent] = np.nan
         return values, spikes
 
@@ -208,16 +229,23 @@ class ParticleAir(WeatheredAir):
         weather = Weather.drawn(rng, clock)
         return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
 
-    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
+    def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
         """The whole ug/m3 of a laser counter that swells, lags, counts, drifts and saturates."""
-        growth = growth_factor(self.weather.humidity_percent)
-        seen_ugm3 = self.truth * ((1 - self.coarse_share) * growth + self.coarse_share * COARSE_SEEN)
-        seen_ugm3 = lagged(seen_ugm3, self.clock, around(rng, 60.0, 0.3))
+        lag_seconds = around(rng, 60.0, 0.3)
+        seen_ugm3 = lagged(self._lit(0.0), self.clock, lag_seconds)
         counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
         counted_ugm3 = rng.poisson(counts_per_ugm3 * seen_ugm3) / counts_per_ugm3
-        gain = around(rng, 1.5, 0.12) * drifting(rng, self.clock, 0.01)
-        raw_ugm3 = gain * counted_ugm3 + rng.normal(0, 1.0) + spikes * rng.uniform(400, 1000, len(spikes))
+        gain = around(rng, 1.5, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain
+        gain *= self.followed(self._lit(wear.humidity), lag_seconds, wear.dead) / seen_ugm3
+        zero_ugm3 = rng.normal(0, 1.0) + wear.offset
+        raw_ugm3 = gain * counted_ugm3 + zero_ugm3 + spikes * rng.uniform(400, 1000, len(spikes))
         return [np.clip(np.rint(raw_ugm3), 0, PM_RAW_MAXIMUM_UGM3)]
+
+    def _lit(self, humidity: np.ndarray | float) -> np.ndarray:
+        """The mass that the laser sees, swollen by humidity and by so many times as much in addition."""
+        growth = growth_factor(self.weather.humidity_percent)
+        growth = growth + humidity * (growth - 1)
+        return self.truth * ((1 - self.coarse_share) * growth + self.coarse_share * COARSE_SEEN)
 
 
 @dataclass(frozen=True)
@@ -241,16 +269,18 @@ class GasAir(WeatheredAir):
         o3_ppb = np.maximum(oxidant_ppb - no2_ppb, 0)
         return cls(clock, no2_ppb, np.round(np.maximum(measured, 0), 1), weather, o3_ppb)
 
-    def sense(self, rng: Generator, spikes: np.ndarray) -> list[np.ndarray]:
-        """The currents of a NO2 cell that leaks some ozone and of an OX cell that sees both gases alike."""
-        no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL), self.current_na(rng, 1.0)
+    def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
+        """The currents of a NO2 cell that leaks some ozone and of an OX cell, as good as new, that sees both alike."""
+        new = Wear.of((), self.clock.days)
+        no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL, wear), self.current_na(rng, 1.0, new)
         return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
 
-    def current_na(self, rng: Generator, o3_seen: float) -> np.ndarray:
-        """The current of a new cell that lags, drifts and has a zero that rises with warmth."""
+    def current_na(self, rng: Generator, o3_seen: float, wear: Wear) -> np.ndarray:
+        """The current of a cell that lags, drifts and has a zero that rises with warmth."""
         gas_ppb = self.truth + around(rng, o3_seen, 0.1) * self.o3_ppb
-        gas_ppb = lagged(gas_ppb, self.clock, around(rng, 60.0, 0.3))
-        sensitivity = around(rng, 0.3, 0.12) * drifting(rng, self.clock, 0.01)
+        gas_ppb = self.followed(gas_ppb, around(rng, 60.0, 0.3), wear.dead)
+        sensitivity = around(rng, 0.3, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain
         warmth = np.exp((self.weather.temperature_degc - 20) / 12)
-        zero_na = rng.normal(0, 3.0) + around(rng, 4.0, 0.3) * warmth
+        zero_na = rng.normal(0, 3.0) + around(rng, 4.0, 0.3) * warmth + wear.offset
+        zero_na = zero_na + wear.humidity * HUMIDITY_ZERO_NA * self.weather.humidity_percent / 100
         return sensitivity * gas_ppb + zero_na + rng.normal(0, 0.5, self.clock.rows)

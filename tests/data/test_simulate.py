@@ -24,6 +24,7 @@ from scare.data.simulate import (
     write_simulation,
 )
 from scare.data.simulated_air import DROPOUT_SHARE, Clock, ParticleAir, decaying_sum, growth_factor
+from scare.data.simulated_drift import Drift, DriftKind, Wear
 from scare.errors import UsageError
 
 MONTH = Simulation(boxes=4, days=30, seed=7)
@@ -140,7 +141,7 @@ def test_relative_noise_grows_as_particles_become_few() -> None:
     def relative_noise(pm_ugm3: float) -> float:
         truth = np.full(5000, pm_ugm3)
         still = ParticleAir(clock, truth, truth, weather, coarse_share=np.zeros(5000))
-        raw = still.sense(np.random.default_rng(0), spikes=np.zeros(5000, bool))[0]
+        raw = still.sense(np.random.default_rng(0), np.zeros(5000, bool), Wear.of((), clock.days))[0]
         return float(raw.std() / raw.mean())
 
     assert relative_noise(4.0) > 2 * relative_noise(64.0)
@@ -337,3 +338,61 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
         simulate_box(DAY, 4)
     with pytest.raises(UsageError, match=r"\.parquet or \.csv"):
         write_simulation(DAY, tmp_path / "fleet.xlsx")
+
+
+# --- drifts ---
+
+
+WEEK = Simulation(boxes=3, days=7, step_seconds=600, seed=2)
+
+
+@pytest.mark.parametrize("kind", [Kind.PM, Kind.GAS])
+@pytest.mark.parametrize("drift", DriftKind)
+def test_a_drift_changes_the_first_channel_of_its_box_from_its_day_on(kind: Kind, drift: DriftKind) -> None:
+    sound = replace(WEEK, kind=kind)
+    worn = replace(sound, drifts=(Drift(drift, box=1, day=3, ramp_days=1),))
+    for index in range(3):
+        before, after = (simulate_box(one, index).readings.values for one in (sound, worn))
+        changed = (before != after) & ~np.isnan(before)
+        assert not changed[:432].any()
+        assert not changed[:, 1:].any()
+        assert changed[576:, 0].mean() > 0.6 if index == 1 else not changed.any()
+
+
+def test_a_drift_of_gain_is_of_the_signal_and_one_of_offset_of_the_zero() -> None:
+    sound = replace(LINEAR, days=4)
+    gain, offset = (
+        replace(sound, drifts=(Drift(kind, day=0, ramp_days=0),)) for kind in (DriftKind.GAIN, DriftKind.OFFSET)
+    )
+    before, weaker, higher = (simulate_box(one, 0).readings.values for one in (sound, gain, offset))
+    noise = before - kalman.OFFSET_UGM3
+    assert np.polyfit(noise[:, 0], (weaker - before)[:, 0], 1)[0] == pytest.approx(-0.3 * 0.86, abs=0.03)
+    np.testing.assert_allclose(higher - before, 5.0)
+
+
+def test_a_dying_cell_hardly_follows_the_air() -> None:
+    sound = replace(WEEK, kind=Kind.GAS)
+    dying = replace(sound, drifts=(Drift(DriftKind.DYING, day=1, ramp_days=1),))
+    box, worn = (simulate_box(one, 0) for one in (sound, dying))
+    known = sound_rows(box) & (np.arange(len(box.truth)) >= 432)
+    truth, before, after = box.truth, box.readings.values[:, 0], worn.readings.values[:, 0]
+    assert np.cov(after[known], truth[known])[0, 1] < 0.2 * np.cov(before[known], truth[known])[0, 1]
+
+
+def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
+    here, there = (simulate_box(replace(WEEK, apart=apart), 0) for apart in (0.0, 0.3))
+    np.testing.assert_array_equal(here.readings.values[:, 1:], there.readings.values[:, 1:])
+    assert 0.15 < np.log(there.truth / here.truth).std() < 0.45
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"apart": 2.0}, "give a share"),
+        ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box 3 to drift"),
+        ({"kind": Kind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "knows no drift 'dying'"),
+    ],
+)
+def test_what_cannot_drift_is_refused(change: dict, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        replace(WEEK, **change)
