@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from scare.cli import options
-from scare.cli.colocation import divide, prepare, read, say_split
 from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.training import recipe_of
+from scare.cli.training import recipe_of, say_split
+from scare.data.colocation import divide, prepare, read
 from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
 from scare.files import replacing
@@ -65,8 +65,8 @@ def compare(
 
     asked, data = given.config.compare, given.config.data
     grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
-    readings = [prepare(one, data.step) for one in read(files, data)]
-    parts = divide(readings, files, given.config, max(asked.windows))
+    readings = [prepare(one, data.step, say) for one in read(files, data, say)]
+    parts = divide(readings, files, data, given.config.split, max(asked.windows))
     say_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}
     study = prepare_study(out, parts, grid_of_jobs, training)

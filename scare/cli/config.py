@@ -8,10 +8,10 @@ import json
 import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from scare.data.colocation import SplitSection
 from scare.data.mapping import DataSection, tidy_columns
 from scare.errors import UsageError
 from scare.export.arithmetic import Arithmetic
@@ -28,23 +28,6 @@ MOVED = {  # options that the help does not list, and what says the same in the 
     **{name: f"tune.{name}" for name in ("until", "folds", "trials", "arithmetic", "max_ram", "max_flash")},
     **{"mapping": "[data]", "recipe": "[model] and [training]", "knobs": "[tune.knobs]"},
 }
-
-
-class SplitBy(StrEnum):
-    """What keeps training, validation and test apart."""
-
-    TIME = "time"
-    DEVICE = "device"
-    SITE = "site"
-
-
-@dataclass(frozen=True)
-class SplitSection:
-    """How training, validation and test are kept apart."""
-
-    by: SplitBy = SplitBy.TIME
-    borders: tuple[str, ...] = ()
-    column: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,15 +37,6 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
         table.add_row(*map(Text, row))
     STDOUT.print(title, style="bold", markup=False)
     STDOUT.print(table)
-
-
-def counts(flags: Mapping[str, int]) -> str:
-    """How many rows carry each flag, in words, without those that none carries.
-
-    >>> counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
-    '1,200 spike, 3 warm-up'
-    """
-    return ", ".join(f"{count:,} {name.lower().replace('_', '-')}" for name, count in flags.items() if count)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scare.cli.config import SplitBy
+from scare.data.colocation import SplitBy
 from scare.errors import UsageError
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`

@@ -11,12 +11,13 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.streams import Streams
 from scare.cli import options
-from scare.cli.console import counts, emit, progress, say
+from scare.cli.console import emit, progress, say
 from scare.data.flags import summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
 from scare.data.tables import iterate_tables, writing_table
+from scare.words import counts
 
 
 def predict(

@@ -13,10 +13,10 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
 from scare.calibrator.ladder_table import FACTS
 from scare.cli import options
-from scare.cli.colocation import prepare, read
 from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
+from scare.data.colocation import prepare, read
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
@@ -94,7 +94,7 @@ def score(
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
-        readings = [prepare(one, data.step) for one in read(files, data)]
+        readings = [prepare(one, data.step, say) for one in read(files, data, say)]
         correction, first = find_correction(model), readings[0]
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings
@@ -102,8 +102,8 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
     channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
-    found_rows = read(files, replace(data, channels=channels, reference=reference))
-    readings = [prepare(one, step if one.step_seconds < FINER * step else None) for one in found_rows]
+    found_rows = read(files, replace(data, channels=channels, reference=reference), say)
+    readings = [prepare(one, step if one.step_seconds < FINER * step else None, say) for one in found_rows]
     return _with_unit(calibrator, readings[0].reference), readings
 
 

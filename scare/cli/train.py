@@ -7,18 +7,19 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
-from scare.cli.colocation import divide, prepare, read, say_split
 from scare.cli.config import read_config
 from scare.cli.console import emit, say
 from scare.cli.options import OUTPUT, option
 from scare.cli.training import (
     fit_with_progress,
     recipe_of,
+    say_split,
     score_against_yardsticks,
     scores_as_dict,
     show_scores,
     show_verdict,
 )
+from scare.data.colocation import divide, prepare, read
 from scare.errors import ExitCode
 from scare.files import replacing
 from scare.scorecard.accuracy import Accuracy
@@ -58,8 +59,8 @@ def train(
     )
     recipe = recipe_of(given)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
-        readings = [prepare(one, given.config.data.step) for one in read(files, given.config.data)]
-        parts = divide(readings, files, given.config, recipe.window)
+        readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
+        parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
         say_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({recipe.name})")

@@ -79,6 +79,12 @@ def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
     show_table(title, ["", *SCORE_COLUMNS.values()], rows)
 
 
+def say_split(split: Split) -> None:
+    """How the parts were made, what the results will not show, and what is left out."""
+    for line in (f"split {split.how}", *split.notes, *split.left_out):
+        say(line)
+
+
 def show_verdict(facts: Mapping[str, Any]) -> None:
     """What a calibrator turned out to be, and its ladder, on stdout; nothing where there was none."""
     if rungs := ladder_table(facts):

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from scare.cli import options
-from scare.cli.colocation import moment, prepare, read
 from scare.cli.config import TuneSection, read_config
 from scare.cli.console import STDERR, emit, progress, say, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.training import recipe_of
+from scare.data.colocation import moment, prepare, read
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
@@ -69,7 +69,7 @@ def tune(
 
     knobs = make_knobs(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else usual_knobs(preset)
     terms = Terms(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
-    readings = [prepare(one, given.config.data.step) for one in read(files, given.config.data)]
+    readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
     try:
         search = prepare_search(out, _before(readings, asked.until), knobs, terms)
     except DataError as error:

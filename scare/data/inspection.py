@@ -6,10 +6,11 @@ Nothing here refuses repeated or unordered rows: they are counted.
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -53,6 +54,19 @@ class ColumnSummary:
     def is_reference(self) -> bool:
         """Whether the name is one a reference instrument's column has."""
         return bool(REFERENCE_NAME.search(self.name.lower()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The column as plain values."""
+        return {
+            "name": self.name,
+            "role": "reference" if self.is_reference else "channel",
+            "unit": self.channel.unit,
+            "missing_share": self.missing,
+            "minimum": self.low,
+            "median": self.median,
+            "maximum": self.high,
+            "sentinels": list(self.sentinels),
+        }
 
 
 @dataclass(frozen=True)
@@ -127,6 +141,26 @@ class Inspection:
             self.site_column,
             sort=self.duplicates > 0 or self.out_of_order > 0,
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The inspection as plain values."""
+        first, last = self.span
+        gaps = self.gaps_seconds
+        return {
+            "file": str(self.table.path),
+            "rows": self.rows,
+            "time": " + ".join(self.time),
+            "first": first.isoformat(),
+            "last": last.isoformat(),
+            "step_seconds": self.step_seconds,
+            "duplicates": self.duplicates,
+            "out_of_order": self.out_of_order,
+            "gaps": len(gaps),
+            "longest_gap": str(timedelta(seconds=float(gaps[0]))) if len(gaps) else "none",
+            "device_column": self.device_column,
+            "site_column": self.site_column,
+            "columns": [column.as_dict() for column in self.columns],
+        }
 
 
 def inspect_table(path: Path | str) -> Inspection:

@@ -1,17 +1,19 @@
-"""A co-location as a config describes it: tables read, a reference joined, rows flagged, parts kept apart."""
+"""A co-location as a config describes it: tables read, a reference joined, rows flagged, parts kept apart.
+
+Comes from `tables` and `alignment`; goes to whatever fits or scores. What a person should know goes to `say`.
+"""
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from scare.cli.config import Config, SplitBy
-from scare.cli.console import counts, say
 from scare.data.alignment import align, average, find_clock_offset, shift
 from scare.data.dead_channels import find_dead
 from scare.data.flags import flag, summary, without_unusable_references
@@ -22,24 +24,43 @@ from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
+from scare.words import counts
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
+Say = Callable[[str], object]
 
 
-def read(files: Sequence[Path], data: DataSection) -> list[Readings]:
+class SplitBy(StrEnum):
+    """What keeps training, validation and test apart."""
+
+    TIME = "time"
+    DEVICE = "device"
+    SITE = "site"
+
+
+@dataclass(frozen=True)
+class SplitSection:
+    """How training, validation and test are kept apart."""
+
+    by: SplitBy = SplitBy.TIME
+    borders: tuple[str, ...] = ()
+    column: str = ""
+
+
+def read(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
     """The readings of all files, each beside its reference; several files are several devices."""
     if not data.reference_file:
-        return _read(files, data)
-    sensors = _read(files, replace(data, reference=None), with_reference=False)
+        return _read(files, data, say)
+    sensors = _read(files, replace(data, reference=None), say, with_reference=False)
     name = data.reference.name if data.reference else ""
-    return join(sensors, Path(data.reference_file), name, data.apply_offset)
+    return join(sensors, Path(data.reference_file), name, data.apply_offset, say)
 
 
-def _read(files: Sequence[Path], data: DataSection, with_reference: bool = True) -> list[Readings]:
+def _read(files: Sequence[Path], data: DataSection, say: Say, with_reference: bool = True) -> list[Readings]:
     readings: list[Readings] = []
     mapping: ColumnMapping | None = None
     for file in files:
-        mapping = mapping or _announced(file, data, with_reference)
+        mapping = mapping or _announced(file, data, say, with_reference)
         readings += read_readings(file, mapping)
     devices = [one.device for one in readings]
     for device in devices:
@@ -48,7 +69,7 @@ def _read(files: Sequence[Path], data: DataSection, with_reference: bool = True)
     return readings
 
 
-def _announced(file: Path, data: DataSection, with_reference: bool) -> ColumnMapping:
+def _announced(file: Path, data: DataSection, say: Say, with_reference: bool) -> ColumnMapping:
     """The mapping of the first file, which holds for all; what was guessed is said."""
     mapping, guessed = column_mapping(file, data)
     if not with_reference:
@@ -103,7 +124,7 @@ def as_flags(mapping: ColumnMapping, given: DataSection) -> str:
     return ", ".join([*([flags] if flags else []), *keys])
 
 
-def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bool) -> list[Readings]:
+def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bool, say: Say) -> list[Readings]:
     """The readings beside the reference of another file."""
     found = inspect_table(file)
     found.table.require([column] if column else [])
@@ -132,7 +153,7 @@ def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bo
     return joined
 
 
-def prepare(readings: Readings, step: float | None) -> Readings:
+def prepare(readings: Readings, step: float | None, say: Say) -> Readings:
     """Averaged if asked, of one time step, with quality flags."""
     if step is not None:
         readings = average(readings, step)
@@ -148,19 +169,14 @@ def prepare(readings: Readings, step: float | None) -> Readings:
     return flagged
 
 
-def say_split(split: Split) -> None:
-    """How the parts were made, what the results will not show, and what is left out."""
-    for line in (f"split {split.how}", *split.notes, *split.left_out):
-        say(line)
-
-
-def divide(readings: Sequence[Readings], files: Sequence[Path], given: Config, window: int) -> Split:
+def divide(
+    readings: Sequence[Readings], files: Sequence[Path], data: DataSection, split: SplitSection, window: int
+) -> Split:
     """Training, validation and test as [split] says."""
-    split = given.split
     if split.borders and (split.column or split.by is not SplitBy.TIME):
         raise UsageError("split.borders goes with a split by time only")
     if split.column:
-        return _divide_by_column(readings, files, given.data, split.column)
+        return _divide_by_column(readings, files, data, split.column)
     if split.by is SplitBy.DEVICE:
         return split_by_device(readings)
     if split.by is SplitBy.SITE:
