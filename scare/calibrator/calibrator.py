@@ -20,7 +20,7 @@ from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 
-CHUNK = 256  # windows computed at once: few enough to stay in a core's cache
+CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,16 @@ class Stream:
                 windows = segment.grid.windows(segment.ends[part])
                 calibrated[segment.rows[part]] = self._calibrator.compute(windows, self._choice)
         return calibrated, flags
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that the stream remembers: plain arrays by name."""
+        choice = {"deep": np.array(self._choice.deep), "left": np.array(self._choice.left)}
+        return {**self._feed.state(), **choice, "history": np.array(self._history)}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on where another stream of the same calibrator and device was."""
+        self._feed.restore(state)
+        self._choice, self._history = Choice(bool(state["deep"]), int(state["left"])), int(state["history"])
 
 
 class Live:

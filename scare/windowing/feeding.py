@@ -5,12 +5,13 @@ whether the newest row is like training (`validity`).
 All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from scare.data.flags import NO_VALUE, Flag, Flagging, QualitySettings, usable_values
+from scare.data.flags import NO_VALUE, Flag, Flagging, Past, QualitySettings, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.ring import Ring
@@ -18,6 +19,8 @@ from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.settling import Settling
 from scare.windowing.slicing import GapPolicy, Grid, history_starts, lay, row_flags
 from scare.windowing.validity import Validity, slow_means
+
+BLOCK = 4096  # rows judged by the rules at once: what they compare with stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,9 @@ class Feed:
         for part in _parts(starts, len(times)):
             if part.start in starts:
                 self._flagging = self._inputs.flagging()
-            flags[part] |= self._flagging.take(times[part, None], usable[part, None])[:, 0]
+            for start in range(part.start, part.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, part.stop))
+                flags[block] |= self._flagging.take(times[block, None], usable[block, None])[:, 0]
         segments, reasons = self._cut(times, usable, starts)
         return segments, flags | reasons
 
@@ -85,6 +90,21 @@ class Feed:
         """The same segments, for those who do not ask for flags."""
         usable, _ = usable_values(values, self._inputs.channels, self._inputs.quality)
         return self._cut(times, usable, self._starts(times))[0]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What the rows to come need of those before: plain arrays by name."""
+        before = _grid_state(self._before) if self._before else {}
+        parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
+        state = {f"{part}.{name}": array for part, kept in parts.items() for name, array in kept.items()}
+        return {"histories": np.array(self._histories), **state}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on where another feed of the same inputs and device was."""
+        self._histories = int(state["histories"])
+        self._scaling.restore(_under("scaling", state))
+        self._flagging.past = Past(**_under("past", state))
+        before = _under("before", state)
+        self._before = _restored_grid(self._inputs.window, before) if before else None
 
     def _starts(self, times: np.ndarray) -> list[int]:
         last_time = self._before.last_time if self._before else np.nan
@@ -195,6 +215,15 @@ class _DeviceScaling:
         self.affine = Affine(own.center[0], own.scale[0])
         return int(rows[missing - 1])
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What was kept of the first rows, and what came of them."""
+        return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take what another has kept."""
+        self._settling.restore(state)
+        self.affine = Affine(state["center"], state["scale"]) if "center" in state else None
+
 
 def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarray) -> None:
     """Refuse times [rows] that are no numbers and rows that are not [rows, channels]."""
@@ -205,6 +234,20 @@ def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarra
     if not np.isfinite(times).all():
         where = int(np.argmin(np.isfinite(times)))
         raise DataError(f"{device or 'a device'}: row {where + 1} is of time {times[where]}, not a number of seconds")
+
+
+def _grid_state(grid: Grid) -> dict[str, np.ndarray]:
+    return {name: np.array(getattr(grid, name)) for name in ("values", "real", "age", "last_time")}
+
+
+def _restored_grid(window: int, state: Mapping[str, np.ndarray]) -> Grid:
+    none = np.empty(0, np.int64)
+    return Grid(window, state["values"], state["real"], state["age"], none, float(state["last_time"]))
+
+
+def _under(part: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of one part by their own names."""
+    return {name.removeprefix(f"{part}."): array for name, array in state.items() if name.startswith(f"{part}.")}
 
 
 def _parts(starts: list[int], end: int) -> list[slice]:

@@ -132,9 +132,14 @@ def test_after_a_long_gap_the_policy_asks_for_new_history() -> None:
 
 
 def chunks(calibrator: Calibrator, readings: Readings, cuts: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    stream, values = calibrator.stream(readings.device), calibrator.inputs.select(readings)
+    """Chunk by chunk, each but the second by a stream that goes on with the state of the one before."""
+    stream, values, parts = calibrator.stream(readings.device), calibrator.inputs.select(readings), []
     ends = [0, *sorted(min(cut, len(readings)) for cut in cuts), len(readings)]
-    parts = [stream.push(readings.times[start:end], values[start:end]) for start, end in pairwise(ends)]
+    for start, end in pairwise(ends):
+        parts.append(stream.push(readings.times[start:end], values[start:end]))
+        if start:
+            state, stream = stream.state(), calibrator.stream(readings.device)
+            stream.restore(state)
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
