@@ -29,8 +29,9 @@ from pathlib import Path
 from reprlib import repr as shortened
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from unicodedata import category
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from scare.errors import DataError, ScareError, UsageError
 from scare.words import suggestion
@@ -39,14 +40,24 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Kind = TypeVar("Kind")
+
+
+def can_be_printed(text: str) -> bool:
+    """without control characters"""
+    return not any(category(sign) in ("Cc", "Cs") for sign in text)
+
+
 # bounds that many fields have
+Whole = Annotated[int, Ge(0)]
 Count = Annotated[int, Ge(1)]
+Finite = Annotated[float, Gt(-inf), Lt(inf)]
 Amount = Annotated[float, Ge(0), Lt(inf)]
 Positive = Annotated[float, Gt(0), Lt(inf)]
+Name = Annotated[str, MaxLen(200), Predicate(can_be_printed)]
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"}
 BOUNDS = {
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
-    MinLen: "of {0.min_length} or more",
+    **{MinLen: "of {0.min_length} or more", MaxLen: "of up to {0.max_length}", Predicate: "{0.func.__doc__}"},
 }
 
 
@@ -76,7 +87,7 @@ def load_json(path: Path | str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read as JSON: {error}") from error
 
 
@@ -132,6 +143,8 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 def _sentence(errors: Sequence[Any], kind: Any) -> str:
     """What is wrong first; a key that is not known before one that is missing: it may be that one, misspelt."""
     found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    if found["type"] == "json_invalid":  # text that no file can hold
+        return f"it cannot be read: {found['ctx']['error']}"
     *tables, key = path = found["loc"] or ("",)
     table = f" in [{_spelled(tables)}]" if tables else ""
     if found["type"] == "unexpected_keyword_argument":

@@ -1,13 +1,14 @@
 """A bundle is the `.scare` file: a zip of manifest.json, weights.safetensors, windows.safetensors and card.md.
 
-Nothing in it is code. Names, sizes and checksums are checked before anything is decoded; the same calibrator
-always gives the same bytes. `weights.safetensors` holds the plan and scaling, `windows.safetensors` the golden
-windows with their expected outputs and the validation windows with their references. What they say (finite numbers,
-shapes that fit, kernels that exist) is checked by `manifest` and `plan`.
+Nothing in it is code. Names, sizes, the manifest's schema and checksums are checked before anything is decoded; the
+same calibrator always gives the same bytes. `weights.safetensors` holds the plan and scaling, `windows.safetensors`
+the golden windows with their expected outputs and the validation windows with their references. What they say (finite
+numbers, shapes that fit, kernels that exist) is checked by `manifest` and `plan`.
 """
 
 import hashlib
 import json
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,12 +21,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from scare.calibrator.manifest import VERSION, Arrays
+from scare.calibrator.limits import check, most
+from scare.calibrator.manifest import VERSION, Arrays, Header, Manifest, read_schema
 from scare.errors import DataError, UsageError
 from scare.files import replacing
+from scare.records import convert
 
 MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
-LIMITS = {MANIFEST: 4 << 20, WEIGHTS: 64 << 20, WINDOWS: 256 << 20, CARD: 1 << 20}  # bytes, unpacked
+MEMBERS = {MANIFEST: "manifest", WEIGHTS: "weights", WINDOWS: "windows", CARD: "card"}  # and the limits of their sizes
+DIRECTORY = 4096  # bytes of a zip's list of its members: four need a tenth of it
+END = 20 + 22  # bytes of what points to a large zip's end, which ours have none of, and of an end
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -45,20 +50,20 @@ def write(path: Path, facts: dict[str, Any], arrays: Arrays, card: str) -> Path:
     return path
 
 
-def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+def read(path: Path) -> tuple[Manifest, Arrays]:
     """Manifest and arrays of a bundle; raises what `refusing` turns into a message."""
+    _check_file(path)
     with zipfile.ZipFile(path) as archive:
-        members = _read_members(archive)
-    facts = json.loads(members[MANIFEST], parse_constant=_refuse_constant)
-    major, minor = facts["version"]
-    if major > VERSION[0]:
-        raise ValueError(
-            f"its format is version {major}.{minor} and this scare reads up to {VERSION[0]}.x; upgrade scare to open it"
-        )
-    for name in (WEIGHTS, WINDOWS, CARD):
-        if hashlib.sha256(members[name]).hexdigest() != facts["sha256"][name]:
+        infos = _check_members(archive)
+        facts = json.loads(_read_member(archive, infos[MANIFEST]), parse_constant=_refuse_constant)
+        header = convert(facts, Header, "its manifest", unknown="ignore")
+        _check_version(*header.version)
+        found = read_schema(facts)
+        members = {name: _read_member(archive, infos[name]) for name in (CARD, WEIGHTS, WINDOWS)}
+    for name, content in members.items():
+        if hashlib.sha256(content).hexdigest() != header.sha256[name]:
             raise ValueError(f"{name} was changed after it was written")
-    return facts, {**decode(members[WEIGHTS]), **decode(members[WINDOWS])}
+    return found, {**decode(members[WEIGHTS]), **decode(members[WINDOWS])}
 
 
 @contextmanager
@@ -95,23 +100,40 @@ def _encode(arrays: Arrays) -> bytes:
     return encode({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})
 
 
-def _read_members(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    """Exactly the four members, none larger than its limit."""
+def _check_file(path: Path) -> None:
+    """A regular file that ends as a small zip does: nothing to wait for, and no long list of members to read."""
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode):
+        raise OSError(0, "it is no regular file")
+    check(file=state.st_size)
+    with path.open("rb") as file:
+        file.seek(max(0, state.st_size - END))
+        end = file.read()
+    if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or int.from_bytes(end[-10:-6], "little") > DIRECTORY:
+        raise zipfile.BadZipFile("no end, or not one of ours")
+
+
+def _check_version(major: int, minor: int) -> None:
+    if major > VERSION[0]:
+        raise ValueError(
+            f"its format is version {major}.{minor} and this scare reads up to {VERSION[0]}.x; upgrade scare to open it"
+        )
+
+
+def _check_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Exactly the four members, none declared larger than its limit."""
     infos = archive.infolist()
-    if sorted(info.filename for info in infos) != sorted(LIMITS):
-        raise ValueError(f"it holds {', '.join(info.filename for info in infos)[:200]} instead of {', '.join(LIMITS)}")
-    return {info.filename: _read_member(archive, info) for info in infos}
+    if sorted(info.filename for info in infos) != sorted(MEMBERS):
+        raise ValueError(f"it holds {', '.join(info.filename for info in infos)[:200]} instead of {', '.join(MEMBERS)}")
+    check(**{MEMBERS[info.filename]: info.file_size for info in infos})
+    return {info.filename: info for info in infos}
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """One member, read no further than its limit: the size a zip declares may be a lie."""
-    limit = LIMITS[info.filename]
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise zipfile.BadZipFile("a compression no bundle has")
-    if info.file_size > limit:
-        raise ValueError(f"{info.filename} unpacks to more than {limit >> 20} MB")
     with archive.open(info) as member:
-        content = member.read(limit + 1)
-    if len(content) > limit:
-        raise ValueError(f"{info.filename} unpacks to more than {limit >> 20} MB")
+        content = member.read(most(MEMBERS[info.filename]) + 1)
+    check(**{MEMBERS[info.filename]: len(content)})
     return content

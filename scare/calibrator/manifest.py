@@ -1,22 +1,27 @@
 """The manifest says in JSON what a calibrator is; its numbers are named arrays beside it.
 
-`describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange.
+`describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange. The records here are
+the manifest's schema: types and ranges of all that it may hold, but for a kernel's settings, whose types are in the
+kernel. What a file asks for in all is held against `limits` before it is laid out.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 import scare
+from scare.calibrator.cost import all_operations
+from scare.calibrator.kernels import FLOATS
 from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
+from scare.calibrator.limits import check
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
-from scare.records import Positive, convert
+from scare.records import Count, Finite, Name, Positive, Whole, convert
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.slicing import GapPolicy
@@ -26,44 +31,47 @@ if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
 
 VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
+DEEPEST = 20  # tables and lists within each other, in facts
+TRIED = 10**7  # operations of a plan that are tried when it is loaded: as many golden windows as that, and one
 Arrays = dict[str, np.ndarray]
+StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 
 @dataclass(frozen=True)
 class StepPart:
     """A kernel call; `weights` are names of arrays."""
 
-    kernel: str
-    inputs: tuple[str, ...]
-    output: str
-    weights: Mapping[str, str]
-    settings: Mapping[str, Any]
+    kernel: Name
+    inputs: Annotated[tuple[Name, ...], MaxLen(8)]
+    output: Name
+    weights: Mapping[Name, Name]
+    settings: Mapping[Name, Any]
 
 
 @dataclass(frozen=True)
 class PlanPart:
     """The plan without its numbers."""
 
-    window: int
-    channels: int
-    steps: tuple[StepPart, ...]
+    window: Count
+    channels: Count
+    steps: Annotated[tuple[StepPart, ...], MinLen(1)]
 
 
 @dataclass(frozen=True)
 class TargetScale:
     """The target's scaling; the channels' is in arrays."""
 
-    center: float
-    scale: float
+    center: Finite
+    scale: Positive
 
 
 @dataclass(frozen=True)
 class ScalingPart:
     """The scaling without its arrays."""
 
-    method: str
-    devices: tuple[str, ...]
-    settle: Annotated[int, Ge(0)]
+    method: Name
+    devices: tuple[Name, ...]
+    settle: Annotated[int, Ge(0), Le(1 << 30)]
     target: TargetScale
 
 
@@ -73,10 +81,50 @@ class InputsPart:
 
     channels: tuple[Channel, ...]
     scaling: ScalingPart
-    step_seconds: Positive
+    step_seconds: StepSeconds
     policy: GapPolicy
     quality: QualitySettings
     validity: Validity | None = None  # of a file without: nothing is held, no row is outside
+
+
+@dataclass(frozen=True)
+class RungFacts:
+    """A rung of the ladder that training climbed."""
+
+    rung: Name
+    rmse: Finite
+    admitted: bool
+    fall: Finite = 0.0
+    sureness: Finite = 0.0
+
+
+@dataclass(frozen=True)
+class RowsFacts:
+    """Whose rows they are, and from when to when."""
+
+    devices: tuple[Name, ...] = ()
+    period: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts(RowsFacts):
+    """The facts that somebody reads; others are shown as they are."""
+
+    model: Name = ""
+    preset: Name = ""
+    verdict: Annotated[str, MaxLen(1000)] = ""
+    ladder: tuple[RungFacts, ...] = ()
+    network_share: Finite = 0.0
+    settings: Mapping[str, Any] | None = None
+    validation: RowsFacts = RowsFacts()
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is read first, whatever the version: the version, and the checksums of the other members."""
+
+    version: tuple[Whole, Whole]
+    sha256: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -108,9 +156,8 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
     return facts, arrays, card(calibrator)
 
 
-def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
     """The parts of a calibrator by name; samples as pairs of arrays."""
-    found = convert(facts, Manifest, "its manifest", unknown="ignore")  # a newer minor version may write more
     plan = _restore_plan(found.plan, arrays)
     golden = _restore_sample("golden", arrays, plan)
     _check_runs(plan, golden[0])
@@ -123,6 +170,33 @@ def restore(facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
     }
+
+
+def read_schema(facts: Any) -> Manifest:
+    """What a manifest says, of the right types and within the limits; a newer minor version may say more."""
+    found = convert(facts, Manifest, "its manifest", unknown="ignore")
+    if _depth(found.facts) > DEEPEST:
+        raise ValueError(f"its facts are nested more than {DEEPEST} deep")
+    convert(found.facts, Facts, "its facts", unknown="ignore")
+    plan, scaling = found.plan, found.inputs.scaling
+    check(window=plan.window, channels=plan.channels, steps=len(plan.steps), devices=len(scaling.devices))
+    _refuse_twice("channel", [channel.name for channel in found.inputs.channels])
+    _refuse_twice("device", scaling.devices)
+    return found
+
+
+def _refuse_twice(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"a {what} is there twice")
+
+
+def _depth(facts: Any) -> int:
+    """How deep tables and lists are nested."""
+    depth, level = 0, [facts]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        level = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+        depth += 1
+    return depth
 
 
 def card(calibrator: "Calibrator") -> str:
@@ -205,15 +279,34 @@ def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:
 
 
 def _restore_plan(found: PlanPart, arrays: Arrays) -> Plan:
-    steps = tuple(
-        Step(one.kernel, one.inputs, one.output, {name: arrays[key] for name, key in one.weights.items()}, one.settings)
-        for one in found.steps
-    )
+    """The plan, its shapes checked, and what it asks for."""
+    steps = tuple(_restore_step(one, arrays) for one in found.steps)
+    check(numbers=sum(weight.size for step in steps for weight in step.weights.values()))
     for step in steps:
-        for name, weight in step.weights.items():
-            if not np.isfinite(weight).all():
-                raise ValueError(f"weight '{name}' of {step.kernel} is not finite")
-    return Plan(found.window, found.channels, steps)
+        _check_weights(step)
+    plan = Plan(found.window, found.channels, steps)
+    check(memory=plan.numbers, operations=sum(astuple(all_operations(plan))))
+    return plan
+
+
+def _restore_step(found: StepPart, arrays: Arrays) -> Step:
+    if found.kernel not in FLOATS:
+        raise ValueError(f"no kernel called '{found.kernel}'")
+    takes, given = FLOATS[found.kernel].takes, found.settings
+    if unlike := sorted(takes.keys() ^ given.keys()):
+        raise ValueError(f"settings of {found.kernel} that are missing, or that it does not have: {', '.join(unlike)}")
+    settings = {name: convert(value, takes[name], f"{name} of {found.kernel}") for name, value in given.items()}
+    weights = {name: arrays[key] for name, key in found.weights.items()}
+    return Step(found.kernel, found.inputs, found.output, weights, settings)
+
+
+def _check_weights(step: Step) -> None:
+    for name, weight in step.weights.items():
+        kinds = "iu" if name in FLOATS[step.kernel].whole else "f"
+        if weight.dtype.kind not in kinds or (kinds == "f" and weight.dtype.itemsize < 4):
+            raise ValueError(f"weight '{name}' of {step.kernel} is of type {weight.dtype}")
+        if not np.isfinite(weight).all():
+            raise ValueError(f"weight '{name}' of {step.kernel} is not finite")
 
 
 def _describe_scaling(scaling: Scaling, arrays: Arrays) -> dict[str, Any]:
@@ -242,14 +335,19 @@ def _restore_scaling(found: ScalingPart, arrays: Arrays, channels: int) -> Scali
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
-    if windows.shape != (len(numbers), plan.window, plan.channels) or numbers.ndim != 1:
+    if windows.shape != (*numbers.shape, plan.window, plan.channels) or numbers.ndim != 1:
         raise ValueError(f"the {name} windows do not fit the plan")
+    check(stored=len(numbers))
+    for array in (windows, numbers):
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"the {name} windows are not all finite numbers")
     return windows, numbers
 
 
 def _check_runs(plan: Plan, windows: np.ndarray) -> None:
     """Refuse a plan whose steps fit by shape and still cannot run."""
+    tried = windows[: 1 + TRIED // max(1, sum(astuple(all_operations(plan))))]
     with np.errstate(divide="raise", over="raise", invalid="raise"):
-        outputs = run(plan, windows)
+        outputs = run(plan, tried)
     if outputs.dtype.kind != "f" or not np.isfinite(outputs).all():
         raise ValueError("the plan does not give a number for every golden window")

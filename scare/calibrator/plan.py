@@ -9,12 +9,14 @@ stream the choice is carried from window to window.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from scare.calibrator.kernels import FLOATS, INPUT, KERNELS, Choice, Choices, Shape, Step, choose, expect
 
 SELECT = "select"
+AT_ONCE = 1 << 25  # numbers that windows computed at once may become
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class Plan:
             inputs = [shapes[name] for name in step.inputs]
             shapes[step.output] = KERNELS[step.kernel].shape(*inputs, step.weight_shapes, step.settings)
         return shapes
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers one window becomes: all values, and the most that a kernel holds besides."""
+        scratch = [
+            KERNELS[step.kernel].scratch(
+                *(self.shapes[name] for name in step.inputs), step.weight_shapes, step.settings
+            )
+            for step in self.steps
+        ]
+        return sum(map(prod, self.shapes.values())) + max(scratch)
 
     def readers(self, name: str) -> list[Step]:
         """The steps that read a value."""
@@ -103,6 +116,15 @@ def deep_share(plan: Plan, windows: np.ndarray) -> float:
 
 def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
     """The values named in `wanted`, each with the batch in front; others are dropped once read."""
+    batch = max(1, AT_ONCE // plan.numbers)
+    if len(windows) > batch:
+        parts = [_values(plan, windows[start : start + batch], wanted) for start in range(0, len(windows), batch)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+    return _values(plan, windows, wanted)
+
+
+def _values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
+    """The same of windows that are computed at once."""
     last_reader = {name: index for index, step in enumerate(plan.steps) for name in step.inputs}
     held = {INPUT: windows}
     for index, step in enumerate(plan.steps):

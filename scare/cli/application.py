@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from scare import __version__
+from scare.calibrator.limits import raised
 from scare.cli import (
     board,
     compare,
@@ -84,9 +85,12 @@ app.add_typer(live.app, name="live")
 
 @app.callback(invoke_without_command=True)
 def root(
-    context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and leave.")
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    limits: int = typer.Option(1, "--limits", help="Open model files so many times as large as is usually allowed."),
 ) -> None:
     """From a co-location CSV to calibrated sensor readings on a board, with proof."""
+    context.with_resource(raised(limits))
     if version:
         STDOUT.print(__version__)
         raise typer.Exit

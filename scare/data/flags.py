@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import cached_property
 from math import inf
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+from annotated_types import MaxLen
 
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import UsageError
+from scare.records import Amount
 
 LARGEST = 1e30  # a larger number is no reading, and would not survive in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
@@ -66,12 +69,12 @@ NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a ca
 class QualitySettings:
     """The numbers the rules compare with."""
 
-    sentinels: tuple[float, ...] = (-200.0, -999.0, -9999.0, 65535.0)
+    sentinels: Annotated[tuple[float, ...], MaxLen(100)] = (-200.0, -999.0, -9999.0, 65535.0)
     stuck_rows: int = 60
-    spike_factor: float = 8.0
-    rate_share: float = 0.25  # of the channel's range, per minute
-    warm_up_seconds: float = 1800.0
-    gap_steps: float = 1.5
+    spike_factor: Amount = 8.0
+    rate_share: Amount = 0.25  # of the channel's range, per minute
+    warm_up_seconds: Amount = 1800.0
+    gap_steps: Amount = 1.5
 
     def __post_init__(self) -> None:
         if self.stuck_rows < 2:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from scare.errors import DataError
+from scare.records import Name
 
 TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
 CALIBRATED = "calibrated"
@@ -22,8 +23,8 @@ TIME_TYPE = pl.Datetime("us", "UTC")
 class Channel:
     """A named quantity with its unit and the range in which a reading can be true."""
 
-    name: str
-    unit: str = ""
+    name: Name
+    unit: Name = ""
     low: float = -inf
     high: float = inf
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from scare.data.flags import Flag
 from scare.errors import UsageError
+from scare.records import Name
 
 LONGEST_HOLD = 1 << 20  # slots: a gap up to this long is laid out in memory
 
@@ -33,7 +34,7 @@ class GapPolicy:
     them are real, and none repeats a row more than `hold` steps old. Older rows repeat without limit.
     """
 
-    name: str
+    name: Name
     checked: int = 0
     hold: int = 15
     percent: int = 80

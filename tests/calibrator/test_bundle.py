@@ -20,8 +20,9 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from scare.calibrator.bundle import CARD, LIMITS, MANIFEST, WEIGHTS, WINDOWS
+from scare.calibrator.bundle import CARD, MANIFEST, MEMBERS, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.limits import LIMITS
 from scare.calibrator.manifest import VERSION
 from scare.errors import DataError, UsageError
 from tests.calibrator.building import CURRENT, DUST, EDGES, TARGET, attention_plan, make_calibrator, newest_plan
@@ -259,7 +260,7 @@ def test_exactly_the_four_members_are_accepted(saved: Path, tmp_path: Path) -> N
     members, path = members_of(saved), tmp_path / "members.scare"
     for extra in ("notes.txt", "../evil", "/etc/evil", "card.md/", "evil\nname"):
         assert "instead of manifest.json" in refusal(pack(path, {**members, extra: b"evil"}, checksums=False))
-    for missing in LIMITS:
+    for missing in MEMBERS:
         rest = {name: content for name, content in members.items() if name != missing}
         assert "instead of manifest.json" in refusal(pack(path, rest, checksums=False))
     assert [file.name for file in tmp_path.iterdir()] == ["members.scare"]
@@ -281,11 +282,11 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(saved: Path, tmp_path: Path) ->
                 for part in parts:
                     member.write(part)
     assert path.stat().st_size < 20 << 20
-    assert unpacked_peak(path, f"{WINDOWS} unpacks to more than 256 MB") < 32 << 20
+    assert unpacked_peak(path, f"bytes of {WINDOWS}, unpacked, and the limit is 134,217,728") < 32 << 20
 
 
 def test_a_zip_bomb_that_lies_about_its_size_is_refused_too(saved: Path, tmp_path: Path) -> None:
-    path, zeros = tmp_path / "liar.scare", bytes(LIMITS[CARD] * 20)
+    path, zeros = tmp_path / "liar.scare", bytes(LIMITS["card"].most * 20)
     pack(path, {**members_of(saved), CARD: zeros}, checksums=False)
     honest = path.read_bytes()
     lying = honest.replace(len(zeros).to_bytes(4, "little"), (1000).to_bytes(4, "little"))

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le
 
 Shape = tuple[int, ...]
 Weights = Mapping[str, np.ndarray]
 Shapes = Mapping[str, Shape]
 Settings = Mapping[str, Any]
 INPUT = "x"  # the value that every plan begins with: the window
+BITS = Annotated[int, Ge(1), Le(32)]  # of a hash code: a word
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Operations:
         return Operations(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
+def _nothing(*_: Any) -> int:
+    return 0
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One operation: `run(*inputs, weights, settings)`, `shape(...)` and `cost(...)` from input shapes."""
@@ -35,6 +41,9 @@ class Kernel:
     shape: Callable[..., Shape]
     cost: Callable[..., Operations]
     copies: bool = True  # whether the output needs memory of its own
+    takes: Mapping[str, Any] = field(default_factory=dict)  # its settings, each with its type
+    whole: frozenset[str] = frozenset()  # those of its weights that are whole numbers
+    scratch: Callable[..., int] = _nothing  # from input shapes: the numbers that its body holds besides its output
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """Attention kernels: hash codes, attention on bits pair by pair or through a memory, attention with softmax."""
 
 from math import prod
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from scare.calibrator.kernels.kernel import (
+    BITS,
     Kernel,
     Operations,
     Settings,
@@ -15,7 +18,9 @@ from scare.calibrator.kernels.kernel import (
     one_product,
     row_sums,
 )
+from scare.records import Count, Positive
 
+BIAS = Annotated[int, Ge(1), Le(1 << 20)]
 SCORES = 1 << 22  # pairs of tokens for which softmax attention holds a weight at once
 
 
@@ -62,6 +67,10 @@ def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0] and projection[1] <= 32, "hash")
     expect("bias" not in weights or weights["bias"] == projection[1:], "hash bias")
     return x[:1]
+
+
+def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
+    return x[0] * sum(weights["projection"])
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
@@ -210,11 +219,37 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
 
 ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # what takes signs, and of what
 FLOATS = {
-    "hash_codes": Kernel(hash_codes, _hash_shape, _hash_cost),
-    "raw_hash_codes": Kernel(raw_hash_codes, _hash_shape, _raw_hash_cost),
-    "bitwise_attention": Kernel(bitwise_attention, _bitwise_shape, _bitwise_cost),
-    "memory_attention": Kernel(memory_attention, _memory_shape, _memory_cost),
-    "softmax_attention": Kernel(softmax_attention, _softmax_shape, _softmax_cost),
-    "attention_scores": Kernel(attention_scores, _scores_shape, _scores_cost),
-    "softmax_mix": Kernel(softmax_mix, _mix_shape, _mix_cost),
+    "hash_codes": Kernel(
+        hash_codes,
+        _hash_shape,
+        _hash_cost,
+        takes={"sharpness": Positive, "epsilon": Positive},
+        scratch=_hash_scratch,
+    ),
+    "raw_hash_codes": Kernel(
+        raw_hash_codes, _hash_shape, _raw_hash_cost, takes={"sharpness": Positive}, scratch=_hash_scratch
+    ),
+    "bitwise_attention": Kernel(
+        bitwise_attention,
+        _bitwise_shape,
+        _bitwise_cost,
+        takes={"bits": BITS, "bias": BIAS},
+        scratch=lambda q, k, v, *_: q[0] * k[0],
+    ),
+    "memory_attention": Kernel(
+        memory_attention,
+        _memory_shape,
+        _memory_cost,
+        takes={"bits": BITS, "bias": BIAS, "own": bool},
+        scratch=lambda q, k, v, weights, settings: settings["bits"] * (prod(q) + k[0] + v[1]),
+    ),
+    "softmax_attention": Kernel(
+        softmax_attention,
+        _softmax_shape,
+        _softmax_cost,
+        takes={"heads": Count},
+        scratch=lambda q, k, v, weights, settings: settings["heads"] * q[0] * k[0],
+    ),
+    "attention_scores": Kernel(attention_scores, _scores_shape, _scores_cost, takes={"heads": Count}),
+    "softmax_mix": Kernel(softmax_mix, _mix_shape, _mix_cost, scratch=lambda scores, *_: prod(scores)),
 }

@@ -19,6 +19,7 @@ from scare.calibrator.kernels.kernel import (
     expect,
     free,
 )
+from scare.records import Count, Positive
 
 THRESHOLD = 0.5  # a decision above it is for the deep branch
 PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, by what was decided
@@ -81,7 +82,7 @@ def select(
 
 def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
     expect(decision == simple == deep == (1,), "select")
-    expect(all(isinstance(settings[name], int) and settings[name] >= 1 for name in PERIODS), "select periods")
+    expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
     return deep
 
 
@@ -122,7 +123,7 @@ def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 FLOATS = {
-    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost),
+    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost, takes={"slope": Positive}),
     "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
-    "select": Kernel(select, _select_shape, free),
+    "select": Kernel(select, _select_shape, free, takes=dict.fromkeys(PERIODS, Count)),
 }

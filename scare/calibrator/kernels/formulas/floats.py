@@ -1,10 +1,15 @@
 """Formula kernels: what published corrections and curves are made of. A missing number (NaN) stays missing in all."""
 
 from math import inf, prod
+from typing import Annotated
 
 import numpy as np
+from annotated_types import MaxLen
 
 from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, one_product
+from scare.records import Positive
+
+TERMS = 4096  # of a polynomial, at most
 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -95,8 +100,14 @@ def _divide_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Ope
 
 
 FLOATS = {
-    "polynomial": Kernel(polynomial, _polynomial_shape, _polynomial_cost),
-    "products": Kernel(products, _products_shape, _products_cost),
+    "polynomial": Kernel(
+        polynomial,
+        _polynomial_shape,
+        _polynomial_cost,
+        takes={"powers": Annotated[list[list[int]], MaxLen(TERMS)]},
+        scratch=lambda x, weights, settings: len(settings["powers"]),
+    ),
+    "products": Kernel(products, _products_shape, _products_cost, takes={"limit": Positive}),
     "blend": Kernel(blend, _blend_shape, _blend_cost),
     "divide": Kernel(divide, _divide_shape, _divide_cost),
 }

@@ -1,8 +1,10 @@
 """Fused kernels: several steps as one, so that what lies between them never needs memory. `fuse` writes them."""
 
 from math import prod
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import MinLen
 
 from scare.calibrator.kernels.kernel import (
     Kernel,
@@ -16,6 +18,7 @@ from scare.calibrator.kernels.kernel import (
     one_product,
 )
 from scare.calibrator.kernels.pointwise.floats import FLOATS as POINTWISE
+from scare.records import Count, Whole
 
 ACTIVATIONS = ("relu", "gelu")
 
@@ -81,6 +84,14 @@ def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 FLOATS = {
     "token_rows": Kernel(token_rows, _token_shape, _token_cost),
-    "feed_forward": Kernel(feed_forward, _feed_shape, _feed_cost),
-    "part": Kernel(part, _part_shape, free, copies=False),
+    "feed_forward": Kernel(
+        feed_forward,
+        _feed_shape,
+        _feed_cost,
+        takes={"activation": Literal[ACTIVATIONS]},
+        scratch=lambda x, weights, settings: prod(x[:-1]) * weights["inner"][1],
+    ),
+    "part": Kernel(
+        part, _part_shape, free, copies=False, takes={"start": Whole, "shape": Annotated[list[Count], MinLen(1)]}
+    ),
 }

@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 
 from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
+from scare.records import Count, Positive
 
 
 def count_patches(rows: int, patch: int, stride: int) -> int:
@@ -91,9 +92,9 @@ def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings
 
 
 FLOATS = {
-    "patches": Kernel(patches, _patches_shape, free),
+    "patches": Kernel(patches, _patches_shape, free, takes={"patch": Count, "stride": Count}),
     "affine": Kernel(affine, _affine_shape, _affine_cost),
-    "window_moments": Kernel(window_moments, _moments_shape, _moments_cost),
+    "window_moments": Kernel(window_moments, _moments_shape, _moments_cost, takes={"epsilon": Positive}),
     "standardize": Kernel(standardize, _standardize_shape, _standardize_cost),
     "restore": Kernel(restore, _restore_shape, lambda y, moments, weights, settings: Operations(multiply_adds=1)),
 }

@@ -16,6 +16,7 @@ from scare.calibrator.kernels.kernel import (
     row_sums,
     same_shape,
 )
+from scare.records import Positive
 
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -81,5 +82,5 @@ FLOATS = {
     "gelu": Kernel(gelu, same_shape, _gelu_cost),
     "flatten": Kernel(flatten, lambda x, weights, settings: (prod(x),), free, copies=False),
     "newest": Kernel(newest, lambda x, weights, settings: x[1:], free),
-    "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost),
+    "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost, takes={"epsilon": Positive}),
 }

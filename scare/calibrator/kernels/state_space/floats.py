@@ -16,6 +16,7 @@ from scare.calibrator.kernels.kernel import (
     row_sums,
     same_shape,
 )
+from scare.records import Count, Positive
 
 
 def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -115,10 +116,10 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
 
 
 FLOATS = {
-    "rms_norm": Kernel(rms_norm, same_shape, _rms_cost),
+    "rms_norm": Kernel(rms_norm, same_shape, _rms_cost, takes={"epsilon": Positive}),
     "silu": Kernel(silu, same_shape, _silu_cost),
     "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),
-    "newest_rows": Kernel(newest_rows, _newest_rows_shape, free),
+    "newest_rows": Kernel(newest_rows, _newest_rows_shape, free, takes={"rows": Count}),
     "causal_convolution": Kernel(causal_convolution, _convolution_shape, _convolution_cost),
     "state_space": Kernel(state_space, _state_shape, _state_cost),
 }

@@ -1,8 +1,10 @@
 """Window kernels: mixing time, by hats, lenses and bins over the rows of a window."""
 
 from math import prod
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from scare.calibrator.kernels.kernel import Kernel, Operations, Settings, Shape, Shapes, Weights, expect
 
@@ -80,7 +82,14 @@ def _bins_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 FLOATS = {
-    "hat_basis": Kernel(hat_basis, _hat_shape, _hat_cost),
+    "hat_basis": Kernel(
+        hat_basis,
+        _hat_shape,
+        _hat_cost,
+        takes={"knots": Annotated[int, Ge(2)]},
+        whole=frozenset({"knot"}),
+        scratch=lambda x, weights, settings: x[0] * settings["knots"],
+    ),
     "lens": Kernel(lens, _lens_shape, _lens_cost),
-    "bins": Kernel(bins, _bins_shape, _bins_cost),
+    "bins": Kernel(bins, _bins_shape, _bins_cost, whole=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
 }
