@@ -6,17 +6,18 @@ Made by `training`, described by `manifest`, stored by `bundle`. Predicting need
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from scare.calibrator import bundle, manifest
 from scare.calibrator.cost import Cost, count
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import Choice, Choices
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import Flag, usable_values
-from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
+from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 
@@ -31,13 +32,36 @@ class Sample:
     numbers: np.ndarray
 
 
+class Answer(NamedTuple):
+    """What a reading becomes: the calibrated value, its interval, NaN where there is none, and the row's flags."""
+
+    value: float
+    low: float
+    high: float
+    flags: Flag
+
+
+class Answers(NamedTuple):
+    """The same of many rows, [n] each."""
+
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    flags: np.ndarray
+
+    def columns(self) -> list[pl.Series]:
+        """The columns of a table, null where there is no number."""
+        numbers = zip((CALIBRATED, LOW, HIGH), self[:3], strict=True)
+        return [*(pl.Series(name, array).fill_nan(None) for name, array in numbers), pl.Series(FLAGS, self.flags)]
+
+
 @dataclass(frozen=True)
 class Calibrator:
     """Everything needed to calibrate readings of these inputs.
 
     `golden` windows carry the outputs the plan gave when it was made, `validation` windows the reference's
-    values. `facts` say where it came from (model, preset, seed, data, scores). No value is below the `floor` that the
-    user has stated.
+    values. `facts` say where it came from (model, preset, seed, data, scores), `intervals` how sure it is. Nothing is
+    below the `floor` that the user has stated.
     """
 
     plan: Plan
@@ -47,6 +71,7 @@ class Calibrator:
     validation: Sample
     facts: Mapping[str, Any] = field(default_factory=dict)
     floor: float | None = None
+    intervals: Intervals | None = None
 
     @property
     def window(self) -> int:
@@ -54,16 +79,14 @@ class Calibrator:
         return self.inputs.window
 
     def predict(self, readings: Readings | pl.DataFrame, device: str = "") -> pl.DataFrame:
-        """The rows of one device with `calibrated` (null where there is none) and `flags`.
+        """The rows of one device with `calibrated`, its interval `low` to `high` (null where there is none), `flags`.
 
         A plain frame needs a `time` column and the calibrator's channels, and may name its device.
         """
         if isinstance(readings, pl.DataFrame):
             readings = Readings(device, readings, self.inputs.channels)
-        calibrated, flags = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
-        return readings.frame.with_columns(
-            pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, readings.flags | flags)
-        )
+        answers = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
+        return readings.frame.with_columns(answers._replace(flags=readings.flags | answers.flags).columns())
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
         """The calibrated value at the newest row of one raw window [window, channels]; NaN in, NaN out.
@@ -90,6 +113,15 @@ class Calibrator:
         held, beyond = validity.hold(scaled) if validity else (scaled, 0.0)
         outputs = run(self.plan, held, choice).astype(np.float64) + beyond
         values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
+        return self._floored(values)
+
+    def answers(self, values: np.ndarray, flags: np.ndarray) -> Answers:
+        """Calibrated values [n] of rows with these flags [n], with their intervals if the calibrator has any."""
+        none = np.full(len(values), np.nan)
+        low, high = self.intervals.around(values, flags) if self.intervals else (none, none)
+        return Answers(values, self._floored(low), self._floored(high), flags)
+
+    def _floored(self, values: np.ndarray) -> np.ndarray:
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def cost(self) -> Cost:
@@ -128,8 +160,8 @@ class Stream:
         self._calibrator, self._feed, self._choice = calibrator, Feed(calibrator.inputs, device), Choice()
         self._history = 0
 
-    def push(self, times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Calibrated values (NaN where there is none) and flags, [rows] each, of `times` in seconds."""
+    def push(self, times: np.ndarray, values: np.ndarray) -> Answers:
+        """What rows become, of `times` in seconds and `values` [rows, channels]."""
         segments, flags = self._feed.take(times, values)
         calibrated = np.full(len(times), np.nan)
         for segment in segments:
@@ -139,7 +171,7 @@ class Stream:
                 part = slice(start, start + CHUNK)
                 windows = segment.grid.windows(segment.ends[part])
                 calibrated[segment.rows[part]] = self._calibrator.compute(windows, self._choice)
-        return calibrated, flags
+        return self._calibrator.answers(calibrated, flags)
 
     def state(self) -> dict[str, np.ndarray]:
         """All that the stream remembers: plain arrays by name."""
@@ -158,11 +190,11 @@ class Live:
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._feed, self._choice = calibrator, LiveFeed(calibrator.inputs, device), Choice()
 
-    def push(self, time: float, row: np.ndarray) -> tuple[float, Flag]:
-        """The calibrated value of the reading at `time` (seconds), NaN where there is none, and its flags."""
+    def push(self, time: float, row: np.ndarray) -> Answer:
+        """What the reading at `time` (seconds) becomes."""
         window, flag = self._feed.take(time, row)
         if flag & Flag.RESTART:
             self._choice = Choice()
-        if window is None:
-            return float("nan"), flag
-        return float(self._calibrator.compute(window[None], self._choice)[0]), flag
+        value = np.full(1, np.nan) if window is None else self._calibrator.compute(window[None], self._choice)
+        answers = self._calibrator.answers(value, np.full(1, flag, np.uint32))
+        return Answer(float(value[0]), float(answers.low[0]), float(answers.high[0]), flag)

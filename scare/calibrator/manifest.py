@@ -15,6 +15,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 
 import scare
 from scare.calibrator.cost import all_operations
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import FLOATS
 from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
 from scare.calibrator.limits import check
@@ -136,6 +137,7 @@ class Manifest:
     target: Channel
     facts: Mapping[str, Any]
     floor: float | None = None
+    intervals: Intervals | None = None
 
 
 def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
@@ -152,6 +154,7 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
         "target": _describe_channel(calibrator.target),
         "facts": dict(calibrator.facts),
         **({} if calibrator.floor is None else {"floor": calibrator.floor}),
+        **_describe_intervals(calibrator.intervals),
     }
     return facts, arrays, card(calibrator)
 
@@ -167,6 +170,7 @@ def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
         "target": found.target,
         "facts": dict(found.facts),
         "floor": found.floor,
+        "intervals": found.intervals,
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
     }
@@ -234,6 +238,11 @@ def _readable(value: Any) -> str:
 
 def _title(channel: Channel) -> str:
     return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
+
+
+def _describe_intervals(intervals: Intervals | None) -> dict[str, Any]:
+    """Those made when it was fitted: others are derived again."""
+    return {"intervals": asdict(intervals)} if intervals and not intervals.kept_windows else {}
 
 
 def _describe_channel(channel: Channel) -> dict[str, Any]:

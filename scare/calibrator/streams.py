@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator, Stream
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, TIME
+from scare.data.readings import DEVICE, TIME
 
 ROW = " row"  # no name in a header begins with a space
 
@@ -19,7 +19,7 @@ class Streams:
         self._streams: dict[str, Stream] = {}
 
     def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a chunk (`device`, `time`, the channels …), in their order, with `calibrated` and `flags`."""
+        """The rows of a chunk (`device`, `time`, the channels …), in their order, with what they become."""
         numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
         return pl.concat(parts).sort(ROW).drop(ROW)
@@ -31,5 +31,5 @@ class Streams:
             self._on_new_device(device)
         names = [channel.name for channel in self._calibrator.inputs.channels]
         values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
-        calibrated, flags = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
-        return rows.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None), pl.Series(FLAGS, flags))
+        answers = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
+        return rows.with_columns(answers.columns())

@@ -14,8 +14,8 @@ from scare.errors import DataError
 from scare.records import Name
 
 TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
-CALIBRATED = "calibrated"
-RESERVED = (TIME, REFERENCE, FLAGS, CALIBRATED)
+CALIBRATED, LOW, HIGH = "calibrated", "low", "high"
+RESERVED = (TIME, REFERENCE, FLAGS, CALIBRATED, LOW, HIGH)
 TIME_TYPE = pl.Datetime("us", "UTC")
 
 

@@ -43,11 +43,13 @@ class Batch:
 class Pushed:
     """What became of a batch, [n] each in its order.
 
-    Calibrated values, NaN where there is none; the raw readings of the channel that is calibrated (a calibrator's
-    first); all flags.
+    Calibrated values and their intervals, NaN where there is none; the raw readings of the channel that is calibrated
+    (a calibrator's first); all flags.
     """
 
     values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     raw: np.ndarray
     flags: np.ndarray
 
@@ -104,14 +106,17 @@ class Fleet:
         """Calibrate a batch; a batch that cannot be taken changes nothing."""
         times, count = np.asarray(batch.times, float), len(batch.devices)
         _check(batch, times)
-        pushed = Pushed(np.full(count, np.nan), np.empty(count), np.empty(count, np.uint32))
+        values, low, high, raw = np.empty((4, count))
+        pushed = Pushed(values, low, high, raw, np.empty(count, np.uint32))
         routed = {device: self._routed.get(device) or self.route(device) for device in batch.devices}
         places = _sort(routed[device] for device in batch.devices)
         parts = {name: (members, self._rows(name, members, batch)) for name, members in places.items()}
         self._routed |= routed
         for name, (members, rows) in parts.items():
             devices = [batch.devices[member] for member in members.tolist()]
-            pushed.values[members], pushed.flags[members] = self._groups[name].push(devices, times[members], rows)
+            answers = self._groups[name].push(devices, times[members], rows)
+            for part, found in answers._asdict().items():
+                getattr(pushed, part)[members] = found
             pushed.raw[members] = rows[:, 0]
         return pushed
 

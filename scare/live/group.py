@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.calibrator import Answers, Calibrator
 from scare.calibrator.kernels import Choices
 from scare.data.flags import NO_VALUE, Flag, Past, usable_values
 from scare.windowing.columns import Columns
@@ -45,13 +45,13 @@ class Group:
         """What two calibrators must have in common for one to go on with the other's devices."""
         return history_of(self.calibrator.inputs)
 
-    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Calibrated values (NaN where there is none) and flags, [n] each, of a row [n, channels] of each device."""
+    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> Answers:
+        """What a row [n, channels] of each device becomes."""
         at, values, flags = self._find(devices), np.empty(len(devices)), np.empty(len(devices), np.uint32)
         for start in range(0, len(at), BLOCK):
             part = slice(start, start + BLOCK)
             values[part], flags[part] = self._push(at[part], times[part], rows[part])
-        return values, flags
+        return self.calibrator.answers(values, flags)
 
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
         """The same devices read by another calibrator: as if always, or with a history that begins anew."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, TIME, TIME_TYPE
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, TIME_TYPE
 from scare.files import replacing
 from scare.live.results import Result
 from scare.live.snapshot import sync
@@ -55,18 +55,22 @@ def _group(result: Result) -> tuple[str, str]:
 
 
 def as_table(results: Sequence[Result]) -> pl.DataFrame:
-    """Results as rows: device, time, raw, calibrated, flags; null where there is no number."""
-    rows = [(one.device, round(one.time * 1e6), one.raw, one.calibrated, one.flags) for one in results]
-    columns = [(DEVICE, pl.String), (TIME, pl.Int64), ("raw", pl.Float64), (CALIBRATED, pl.Float64), (FLAGS, pl.UInt32)]
-    table = pl.DataFrame(rows, columns, orient="row")
-    return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col("raw", CALIBRATED).fill_nan(None))
+    """Results as rows: device, time, raw, calibrated, low, high, flags; null where there is no number."""
+    numbers = ("raw", CALIBRATED, LOW, HIGH)
+    rows = [
+        (one.device, round(one.time * 1e6), *(getattr(one, name) for name in numbers), one.flags) for one in results
+    ]
+    kinds = {DEVICE: pl.String, TIME: pl.Int64, **dict.fromkeys(numbers, pl.Float64), FLAGS: pl.UInt32}
+    table = pl.DataFrame(rows, kinds, orient="row")
+    return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))
 
 
 def put_together(folder: Path, model: str) -> None:
     """One file of a day's file and its parts; what is there twice counts once."""
     parts, whole = sorted(folder.glob(f"{model}.*.parquet")), folder / f"{model}.parquet"
     tables = [pl.read_parquet(path) for path in [whole, *parts] if path.exists()]
-    write_table(pl.concat(tables).unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), whole)
+    table = pl.concat(tables, how="diagonal")  # a part of an older version has fewer columns
+    write_table(table.unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), whole)
     for path in parts:
         path.unlink()
 

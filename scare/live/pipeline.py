@@ -149,9 +149,10 @@ class Pipeline:
         times = np.array([one.time for one in readings])
         batch = Batch([one.device for one in readings], times, [self._row(one) for one in readings])
         pushed = self._fleet.push(batch)
-        numbers = zip(pushed.raw.tolist(), pushed.values.tolist(), pushed.flags.tolist(), strict=True)
-        for one, (raw, value, flags) in zip(readings, numbers, strict=True):
-            yield Result(one.device, one.time, raw, value, flags, self._routes[one.device])
+        columns = (pushed.raw, pushed.values, pushed.low, pushed.high, pushed.flags)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        for one, (raw, value, low, high, flags) in zip(readings, numbers, strict=True):
+            yield Result(one.device, one.time, raw, value, low, high, flags, self._routes[one.device])
 
     def _row(self, reading: Reading) -> np.ndarray:
         channels = self._fleet.calibrators[self._routes[reading.device]].inputs.channels

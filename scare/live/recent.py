@@ -12,7 +12,8 @@ from scare.live.results import Result, finite, flag_names
 
 KEPT = 240  # results of a device
 SPARKS = 30  # of them in the small picture of a row
-KINDS = {"time": np.float64, "raw": np.float32, "calibrated": np.float32, "flags": np.uint32}
+NUMBERS = ("raw", "calibrated", "low", "high")
+KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}
 
 
 class Recent:
@@ -68,8 +69,8 @@ class Recent:
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
         """The number of the newest change, and a row for each device changed `since`.
 
-        A row is [device, model, time, raw, calibrated, flags, when it was heard], and with `sparks` the last calibrated
-        values.
+        A row is [device, model, time, raw, calibrated, low, high, flags, when it was heard], and with `sparks` the last
+        calibrated values.
         """
         with self._lock:
             since = -1 if since > self._change else since  # told by a process before this one
@@ -78,9 +79,8 @@ class Recent:
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
         last = (self._counts[index] - 1) % self._kept
-        when, raw, calibrated, flags = (self._columns[name][index, last].item() for name in KINDS)
-        row = [self._names[index], self._models[index], when, _short(raw), _short(calibrated), flags]
-        row.append(self._heard[index].item())
+        when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
+        row = [self._names[index], self._models[index], when, *map(_short, numbers), flags, self._heard[index].item()]
         return [*row, self._sparks(index)] if sparks else row
 
     def _sparks(self, index: int) -> list[float | None]:
@@ -93,14 +93,13 @@ class Recent:
                 raise DataError(f"no device '{name}' has reported")
             index = self._devices[name]
             order = self._order(index)
-            when, raw, calibrated, flags = (self._columns[column][index, order].tolist() for column in KINDS)
+            when, *numbers, flags = (self._columns[column][index, order].tolist() for column in KINDS)
             model = self._models[index]
         return {
             "device": name,
             "model": model,
             "time": when,
-            "raw": list(map(_short, raw)),
-            "calibrated": list(map(_short, calibrated)),
+            **{column: list(map(_short, values)) for column, values in zip(NUMBERS, numbers, strict=True)},
             "flags": flags,
             "flag_names": {str(one): flag_names(one) for one in sorted(set(flags))},
         }

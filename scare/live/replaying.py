@@ -40,7 +40,7 @@ class _Table:
 
 
 def replay(config: Config, file: Path, adapter: str, open_calibrator: Open) -> tuple[pl.DataFrame, Monitor]:
-    """What the readings of a file become: device, time, raw, calibrated, flags; and what was counted.
+    """What the readings of a file become: device, time, raw, calibrated, low, high, flags; and what was counted.
 
     The file holds what would have been POSTed (JSON lines or CSV), or is a journal.
     """

@@ -11,12 +11,17 @@ from scare.live.border import format_time
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reading became: the raw number of the calibrated channel, the value (NaN if none), flags, the model."""
+    """What a reading became: the raw number of the calibrated channel, the value with its interval, flags, the model.
+
+    NaN where there is no number.
+    """
 
     device: str
     time: float
     raw: float
     calibrated: float
+    low: float
+    high: float
     flags: int
     model: str
 
@@ -28,14 +33,16 @@ class Result:
     def as_json(self) -> dict[str, Any]:
         """Plain values; null where there is no number.
 
-        >>> Result("box-1", 1.8e9, 3.5, float("nan"), 1024, "pm").as_json()
-        {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': None, 'flags': 1024, 'flag_names': ['HISTORY'],
-         'model': 'pm'}
+        >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
+        {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
+         'flag_names': ['SPIKE'], 'model': 'pm'}
         """
         return {
             "time": format_time(self.time),
             "raw": finite(self.raw),
             "calibrated": finite(self.calibrated),
+            "low": finite(self.low),
+            "high": finite(self.high),
             "flags": self.flags,
             "flag_names": flag_names(self.flags),
             "model": self.model,

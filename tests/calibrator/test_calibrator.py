@@ -59,8 +59,8 @@ def test_a_value_is_the_plan_of_the_scaled_window_in_the_unit_of_the_target() ->
 def test_what_went_in_comes_out_unchanged() -> None:
     readings = bad_readings(1, 300)
     frame = make_calibrator().predict(readings)
-    assert frame.columns == [*readings.frame.columns, "calibrated"]
-    assert_frame_equal(frame.drop("calibrated", "flags"), readings.frame.drop("flags"))
+    assert frame.columns == [*readings.frame.columns, "calibrated", "low", "high"]
+    assert_frame_equal(frame.drop("calibrated", "low", "high", "flags"), readings.frame.drop("flags"))
     assert frame["calibrated"].dtype == pl.Float64
     assert not frame["calibrated"].is_nan().any()  # no value is null, as in every other column
     assert frame["calibrated"].null_count() == np.count_nonzero(frame["flags"].to_numpy() & REASONS)
@@ -140,7 +140,7 @@ def chunks(calibrator: Calibrator, readings: Readings, cuts: list[int]) -> tuple
         if start:
             state, stream = stream.state(), calibrator.stream(readings.device)
             stream.restore(state)
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return np.concatenate([part.values for part in parts]), np.concatenate([part.flags for part in parts])
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -166,9 +166,9 @@ def test_live_gives_what_predict_gives(calibrator: Calibrator, device: str) -> N
     readings = bad_readings(8, 700, device)
     calibrated, flags = results(calibrator.predict(readings))
     live = calibrator.live(device)
-    pairs = [live.push(time, row) for time, row in zip(readings.times.tolist(), readings.values, strict=True)]
-    assert_array_equal([int(flag) for _, flag in pairs], flags)
-    assert_allclose([value for value, _ in pairs], calibrated, rtol=LAST_BITS)
+    answers = [live.push(time, row) for time, row in zip(readings.times.tolist(), readings.values, strict=True)]
+    assert_array_equal([int(one.flags) for one in answers], flags)
+    assert_allclose([one.value for one in answers], calibrated, rtol=LAST_BITS)
 
 
 def test_more_windows_than_one_batch_give_what_small_chunks_give() -> None:
@@ -220,15 +220,15 @@ def test_the_order_of_the_channels_does_not_matter() -> None:
 def test_no_readings_give_no_rows() -> None:
     frame = NETWORK.predict(make_readings(np.empty(0), np.empty((0, 2))))
     assert frame.height == 0
-    assert frame.columns == ["time", "pm25", "current", "flags", "calibrated"]
+    assert frame.columns == ["time", "pm25", "current", "flags", "calibrated", "low", "high"]
 
 
 def test_a_new_stream_starts_anew_and_an_old_one_goes_on() -> None:
     readings, calibrator = regular_readings(60), make_calibrator(attention_plan(), policy=STRICT)
     stream = calibrator.stream("box-1")
     stream.push(readings.times[:30], readings.values[:30])
-    _, goes_on = stream.push(readings.times[30:], readings.values[30:])
-    _, anew = calibrator.stream("box-1").push(readings.times[30:], readings.values[30:])
+    goes_on = stream.push(readings.times[30:], readings.values[30:]).flags
+    anew = calibrator.stream("box-1").push(readings.times[30:], readings.values[30:]).flags
     assert not goes_on.any()
     assert without_remarks(anew).tolist() == [Flag.HISTORY] * 11 + [0] * 19
 
@@ -236,7 +236,7 @@ def test_a_new_stream_starts_anew_and_an_old_one_goes_on() -> None:
 def test_streams_of_one_calibrator_do_not_meet() -> None:
     readings = regular_readings(40)
     calibrator = make_calibrator(attention_plan())
-    alone, _ = calibrator.stream("box-1").push(readings.times, readings.values)
+    alone = calibrator.stream("box-1").push(readings.times, readings.values).values
     one, other = calibrator.stream("box-1"), calibrator.stream("box-2")
     mixed = []
     for start in range(0, 40, 10):
@@ -250,7 +250,7 @@ def test_rows_given_twice_are_not_counted_twice() -> None:
     readings = regular_readings(20)
     stream = make_calibrator().stream("box-1")
     stream.push(readings.times, readings.values)
-    calibrated, flags = stream.push(readings.times[-6:], readings.values[-6:])  # no more than a window back
+    calibrated, _, _, flags = stream.push(readings.times[-6:], readings.values[-6:])  # no more than a window back
     assert (without_remarks(flags) == Flag.EARLY).all()
     assert np.isnan(calibrated).all()
 
@@ -275,7 +275,7 @@ from scare.calibrator.calibrator import Calibrator
 
 calibrator = Calibrator.load(sys.argv[1])
 times, values = 60.0 * np.arange(40), np.full((40, 2), 20.0) + np.arange(40)[:, None]
-calibrated, flags = calibrator.stream("box-1").push(times, values)
+calibrated, _, _, flags = calibrator.stream("box-1").push(times, values)
 print(calibrated[-1].hex(), int(flags[-1]))
 """
 
@@ -286,7 +286,7 @@ def test_a_saved_calibrator_predicts_where_there_is_no_training_library(tmp_path
     assert done.returncode == 0, done.stderr
     value, flag = done.stdout.split()
     values = np.full((40, 2), 20.0) + np.arange(40)[:, None]
-    calibrated, _ = NETWORK.stream("box-1").push(60.0 * np.arange(40), values)
+    calibrated = NETWORK.stream("box-1").push(60.0 * np.arange(40), values).values
     assert (float.fromhex(value), int(flag)) == (calibrated[-1], 0)
 
 

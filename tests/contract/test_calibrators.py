@@ -49,7 +49,7 @@ def test_chunks_of_any_size_give_what_the_whole_gives(model: Architecture) -> No
         state, stream = stream.state(), calibrator.stream(rows.device)
         stream.restore(state)
         parts.append(stream.push(rows.times[start : start + 37], values[start : start + 37]))
-    calibrated, flags = (np.concatenate(column) for column in zip(*parts, strict=True))
+    calibrated, _, _, flags = (np.concatenate(column) for column in zip(*parts, strict=True))
     np.testing.assert_allclose(calibrated, whole[CALIBRATED].fill_null(np.nan).to_numpy(), rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(flags | rows.flags, whole[FLAGS].to_numpy())
 
@@ -61,8 +61,8 @@ def test_reading_by_reading_gives_what_the_table_gives(model: Architecture) -> N
     live, values = calibrator.live(rows.device), calibrator.inputs.select(rows)
     pushed = [live.push(time, row) for time, row in zip(rows.times, values, strict=True)]
     expected = whole[CALIBRATED].fill_null(np.nan).to_numpy()
-    np.testing.assert_allclose([value for value, _ in pushed], expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal([int(flag) for _, flag in pushed] | rows.flags, whole[FLAGS].to_numpy())
+    np.testing.assert_allclose([one.value for one in pushed], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal([int(one.flags) for one in pushed] | rows.flags, whole[FLAGS].to_numpy())
 
 
 @every_model

@@ -51,13 +51,13 @@ def in_chunks(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, n
     stream, cuts = calibrator.stream(readings.device), [1, 2, 95, 201, 222, 259, 260]
     rows = zip(np.split(readings.times, cuts), np.split(readings.values, cuts), strict=True)
     parts = [stream.push(*chunk) for chunk in rows]
-    return np.concatenate([values for values, _ in parts]), np.concatenate([flags for _, flags in parts])
+    return np.concatenate([part.values for part in parts]), np.concatenate([part.flags for part in parts])
 
 
 def live(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
     source = calibrator.live(readings.device)
-    pairs = [source.push(time, row) for time, row in zip(readings.times, readings.values, strict=True)]
-    return np.array([value for value, _ in pairs]), np.array([int(flag) for _, flag in pairs], np.uint32)
+    answers = [source.push(time, row) for time, row in zip(readings.times, readings.values, strict=True)]
+    return np.array([one.value for one in answers]), np.array([int(one.flags) for one in answers], np.uint32)
 
 
 def in_a_fleet(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:

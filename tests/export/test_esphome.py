@@ -56,7 +56,7 @@ def integer_node(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def live_rows(calibrator: Calibrator, times_ms: Sequence[int], rows: np.ndarray) -> list[list[float]]:
     live, expected = calibrator.live("box-2"), []
     for time, row in zip(times_ms, rows, strict=True):
-        value, flag = live.push(time / 1000, row)
+        value, _, _, flag = live.push(time / 1000, row)
         told = Flag.EARLY if flag & Flag.EARLY else flag & ON_BOARD  # a board does not look at a row that is early
         expected.append([float(row[0]), value, float(told)])
     return expected

@@ -130,7 +130,7 @@ def test_reading_by_reading_it_is_as_live(name: str, tmp_path: Path) -> None:
     pairs = zip(milliseconds(readings, start), readings.values.tolist(), strict=True)
     values, statuses = map(np.array, zip(*(board.push(now % WRAP, row) for now, row in pairs), strict=True))
     pairs = zip(readings.times.tolist(), readings.values, strict=True)
-    expected, flags = map(np.array, zip(*(live.push(time, row) for time, row in pairs), strict=True))
+    expected, _, _, flags = map(np.array, zip(*(live.push(time, row) for time, row in pairs), strict=True))
     assert_array_equal(statuses, [expected_status(*pair) for pair in zip(flags, readings.values, strict=True)])
     assert set(statuses) == {OK, MISSING, RANGE, EARLY} | ({HISTORY} if name != "one_row" else set())
     assert_array_equal(np.isnan(values), statuses != OK)
@@ -143,10 +143,10 @@ def test_a_clock_that_is_set_back_is_as_live(name: str, tmp_path: Path) -> None:
     board = load(export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", "box-1", "one"))
     times, values, live = times_set_back(ROWS), readings_in_float32(6).values, calibrator.live("box-1")
     pushed = [board.push(round(1000 * (now - times[0])) % WRAP, row) for now, row in zip(times, values, strict=True)]
-    pairs = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
-    expected = [expected_status(int(flag), row) for (_, flag), row in zip(pairs, values, strict=True)]
+    answers = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
+    expected = [expected_status(int(one.flags), row) for one, row in zip(answers, values, strict=True)]
     assert [status for _, status in pushed] == expected
-    close(np.array([value for value, _ in pushed]), np.array([value for value, _ in pairs]), calibrator)
+    close(np.array([value for value, _ in pushed]), np.array([one.value for one in answers]), calibrator)
 
 
 def test_a_restart_is_a_new_stream(tmp_path: Path) -> None:

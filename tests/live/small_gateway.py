@@ -87,8 +87,8 @@ def expected(calibrator: Calibrator, readings: Sequence[Reading]) -> list[Result
     found = []
     for one in readings:
         row = np.array([one.values[channel.name] for channel in calibrator.inputs.channels])
-        value, flag = live.push(one.time, row)
-        found.append(Result(one.device, one.time, row[0], value, int(flag), ""))
+        *numbers, flag = live.push(one.time, row)
+        found.append(Result(one.device, one.time, row[0], *numbers, int(flag), ""))
     return found
 
 

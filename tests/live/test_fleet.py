@@ -54,9 +54,9 @@ def push_live(calibrators: dict[str, Calibrator], batches: list[Batch]) -> list[
     pushed = []
     for batch in batches:
         given = zip(batch.devices, batch.times.tolist(), batch.rows, strict=True)
-        pairs = [lives[device].push(time, row) for device, time, row in given]
-        values, flags = ([pair[which] for pair in pairs] for which in (0, 1))
-        pushed.append(Pushed(np.array(values), np.asarray(batch.rows)[:, 0], np.array(flags, np.uint32)))
+        answers = [lives[device].push(time, row) for device, time, row in given]
+        *numbers, flags = map(np.array, zip(*answers, strict=True))
+        pushed.append(Pushed(*numbers, np.asarray(batch.rows)[:, 0], flags.astype(np.uint32)))
     return pushed
 
 
@@ -64,7 +64,8 @@ def assert_same(pushed: list[Pushed], expected: list[Pushed]) -> None:
     for one, other in zip(pushed, expected, strict=True):
         assert_array_equal(one.flags, other.flags, strict=True)
         assert_array_equal(one.raw, other.raw)
-        assert_allclose(one.values, other.values, rtol=1e-5, atol=1e-5)
+        for name in ("values", "low", "high"):
+            assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=10)

@@ -54,8 +54,8 @@ def test_names_that_differ_stay_apart() -> None:
 
 def test_a_device_is_told_once_and_again_with_another_model() -> None:
     announcing = Announcing(Topics("homeassistant", "scare"), {"pm": make_calibrator(), "gas": make_calibrator()})
-    first, again = (announcing.news(Result("a", 0.0, 1.0, 1.0, 0, "pm")) for _ in range(2))
+    first, again = (announcing.news(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "pm")) for _ in range(2))
     assert list(first) == ["homeassistant/device/scare_a/config"]
     assert again == {}
-    assert announcing.news(Result("a", 0.0, 1.0, 1.0, 0, "gas")) != {}
+    assert announcing.news(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "gas")) != {}
     assert len(announcing.all()) == 1

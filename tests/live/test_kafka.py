@@ -216,7 +216,7 @@ def check_values(folder: Path, found: Found, rows: np.ndarray) -> None:
     times = START + 60.0 * np.arange(len(rows))
     assert found.keys() == {(name, format_time(one)) for name in NAMES for one in times.tolist()}
     for index, name in enumerate(NAMES):
-        wanted, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, rows[:, index])
+        wanted, _, _, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, rows[:, index])
         for time, value, flag in zip(times.tolist(), wanted.tolist(), flags.tolist(), strict=True):
             for told, told_flags in found[name, format_time(time)]:
                 assert told_flags == flag

@@ -106,7 +106,7 @@ def test_twenty_kills_in_sixty_thousand_messages(tmp_path: Path) -> None:
     assert found.keys() == wanted_keys
     models = {name: Calibrator.load(tmp_path / f"{name}.scare") for name in ("dust", "gas")}
     for index, name in enumerate(names):
-        wanted, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, values[index])
+        wanted, _, _, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, values[index])
         for time, value, flag in zip(times.tolist(), wanted.tolist(), flags.tolist(), strict=True):
             for told, told_flags in found[name, format_time(time)]:
                 assert told_flags == flag

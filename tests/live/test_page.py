@@ -29,7 +29,8 @@ def results(count: int, row: int) -> list[Result]:
     names = [NASTY, *(f"box-{number}" for number in range(1, count))]
     odd = [index % 7 == 0 for index in range(count)]  # have no value, for want of history
     rows = zip(names, values, odd, strict=True)
-    return [Result(name, start + 60 * row, raw, NAN if no else raw / 2, 1024 * no, "dust") for name, raw, no in rows]
+    halves = [(name, raw, (NAN,) * 3 if no else (raw / 2, raw / 2 - 1, raw / 2 + 3), no) for name, raw, no in rows]
+    return [Result(name, start + 60 * row, raw, *half, 1024 * no, "dust") for name, raw, half, no in halves]
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     open_page(tab, gateway, WIDE)
     tab.value("location.hash = 'box-1'")
     until(tab, "document.getElementById('facts').textContent.includes('model dust')")
-    gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 0, "dust")])
+    gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 60.5, 80.5, 0, "dust")])
     gateway.monitor.refuse("http", "line 3: <b>not JSON</b>")
     until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 µg/m³, raw 77')")
     until(tab, "document.getElementById('reasons').textContent.includes('<b>not JSON</b>')")

@@ -14,13 +14,13 @@ DAY = 86400.0
 
 
 def result(device: str, time: float, model: str = "dust", calibrated: float = 1.0) -> Result:
-    return Result(device, time, 2.0, calibrated, 0, model)
+    return Result(device, time, 2.0, calibrated, calibrated - 1, calibrated + 2, 0, model)
 
 
-def test_a_row_is_device_time_raw_calibrated_flags() -> None:
+def test_a_row_is_what_a_reading_became() -> None:
     table = as_table([result("a", START, calibrated=float("nan"))])
-    assert table.columns == ["device", "time", "raw", "calibrated", "flags"]
-    assert table["calibrated"].to_list() == [None]
+    assert table.columns == ["device", "time", "raw", "calibrated", "low", "high", "flags"]
+    assert table.row(0)[3:6] == (None, None, None)
     assert table["time"].dt.epoch("s").to_list() == [int(START)]
 
 

@@ -122,7 +122,7 @@ def test_reading_by_reading_it_is_as_live_and_predict(built: Built, name: str, s
     for index, now in enumerate(milliseconds(readings, start)):
         row = readings.values[index]
         statuses[index], values[index] = board.push(now, row)
-        expected[index], flags[index] = live.push(float(readings.times[index]), row)
+        expected[index], _, _, flags[index] = live.push(float(readings.times[index]), row)
     assert_array_equal(statuses, [expected_status(*pair) for pair in zip(flags, readings.values, strict=True)])
     assert set(statuses) == {OK, MISSING, RANGE, EARLY} | ({HISTORY} if name != "one_row" else set())
     assert_array_equal(np.isnan(values), statuses != OK)
@@ -147,16 +147,16 @@ def test_a_clock_that_is_set_back_is_as_live_and_stream(built: Built, name: str)
     live = calibrator.live("box-1")
     now = np.rint(1000 * (times - times[0])).astype(np.int64) % WRAP
     pushed = [board.push(int(one), row) for one, row in zip(now, values, strict=True)]
-    pairs = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
-    expected, flags = np.array([value for value, _ in pairs]), [int(flag) for _, flag in pairs]
+    answers = [live.push(float(time), row) for time, row in zip(times, values, strict=True)]
+    expected, flags = np.array([one.value for one in answers]), [int(one.flags) for one in answers]
     assert [status for status, _ in pushed] == [expected_status(*pair) for pair in zip(flags, values, strict=True)]
     assert np.flatnonzero(np.array(flags) & Flag.RESTART).tolist()[:1] == [201]
     assert np.isfinite(expected[[199, 419, 499]]).sum() >= 1
     close(np.array([value for _, value in pushed]), expected, calibrator)
     stream = calibrator.stream("box-1")
     parts = [stream.push(times[part], values[part]) for part in (slice(0, 201), slice(201, 450), slice(450, None))]
-    assert_array_equal(np.concatenate([some for _, some in parts]), flags)
-    close(np.concatenate([some for some, _ in parts]), expected, calibrator)
+    assert_array_equal(np.concatenate([some.flags for some in parts]), flags)
+    close(np.concatenate([some.values for some in parts]), expected, calibrator)
 
 
 def test_a_restart_is_a_new_stream(built: Built) -> None:
@@ -171,7 +171,7 @@ def test_a_restart_is_a_new_stream(built: Built) -> None:
     half = ROWS // 2
     pairs = zip(milliseconds(readings, 9)[half:], readings.values[half:], strict=True)
     values = np.array([board.push(now, row)[1] for now, row in pairs])
-    stream, _ = calibrator.stream("box-1").push(readings.times[half:], readings.values[half:])
+    stream = calibrator.stream("box-1").push(readings.times[half:], readings.values[half:]).values
     close(values, stream, calibrator)
 
 

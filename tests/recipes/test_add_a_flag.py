@@ -41,7 +41,8 @@ def test_live_tells_it_too(walk: Walk) -> None:
         "import numpy as np\n"
         "from scare.calibrator.calibrator import Calibrator\n"
         "live = Calibrator.load('line.scare').live('box-1')\n"
-        "print(*(int(live.push(60.0 * row, np.array([5.0, current]))[1]) for row, current in enumerate((3.0, -2.0))))"
+        "for row, current in enumerate((3.0, -2.0)):\n"
+        "    print(int(live.push(60.0 * row, np.array([5.0, current])).flags))"
     )
     assert [int(one) & BIT for one in text.split()] == [0, BIT]
 
