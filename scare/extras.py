@@ -8,6 +8,7 @@ PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
     "live": ("paho", "starlette", "uvicorn"),
     "kafka": ("confluent_kafka",),
+    "cluster": ("distributed",),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),
     "tflite": ("ai_edge_litert", "tensorflow"),
     "onnx": ("onnx", "onnxruntime"),

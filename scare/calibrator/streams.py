@@ -1,6 +1,6 @@
 """Streams calibrate the rows of many devices as they come in one table, each device by a stream of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,16 @@ class Streams:
         numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
         return pl.concat(parts).sort(ROW).drop(ROW)
+
+    def state(self) -> dict[str, dict[str, np.ndarray]]:
+        """What the stream of each device remembers."""
+        return {device: stream.state() for device, stream in self._streams.items()}
+
+    def restore(self, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Go on with these devices where other streams were."""
+        self._streams = {device: self._calibrator.stream(device) for device in state}
+        for device, stream in self._streams.items():
+            stream.restore(state[device])
 
     def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
         device = rows[DEVICE][0]

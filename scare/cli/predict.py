@@ -8,35 +8,73 @@ import numpy as np
 import polars as pl
 import typer
 
+from scare.archive.executor import LOCAL
+from scare.archive.models import model_table, one_model
+from scare.archive.running import Archive
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.streams import Streams
 from scare.cli import options
 from scare.cli.console import emit, progress, say
+from scare.cli.predict_archive import predict_archive
 from scare.data.flags import summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
 from scare.data.tables import iterate_tables, writing_table
+from scare.errors import UsageError
 from scare.words import counts
+
+OUT = "The table to write: .csv, .csv.gz or .parquet; of an archive the folder."
 
 
 def predict(
-    calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
-    file: Annotated[Path, typer.Argument(help="Raw readings: CSV or Parquet.")],
-    out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
-        "calibrated.csv"
-    ),
+    model: Annotated[str, typer.Argument(help="A .scare file, unless --models names several.")],
+    places: Annotated[
+        list[str] | None, typer.Argument(help="Raw readings: CSV or Parquet; files, a folder or a glob.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help=OUT, show_default="calibrated.csv, or the folder calibrated"),
+    ] = None,
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     device: Annotated[str, typer.Option("--device", help="Name of the device, when the file does not say it.")] = "",
+    models: Annotated[
+        Path | None, typer.Option("--models", help="Of an archive: a table device,model in place of MODEL.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Of an archive: processes at the same time.")] = 1,
+    executor: options.ExecutorName = LOCAL,
     as_json: options.Json = False,
 ) -> None:
-    """Write raw, calibrated and flags side by side; a file of any size, in bounded memory.
+    """Write raw, calibrated and flags side by side; a file or thousands of any size, in bounded memory.
+
+    Of a folder or a glob (an archive) each file becomes one of the same name in --out; run again to resume.
 
     Examples:
       scare predict no2.scare raw.csv --out calibrated.csv
       scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
+      scare predict pm.scare network --out calibrated --jobs 2
+      scare predict 'network/2026-*.csv.gz' --models models.csv --out calibrated
     """
+    readings = [*([model] if models else []), *(places or [])]
+    if not readings:
+        raise UsageError(f"name the readings after the model: scare predict {model} raw.csv")
+    if models is None and len(readings) == 1 and Path(readings[0]).is_file():
+        _predict_file(
+            Path(model), Path(readings[0]), out or Path("calibrated.csv"), time, device_column, device, as_json
+        )
+        return
+    if device:
+        raise UsageError("--device is for one file; in an archive a column, a folder device=… or its name says it")
+    chosen = model_table(models) if models else one_model(Path(model))
+    labels = (options.names(time) if time else (), device_column)
+    predict_archive(Archive(tuple(readings), out or Path("calibrated"), chosen, *labels), jobs, executor, as_json)
+
+
+def _predict_file(
+    calibrator: Path, file: Path, out: Path, time: str, device_column: str, device: str, as_json: bool
+) -> None:
+    """One file in, one out."""
     model = Calibrator.load(calibrator)
     times, guessed_device = find_labels(file, options.names(time) if time else ())
     device_column = device_column or ("" if device else guessed_device)

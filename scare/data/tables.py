@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import IO, cast
 
@@ -26,6 +26,7 @@ from scare.files import replacing
 
 SITE = " site"  # no name in a header begins with a space
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # of table files
 STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
 
 
@@ -35,16 +36,26 @@ def read_table(path: Path | str) -> pl.DataFrame:
     return with_numbers(table.read(table.columns).drop(LINE), table.decimal)
 
 
-def iterate_tables(path: Path | str, mapping: ColumnMapping, rows: int = ROWS) -> Iterator[pl.DataFrame]:
-    """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`."""
+def iterate_tables(
+    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = ""
+) -> Iterator[pl.DataFrame]:
+    """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
+
+    Without a device column all rows are of `device` or, without one, of a device called as the file.
+    """
     table = open_table(path)
     if mapping.reference and mapping.reference.name not in table.columns:
         mapping = replace(mapping, reference=None)
-    for frame in _canonical_frames(table, mapping, _stem(table.path), rows):
+    for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):
         yield frame.drop(LINE, SITE)
 
 
-def _stem(path: Path) -> str:
+def stem(path: PurePath) -> str:
+    """A file's name without what says that it is a table.
+
+    >>> stem(PurePath("box-01.csv.gz"))
+    'box-01'
+    """
     return re.sub(r"(\.(csv|tsv|txt|parquet))?(\.gz)?$", "", path.name, count=1, flags=re.IGNORECASE)
 
 
@@ -55,13 +66,14 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     form = find_time_format(table, mapping.time)
     for batch in table.batches(columns, rows):
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
-        frame = batch.select(LINE, site.alias(SITE), _devices(batch, mapping.device_column, device, table))
+        frame = batch.select(LINE, site.alias(SITE), devices_of(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
         numbers = [strict_numbers(batch, column, table).alias(name) for name, column in quantities]
         yield frame.with_columns(parse_times(batch, form, table), *numbers)
 
 
-def _devices(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
+def devices_of(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
+    """The device of each row: `device`, unless a column names it."""
     if not column:
         return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
     for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
@@ -72,7 +84,7 @@ def _devices(batch: pl.DataFrame, column: str, device: str, table: TableFile) ->
 def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
     """The readings of each device in a file; without a device column, one called `device` or as the file."""
     table = open_table(path)
-    frame = pl.concat(list(_canonical_frames(table, mapping, device or _stem(table.path), ROWS)))
+    frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
     groups = frame.partition_by(DEVICE, maintain_order=True)
     return [_device_readings(group, mapping, table) for group in groups]
 
@@ -93,7 +105,7 @@ def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFi
 def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
     """The text of one more column at each `time`, as `label`, of each device in a file."""
     table = open_table(path)
-    frames = list(_canonical_frames(table, replace(mapping, site_column=column), _stem(table.path), ROWS))
+    frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
     labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
     return {str(group[DEVICE][0]): group.drop(DEVICE) for group in labelled.partition_by(DEVICE)}
 
@@ -192,5 +204,8 @@ def _writing_parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
     with TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
         yield write
+        if len(parts) == 1:
+            parts[0].replace(path)
+            return
         whole = pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()
         whole.sink_parquet(path)

@@ -84,7 +84,7 @@ class Fleet:
                 known = ", ".join(calibrators)
                 raise UsageError(f"route '{route.pattern}': no calibrator '{route.calibrator}'; there are {known}")
         self._groups = {name: Group(calibrator) for name, calibrator in calibrators.items()}
-        self._routes = sorted(routes, key=_generality)
+        self._routes = list(routes)
         self._routed: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -97,9 +97,8 @@ class Fleet:
 
     def route(self, device: str) -> str:
         """The name of the calibrator that reads this device."""
-        for route in self._routes:
-            if device == route.pattern or fnmatchcase(device, route.pattern):
-                return route.calibrator
+        if found := choose_route(self._routes, device):
+            return found
         raise DataError(f"{device}: no route leads to a calibrator; add one for it, or a default for '{DEFAULT}'")
 
     def push(self, batch: Batch) -> Pushed:
@@ -164,6 +163,13 @@ class Fleet:
         if isinstance(batch.rows, np.ndarray):
             return np.asarray(batch.rows[members], float)
         return np.array([batch.rows[one] for one in members.tolist()], float)
+
+
+def choose_route(routes: Sequence[Route], device: str) -> str | None:
+    """The calibrator that these routes name for a device: a name comes before a pattern, a pattern before `*`."""
+    fitting = (route for route in routes if device == route.pattern or fnmatchcase(device, route.pattern))
+    found = min(fitting, key=_generality, default=None)
+    return found.calibrator if found else None
 
 
 def _generality(route: Route) -> int:

@@ -132,3 +132,37 @@ def test_a_device_column_can_be_named(scare: Type, model: Path, rows: pl.DataFra
     rows.rename({"device": "who", "time": "when"}).write_parquet("fleet.parquet")
     assert scare(f"scare predict {model} fleet.parquet --time when --device-column who").code == 0
     assert pl.read_csv("calibrated.csv")["device"].to_list() == rows["device"].to_list()
+
+
+def test_a_folder_becomes_a_folder_of_the_same_names_and_is_resumed(
+    scare: Type, model: Path, rows: pl.DataFrame
+) -> None:
+    for part in rows.partition_by("device"):
+        Path("raw").mkdir(exist_ok=True)
+        part.drop("device").write_csv(f"raw/{part['device'][0]}.csv")
+    said = scare(f"scare predict {model} raw --out calibrated --json")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)
+    assert (facts["rows"], facts["files"], len(facts["devices"])) == (rows.height, 4, 4)
+    apart = calibrated_apart(model, rows)
+    assert facts["calibrated"] == apart["calibrated"].count()
+    assert pl.read_parquet("calibrated/*.parquet")["flags"].sum() == apart["flags"].sum()
+    again = scare(f"scare predict {model} 'raw/*.csv' --out calibrated")
+    assert "now: 0 files" in again.err
+    assert "4 devices" in again.out
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        ("{model}", 2, "name the readings after the model"),
+        ("{model} none", 3, "there is no such file or folder"),
+        ("{model} . --device x", 2, "--device is for one file"),
+        ("{model} . --executor ray", 2, "no executor 'ray'"),
+        (". --models table.csv", 2, "has the columns device and model, not a, b"),
+    ],
+)
+def test_what_an_archive_cannot_do_is_said(scare: Type, model: Path, line: str, code: int, sentence: str) -> None:
+    Path("table.csv").write_text("a,b\n1,2\n")
+    said = scare(f"scare predict {line.format(model=model)}")
+    assert (said.code, sentence in said.err) == (code, True), said.err

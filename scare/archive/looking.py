@@ -1,0 +1,125 @@
+"""A look at a file before it is calibrated: which devices it holds, from when to when, at which step."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from scare.archive.listing import Source
+from scare.data.readings import DEVICE, TIME
+from scare.data.table_files import open_table
+from scare.data.tables import devices_of, stem
+from scare.data.times import find_time_format, parse_times
+from scare.errors import DataError, ScareError
+
+CHANGED = "it was changed while it was read; run again"
+GONE = "it is no longer there"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The columns that hold the time and, in files that do not name it otherwise, the device."""
+
+    time: tuple[str, ...]
+    device_column: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The rows of one device in a file: how many, from when to when in seconds, and their usual distance."""
+
+    device: str
+    rows: int
+    first: float
+    last: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of a file: a stamp that changes when it is written to, its content's hash, a piece for each device.
+
+    `why` tells why it cannot be read, where it cannot.
+    """
+
+    name: str
+    stamp: tuple[int, int] = (0, 0)
+    sha256: str = ""
+    pieces: tuple[Piece, ...] = ()
+    why: str = ""
+
+    @property
+    def first(self) -> float:
+        """The earliest time, in seconds."""
+        return min(piece.first for piece in self.pieces)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of its devices."""
+        return tuple(piece.device for piece in self.pieces)
+
+
+def stamp(path: str) -> tuple[int, int]:
+    """Size and time of the last change, in nanoseconds."""
+    try:
+        found = Path(path).stat()
+    except OSError as error:
+        raise DataError(GONE) from error
+    return found.st_size, found.st_mtime_ns
+
+
+def content_hash(path: str) -> str:
+    """SHA-256 of a file."""
+    try:
+        with Path(path).open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(GONE) from error
+
+
+def look_at_all(sources: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[dict[str, Any]]:
+    """Looks at files, as plain values; what a worker does first."""
+    return [asdict(look_at(Source(*one), Labels(*labels))) for one in sources]
+
+
+def look_at(source: Source, labels: Labels) -> Look:
+    """A look at one file; what is wrong with it is part of the look."""
+    try:
+        before, sha256 = stamp(source.path), content_hash(source.path)
+        pieces = look_into(source, labels)
+        if stamp(source.path) != before:
+            raise DataError(CHANGED)
+    except ScareError as error:
+        return Look(source.name, why=str(error))
+    return Look(source.name, before, sha256, tuple(pieces))
+
+
+def look_into(source: Source, labels: Labels) -> list[Piece]:
+    """The pieces of a file by name of the device, in memory that does not grow with its rows."""
+    table = open_table(source.path)
+    column = "" if source.device else labels.device_column
+    table.require([*labels.time, *([column] if column else [])])
+    form, device = find_time_format(table, labels.time), source.device or stem(Path(source.path))
+    parts = []
+    for batch in table.batches([*labels.time, *([column] if column else [])]):
+        times = pl.DataFrame([devices_of(batch, column, device, table), parse_times(batch, form, table).dt.epoch("us")])
+        parts.append(times.group_by(DEVICE).agg(*_facts(pl.col(TIME))))
+    rows = (
+        pl.concat(parts)
+        .group_by(DEVICE)
+        .agg(pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max(), pl.col("step").max())
+    )
+    return [Piece(*row) for row in rows.sort(DEVICE).select(DEVICE, "rows", "first", "last", "step").rows()]
+
+
+def _facts(time: pl.Expr) -> list[pl.Expr]:
+    step = time.diff().median().fill_null(0.0) / 1e6
+    return [
+        pl.len().alias("rows"),
+        (time.min() / 1e6).alias("first"),
+        (time.max() / 1e6).alias("last"),
+        step.alias("step"),
+    ]

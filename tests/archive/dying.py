@@ -1,0 +1,22 @@
+"""Work for other processes that does not always end well."""
+
+import os
+import signal
+from pathlib import Path
+
+
+def die_at(number: int, fatal: int, notes: str) -> int:
+    """The number; the fatal one kills its process, after a note that it was tried."""
+    if number == fatal:
+        with Path(notes).open("a") as handle:
+            handle.write("tried\n")
+        os.kill(os.getpid(), signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+    return number
+
+
+def hears_ctrl_c() -> bool:
+    return signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+
+
+def threads() -> str:
+    return os.environ.get("POLARS_MAX_THREADS", "")
