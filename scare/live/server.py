@@ -5,14 +5,11 @@ Comes from boxes that POST; goes to the `pipeline`. It runs in a thread of its o
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Thread
-from time import monotonic, sleep, time
+from time import monotonic, time
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,13 +22,15 @@ from scare.errors import DataError, UsageError
 from scare.files import UPLOT
 from scare.live.border import RefusedError
 from scare.live.config import Http, is_loopback
-from scare.live.guard import Guard
 from scare.live.intake import LARGEST_BODY, Intake, take_in, unpack
 from scare.live.monitor import COUNTS, Monitor
 from scare.live.pipeline import Pipeline
 from scare.live.reader import Reader
 from scare.live.recent import Recent
+from scare.live.tokens import asking_for
 from scare.live.waiting import Arrival
+from scare.serving.answering import Answering
+from scare.serving.guard import Guard
 
 PAGE = Path(__file__).with_name("page")
 PATIENCE_SECONDS = 30.0  # until readings that were taken have been published
@@ -59,47 +58,17 @@ class Server:
         token = settings.token()
         if not token and not is_loopback(settings.host):
             raise UsageError(f"http.host {settings.host} is reached from other computers: give token_file")
-        app = Guard(make_app(watched, readers, self), settings.allowed_names, token)
-        self._socket = _listen(settings)
-        self.port: int = self._socket.getsockname()[1]
-        self.stopping = False
+        app = Guard(make_app(watched, readers, self), settings.allowed_names, asking_for(token))
+        tls = {"ssl_certfile": settings.certificate or None, "ssl_keyfile": settings.key or None}
+        self._answering = Answering(app, settings.host, settings.port, **tls)
+        self.port = self._answering.port
         self.address = f"{'https' if settings.certificate else 'http'}://{_shown(settings.host)}:{self.port}/"
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                access_log=False,
-                lifespan="off",
-                log_config=None,
-                server_header=False,
-                ssl_certfile=settings.certificate or None,
-                ssl_keyfile=settings.key or None,
-                timeout_graceful_shutdown=2,
-            )
-        )
-        self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
+        self.start, self.stop = self._answering.start, self._answering.stop
 
-    def start(self) -> None:
-        """Answer from now on."""
-        self._thread.start()
-        while not self._server.started and self._thread.is_alive():
-            sleep(0.01)
-
-    def stop(self) -> None:
-        """Answer no more."""
-        self.stopping = self._server.should_exit = True
-        if self._thread.is_alive():
-            self._thread.join(10)
-        self._socket.close()
-
-
-def _listen(settings: Http) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family)
-    except OSError as error:
-        reason = str(error.strerror or error).partition(" (while")[0]  # the address is said already
-        where = f"{settings.host} port {settings.port}"
-        raise UsageError(f"http: cannot listen at {where}: {reason}; give another host or port") from error
+    @property
+    def stopping(self) -> bool:
+        """Whether it is about to answer no more."""
+        return self._answering.stopping
 
 
 def _shown(host: str) -> str:

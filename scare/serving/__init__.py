@@ -1,0 +1,1 @@
+"""What our servers share: who may ask, and answering in a thread."""
