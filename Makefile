@@ -43,7 +43,7 @@ $(VENV)/.train: pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,live,kafka,cluster,board,tflite,onnx,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,live,web,kafka,cluster,board,tflite,onnx,dev]'
 	touch $@
 
 clean:

@@ -7,6 +7,7 @@ from scare.errors import UsageError
 PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
     "live": ("paho", "starlette", "uvicorn"),
+    "web": ("capstone", "elftools", "starlette", "unicorn", "uvicorn", "ziglang"),
     "kafka": ("confluent_kafka",),
     "cluster": ("distributed",),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),

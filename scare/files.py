@@ -8,6 +8,7 @@ from secrets import token_hex
 from scare.errors import UsageError
 
 UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
+PAGES = Path(__file__).parent / "pages"  # colours and words that they share
 
 
 @contextmanager

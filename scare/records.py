@@ -133,6 +133,19 @@ def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return {**tables, **changes, **{name: merged(tables[name], changes[name]) for name in both}}
 
 
+def finite(value: Any) -> Any:
+    """A value with None for numbers that JSON does not have.
+
+    >>> finite({"a": (1.5, float("nan"))})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter

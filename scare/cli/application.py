@@ -20,6 +20,7 @@ from scare.cli import (
     info,
     inspect,
     live,
+    open,
     predict,
     report,
     reproduce,
@@ -43,7 +44,8 @@ From a co-location CSV to calibrated readings on a board. What people do:
   scare export c model.scare --out model_c  C for a board; proof: scare verify
   scare score model.scare --data later.csv  grades; a page of it: scare report
 
-No data yet: scare demo. All commands: scare --help. One: scare train --help."""
+In a browser instead: scare open. No data yet: scare demo.
+All commands: scare --help. One: scare train --help."""
 
 
 class Configured(TyperCommand):
@@ -77,6 +79,7 @@ for command in (
     demo.demo,
 ):
     app.command(cls=Configured)(command)
+app.command(name="open", cls=Configured)(open.open_page)
 app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")

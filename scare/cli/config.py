@@ -49,12 +49,13 @@ class TuneSection:
 
 @dataclass(frozen=True)
 class CompareSection:
-    """Whom `scare compare` fits, and how often."""
+    """Whom `scare compare` fits, and how often; which further yardsticks `scare train` fits beside its own."""
 
     models: tuple[str, ...] = ("all",)
     windows: tuple[Count, ...] = (60,)
     seeds: Count = 3
     jobs: Count = 1
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

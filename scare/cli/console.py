@@ -2,7 +2,7 @@
 
 import json
 import logging
-import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from scare.records import finite
 
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -25,7 +27,7 @@ def say(text: str) -> None:
 
 def emit(result: dict[str, Any]) -> None:
     """The result as JSON on stdout; a number that JSON does not have becomes null."""
-    STDOUT.print(json.dumps(_jsonable(result), indent=2, default=str, allow_nan=False), markup=False)
+    STDOUT.print(json.dumps(finite(result), indent=2, default=str, allow_nan=False), markup=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -39,14 +41,36 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     STDOUT.print(table)
 
 
+class Told(Progress):
+    """Progress for a program that reads stderr: a line of JSON for every change."""
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Take over what changed and tell it."""
+        super().update(task_id, **changes)
+        self._tell(self.tasks[task_id])
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """Count one more and tell it."""
+        super().advance(task_id, advance)
+        self._tell(self.tasks[task_id])
+
+    def _tell(self, task: Task) -> None:
+        facts = {"progress": task.description, "completed": task.completed, "total": task.total, **task.fields}
+        say(json.dumps(finite(facts)))
+
+
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar with text fields, on a terminal only; it goes away when what it shows fails."""
+    """A progress bar with text fields, on a terminal only; it goes away when what it shows fails.
+
+    With SCARE_PROGRESS=json in the environment it is lines of JSON on stderr.
+    """
     texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
+    kind = Told if is_told() else Progress
+    bar = kind(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
     task = bar.add_task(description, total=None, **texts)
-    if not STDERR.is_terminal:
+    if not STDERR.is_terminal or is_told():
         yield bar, task
         return
     with bar:
@@ -57,6 +81,11 @@ def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]
             raise
 
 
+def is_told() -> bool:
+    """Whether a program, not a person, reads how far the work is."""
+    return os.environ.get("SCARE_PROGRESS") == "json"
+
+
 def show_warnings() -> None:
     """Let rooms speak through `logging`, on stderr."""
     logging.basicConfig(
@@ -64,13 +93,3 @@ def show_warnings() -> None:
         format="%(message)s",
         handlers=[RichHandler(console=STDERR, show_path=False, show_time=False)],
     )
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

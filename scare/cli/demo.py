@@ -37,8 +37,9 @@ def demo(
     saved = out / "demo.scare"
     with replacing(saved) as temporary:  # a folder that cannot be written is known before the work, not after
         split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
-        calibrator = fit_with_progress(split.train, split.validation, Recipe.preset("default", 60, seed=seed))
-        scores = score_against_yardsticks(calibrator, split, "SCARE")
+        recipe = Recipe.preset("default", 60, seed=seed)
+        calibrator = fit_with_progress(split.train, split.validation, recipe)
+        scores = score_against_yardsticks(calibrator, split, "SCARE", recipe)
         calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
@@ -49,5 +50,6 @@ def demo(
         show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}")
     for label, path in (("calibrator", saved), ("figure", figure), ("page", page)):
         say(f"{label:>10}: {path}")
+    say("with files of your own, in a browser: scare open")
     if calibrator.facts.get("interrupted"):
         raise typer.Exit(ExitCode.INTERRUPTED)

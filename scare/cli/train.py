@@ -63,7 +63,8 @@ def train(
         parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
         say_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
-        scores = score_against_yardsticks(calibrator, parts, f"{calibrator.facts['model']} ({recipe.name})")
+        name, beside = f"{calibrator.facts['model']} ({recipe.name})", given.config.compare.beside
+        scores = score_against_yardsticks(calibrator, parts, name, recipe, beside)
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     _tell(calibrator, scores, out, as_json)

@@ -8,12 +8,14 @@ from typing import Any
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.ladder_table import HEAD, ladder_table
 from scare.cli.config import Given
-from scare.cli.console import STDERR, progress, say, show_table
+from scare.cli.console import STDERR, is_told, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
+from scare.errors import NotApplicableError, UsageError
 from scare.experiments.processes import keep_compiled
 from scare.extras import require
 from scare.scorecard.accuracy import Accuracy
+from scare.words import suggestion
 
 SCORE_COLUMNS = {
     "rmse": "RMSE",
@@ -36,8 +38,8 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
                 "speed": f"{state.windows_per_second:,.0f} windows/s",
                 "errors": f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",
             }
-            bar.update(task, completed=state.round, total=state.rounds, **texts)
-            if not STDERR.is_terminal:  # a log shows no bar
+            bar.update(task, completed=state.round, total=state.rounds, state=asdict(state), **texts)
+            if not (STDERR.is_terminal or is_told()):  # a log shows no bar
                 say(", ".join(texts.values()))
 
         return fit_room.fit(train, validation, recipe, report)
@@ -61,8 +63,10 @@ def recipe_of(given: Given) -> Any:
     return replace(recipe, name=f"{recipe.name}+{Path(given.where).stem}") if given.changes_recipe else recipe
 
 
-def score_against_yardsticks(calibrator: Calibrator, split: Split, name: str) -> dict[str, Accuracy]:
-    """Raw, linear and our accuracy on the test part, on the same rows."""
+def score_against_yardsticks(
+    calibrator: Calibrator, split: Split, name: str, recipe: Any, beside: Sequence[str] = ()
+) -> dict[str, Accuracy]:
+    """Raw, linear, those named `beside` and our accuracy on the test part, on the same rows."""
     from scare.experiments.comparison import compare
     from scare.experiments.yardsticks import linear_regression, raw_reading
 
@@ -70,7 +74,25 @@ def score_against_yardsticks(calibrator: Calibrator, split: Split, name: str) ->
     rivals = {"raw": raw_reading(inputs, target), "linear": linear_regression(split.train, inputs, target)}
     if len(inputs.channels) > 1:
         rivals["linear, all"] = linear_regression(split.train, inputs, target, len(inputs.channels))
-    return compare({**rivals, name: calibrator}, split.test)
+    return compare({**rivals, **_fitted(beside, split, recipe), name: calibrator}, split.test)
+
+
+def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
+    """Yardsticks by name, fitted on the windows of a recipe; one that the data do not allow is said."""
+    from scare.experiments.yardsticks import YARDSTICKS
+    from scare.training.preparation import prepare_inputs
+
+    found = {}
+    for name in names:
+        if name not in YARDSTICKS:
+            raise UsageError(f"compare.beside: no yardstick is called '{name}'{suggestion(name, YARDSTICKS)}")
+        say(f"fitting {name}")
+        inputs, target = prepare_inputs(split.train, split.validation, recipe)
+        try:
+            found[name] = YARDSTICKS[name](split.train, split.validation, inputs, target)
+        except NotApplicableError as error:
+            say(f"{name} {error}")
+    return found
 
 
 def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:

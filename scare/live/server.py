@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from scare.data.flags import MEANINGS
 from scare.errors import DataError, UsageError
-from scare.files import UPLOT
+from scare.files import PAGES, UPLOT
 from scare.live.border import RefusedError
 from scare.live.config import Http, is_loopback
 from scare.live.intake import LARGEST_BODY, Intake, take_in, unpack
@@ -126,6 +126,7 @@ def make_app(watched: Watched, readers: Mapping[str, Reader], server: "Server") 
             Route("/healthz", tell_health),
             Route("/metrics", tell_metrics),
             Mount("/uplot", StaticFiles(directory=UPLOT)),
+            Mount("/pages", StaticFiles(directory=PAGES)),
             Mount("/", StaticFiles(directory=PAGE, html=True)),
         ]
     )

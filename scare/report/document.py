@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from scare import __version__
 from scare.data.quantities import display_unit
-from scare.files import UPLOT, replacing
+from scare.files import PAGES, UPLOT, replacing
+from scare.records import finite
 from scare.report.sections.accuracy import comparison, devices
 from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
@@ -76,7 +77,7 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         version=__version__,
         data=Markup(as_script_data(_data(run, views))),
         card=Markup(as_script_data(run.card.as_dict())),
-        css=_asset("report.css"),
+        css=_asset(PAGES / "palette.css") + _asset("report.css"),
         uplot_css=_asset(UPLOT / "uPlot.min.css"),
         licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
@@ -90,7 +91,7 @@ def as_script_data(value: Any) -> str:
     >>> as_script_data({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     return text.replace("<", "\\u003c")
 
 
@@ -105,15 +106,6 @@ def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
         "opening": opening(views),
         "views": [view.as_dict() for view in views],
     }
-
-
-def _finite(value: Any) -> Any:
-    """The value with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and value - value != 0 else value
 
 
 def _hash(script: str) -> str:

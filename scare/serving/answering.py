@@ -28,6 +28,11 @@ class Answering:
         while not self._server.started and self._thread.is_alive():
             sleep(0.01)
 
+    def wait(self) -> None:
+        """Return when it answers no more."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
     def stop(self) -> None:
         """Answer no more."""
         self.stopping = self._server.should_exit = True

@@ -1,5 +1,5 @@
 // One device in full: raw and calibrated over time, and the flags of its rows.
-import { moment, number } from "./words.js";
+import { moment, number } from "./pages/words.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const byId = (id) => document.getElementById(id);

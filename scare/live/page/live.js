@@ -1,7 +1,7 @@
 // What the server tells, once whole and then every second what has changed, becomes tiles, the table and one device.
 import { DeviceView } from "./chart.js";
 import { Table } from "./table.js";
-import { moment, number } from "./words.js";
+import { moment, number } from "./pages/words.js";
 
 const KEPT = 30; // values of a small picture
 const fleet = { devices: new Map(), units: {}, meanings: {}, now: 0 };

@@ -1,5 +1,6 @@
 // The table of the fleet: only the rows in sight are in the page, so ten thousand devices stay smooth.
-import { age, figure, flagNames, number } from "./words.js";
+import { age, figure, number } from "./pages/words.js";
+import { flagNames } from "./words.js";
 
 const HEIGHT = 36;
 const SPARE = 6; // rows above and below those in sight

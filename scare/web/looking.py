@@ -1,0 +1,171 @@
+"""What a page shows of files before anything is trained; runs in a process of its own and prints JSON.
+
+python -m scare.web.looking FILE                  its columns, each with a picture
+python -m scare.web.looking --together CONFIG …   sensor and reference side by side, the parts, the clock's offset
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scare.data.alignment import find_clock_offset
+from scare.data.colocation import SplitSection, divide, prepare, read
+from scare.data.dead_channels import find_dead
+from scare.data.inspection import Inspection, inspect_table
+from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
+from scare.data.quantities import find_quantity, guess_unit
+from scare.data.readings import DEVICE, TIME, Channel, Readings
+from scare.data.split import Split
+from scare.data.table_files import LINE, with_numbers
+from scare.data.tables import read_readings
+from scare.errors import ScareError
+from scare.records import convert, finite, load_toml
+from scare.report.decimate import decimate, with_breaks
+
+POINTS = 400  # of a picture
+WEATHER = {"T": "temperature", "RH": "humidity"}
+SHOWN_DEVICES = 12
+
+
+def look(path: Path) -> dict[str, Any]:
+    """A file's columns: what each looks like, its facts and its picture."""
+    found = inspect_table(path)
+    facts = found.as_dict()
+    columns = {one["name"]: {**one, "looks": _looks(one["name"], one["role"])} for one in facts["columns"]}
+    labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
+    others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
+    facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
+    facts["sort"] = found.duplicates + found.out_of_order > 0
+    facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
+    return {**facts, "time": list(found.time), **_pictures(found, list(columns))}
+
+
+def _looks(name: str, role: str) -> str:
+    if role == "reference":
+        return role
+    quantity = find_quantity(name)
+    return WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
+
+
+def _pictures(found: Inspection, names: list[str]) -> dict[str, Any]:
+    """Each column of the first device over time, thinned; every column at the same times."""
+    raw = found.table.read([*names, *filter(None, [found.device_column])])
+    frame = with_numbers(raw.drop(LINE), found.table.decimal).with_columns(found.stamps[TIME])
+    if found.device_column:
+        frame = frame.filter(pl.col(found.device_column).cast(pl.String) == found.stamps[DEVICE][0])
+    frame = frame.unique(TIME).sort(TIME)
+    times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
+    pictures = {}
+    for name in names:
+        values = frame[name].fill_null(np.nan).to_numpy()
+        pictures[name] = _picture(times, values[:, None], found.step_seconds)
+    return {"pictures": pictures}
+
+
+def _picture(times: np.ndarray, columns: np.ndarray, step: float) -> list[list[float | None]]:
+    """Times and columns of a thinned series, with a break at every gap."""
+    kept = decimate(columns, POINTS)
+    shown, values = with_breaks(times, columns, kept, step)
+    return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [float(f"{one:.5g}") if np.isfinite(one) else None for one in values.tolist()]
+
+
+def together(config: Path, files: Sequence[Path]) -> dict[str, Any]:
+    """A co-location as training will see it: devices, parts, what was said on the way, pictures."""
+    tables = load_toml(config)
+    data = convert(tidy_columns(tables["data"]), DataSection, config)
+    split = convert(tables.get("split", {}), SplitSection, config)
+    said: list[str] = []
+    readings = [prepare(one, data.step, said.append) for one in read(files, data, said.append)]
+    parts = divide(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
+    return {
+        "said": [*said, *parts.notes, *parts.left_out],
+        "how": parts.how,
+        "step_seconds": float(np.median([one.step_seconds for one in readings])),
+        "devices": [_device(one) for one in readings[:SHOWN_DEVICES]],
+        "parts": _bands(parts),
+        "clock": _clock(files, data),
+    }
+
+
+def _device(one: Readings) -> dict[str, Any]:
+    columns = np.column_stack([one.values[:, 0], one.targets])
+    assert one.reference is not None
+    return {
+        "name": one.device,
+        "rows": len(one),
+        "known": int(np.isfinite(one.targets).sum()),
+        "sensor": one.channels[0].name,
+        "sensor_unit": one.channels[0].unit,
+        "reference": one.reference.name,
+        "unit": one.reference.unit,
+        "picture": _picture(one.times, columns, one.step_seconds),
+    }
+
+
+def _bands(parts: Split) -> list[dict[str, Any]]:
+    """From when to when each part has each device, and how many rows with a reference."""
+    return [
+        {
+            "part": part,
+            "device": one.device,
+            "from": float(one.times[0]),
+            "to": float(one.times[-1]),
+            "rows": int(np.isfinite(one.targets).sum()),
+        }
+        for part, readings in parts.parts.items()
+        for one in readings
+    ]
+
+
+def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
+    """Sensor and reference as they are in their files, and the shift that would bring them together."""
+    if not data.reference_file or data.reference is None:
+        return None
+    station = _station(Path(data.reference_file), data.reference.name)
+    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True)
+    sensor = next((one for one in read_readings(files[0], mapping) if not find_dead(one)), None)
+    if sensor is None:
+        return None
+    offset = find_clock_offset(sensor, station, sensor.channels[0].name)
+    pictures = {}
+    for name, one in (("sensor", sensor), ("reference", station)):
+        near = (one.times > sensor.times[0] - 7200) & (one.times < sensor.times[-1] + 7200)
+        pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds)
+    return {
+        "device": sensor.device,
+        "seconds": offset.seconds,
+        "correlation": offset.correlation,
+        "correlation_at_zero": offset.correlation_at_zero,
+        **pictures,
+    }
+
+
+def _station(file: Path, column: str) -> Readings:
+    found = inspect_table(file)
+    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True)
+    return read_readings(file, mapping)[0]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what was found, or one sentence about why there is nothing."""
+    try:
+        first, *rest = arguments
+        found = together(Path(rest[0]), [*map(Path, rest[1:])]) if first == "--together" else look(Path(first))
+    except ScareError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(finite(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+// Two curves that slide: how far the sensor's clock seems to be off, corrected only when asked.
+import { byId, make, refresh, refusal } from "./dom.js";
+import { duration } from "./duration.js";
+import { lines } from "./pictures.js";
+
+const MOST = 7200, WIDTH = 900, HEIGHT = 120;
+
+export function clock(element, page) {
+  const job = page.job("together"), found = page.results("together")?.[0], { said } = page.state.choices;
+  refresh(element, [job?.state, job?.ended, job?.said, Boolean(found), said.apply_offset], () => {
+    if (job?.state === "refused") return refusal(job);
+    if (!found) return job?.state === "running" ? make("p", { className: "quiet", role: "status" }, "putting sensor and reference side by side …") : [];
+    return found.clock ? draw(found.clock, said.apply_offset, page) : [];
+  });
+}
+
+function draw(found, applied, page) {
+  const [times, values] = found.sensor, [stamps, truths] = found.reference;
+  const from = Math.min(times[0], stamps[0]), to = Math.max(times.at(-1), stamps.at(-1));
+  // of a long time only so much is shown that a shift can be seen
+  const span = Math.min(to - from, Math.max(40 * Math.abs(found.seconds), 3 * 86400)), middle = (from + to) / 2;
+  const window = { from: middle - span / 2, to: middle + span / 2, width: WIDTH, height: HEIGHT };
+  const picture = lines([{ times: stamps, values: truths, name: "reference" }, { times, values, name: "target" }], { ...window, label: "Sensor and reference over time" });
+  const moving = picture.lastChild;
+  const best = Math.round(found.seconds), start = applied ? best : 0;
+  const said = make("output", { id: "slid", htmlFor: "slide" });
+  const slide = (seconds) => {
+    moving.setAttribute("transform", `translate(${(WIDTH * seconds) / span} 0)`);
+    said.textContent = seconds ? `sensor ${duration(Math.abs(seconds))} ${seconds > 0 ? "later" : "earlier"}` : "as in the files";
+  };
+  const range = make("input", { id: "slide", type: "range", min: -MOST, max: MOST, step: 60, value: start, oninput: ({ target }) => slide(Number(target.value)) });
+  slide(start);
+  const off = Math.abs(best) > 0;
+  const words = off
+    ? `The curves fit best with the sensor ${duration(Math.abs(best))} ${best > 0 ? "later" : "earlier"} (correlation ${found.correlation.toFixed(2)} instead of ${found.correlation_at_zero?.toFixed(2) ?? "none"}). Is one of the clocks wrong, or in another time zone?`
+    : `The clocks agree (correlation ${found.correlation.toFixed(2)}).`;
+  const check = make("input", { id: "apply-offset", type: "checkbox", checked: applied, onchange: ({ target }) => page.say({ apply_offset: target.checked }) });
+  return make("div", { className: "card" }, make("h4", {}, "Do the clocks agree?"), make("p", {}, words), picture,
+    make("div", { className: "row" }, make("label", { htmlFor: "slide" }, "Slide the sensor"), range, said,
+      off && make("button", { onclick: () => { range.value = best; slide(best); } }, "Best fit")),
+    off && make("label", { className: "check" }, check, ` Correct the clock of ${found.device} before training`));
+}

@@ -1,0 +1,45 @@
+// Elements made of names and texts: nothing that comes from a file is ever read as HTML.
+export const byId = (id) => document.getElementById(id);
+
+const listed = (children) => children.flat(Infinity).filter((child) => child != null && child !== false && child !== "");
+
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && name !== "list") element[name] = value;
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...listed(children));
+  return element;
+}
+
+export function select(id, options, value, choose, properties = {}) {
+  const items = options.map(([name, text]) => make("option", { value: name, selected: name === value }, text));
+  return make("select", { id, onchange: ({ target }) => choose(target.value), ...properties }, items);
+}
+
+const drawn = new WeakMap();
+
+// Build a part anew only when what it shows has changed; whoever has the focus keeps it.
+export function refresh(element, key, build) {
+  const text = JSON.stringify(key);
+  if (drawn.get(element) === text) return;
+  drawn.set(element, text);
+  const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
+  element.replaceChildren(...listed([build()]));
+  if (focused) byId(focused)?.focus({ preventScroll: true });
+}
+
+export const head = (number, text, words) => [make("h3", { id: `title-${number}`, tabIndex: -1 }, text), make("p", { className: "lead" }, words)];
+
+export const next = (number, text, enabled = true) =>
+  make("p", { className: "next" }, make("button", { id: `next-${number}`, className: "main", disabled: !enabled, onclick: () => dispatchEvent(new CustomEvent("step", { detail: number })) }, text));
+
+export const bar = (share, label) => {
+  const meter = make("progress", { max: 1, "aria-label": label });
+  if (share != null) meter.value = share;
+  return meter;
+};
+
+export const refusal = (job) => job && job.state === "refused" && make("p", { className: "problem", role: "alert" }, job.said.at(-1) ?? "it did not work");

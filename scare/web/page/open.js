@@ -1,0 +1,195 @@
+// The way through: sessions, five steps, and what the server tells whenever something changes.
+import { ask, enter, events } from "./api.js";
+import { byId, make } from "./dom.js";
+import { showFiles } from "./files.js";
+import { showParts } from "./parts.js";
+import { showReport } from "./report.js";
+import { showTakeAway } from "./takeaway.js";
+import { showTraining } from "./training.js";
+
+const STEPS = ["Files", "Split", "Train", "Report", "Take away"];
+const SHOW = [showFiles, showParts, showTraining, showReport, showTakeAway];
+const TOGETHER_AFTER = 500; // milliseconds without another change
+let facts, page, listening, waiting;
+
+class Page {
+  constructor(id) {
+    this.id = id;
+    this.step = 1;
+    this.found = new Map();
+  }
+
+  ask(path, method, body) {
+    return ask(`sessions/${this.id}/${path}`, method, body).catch((error) => this.complain(error));
+  }
+
+  say(said) {
+    return this.ask("choices", "POST", said);
+  }
+
+  begin(job, asked = {}) {
+    return this.ask(`jobs/${encodeURIComponent(job)}`, "POST", asked);
+  }
+
+  job(name) {
+    return this.state.jobs[name];
+  }
+
+  // What a job that has ended found; asked for once.
+  results(name) {
+    const job = this.job(name);
+    if (!job || job.state === "running") return undefined;
+    const known = this.found.get(name);
+    if (known?.ended === job.ended) return known.results;
+    this.found.set(name, { ended: job.ended, results: known?.results });
+    this.ask(`jobs/${encodeURIComponent(name)}`).then((results) => {
+      this.found.set(name, { ended: job.ended, results });
+      this.show();
+    });
+    return known?.results;
+  }
+
+  complain(error) {
+    byId("problem").textContent = error.message;
+    byId("problem").hidden = false;
+  }
+
+  take(state) {
+    this.state = state;
+    byId("session-title").textContent = state.title;
+    document.title = `${state.title} · scare open`;
+    this.show();
+    this.lookTogether();
+  }
+
+  // Sensor and reference are put side by side as soon as it is known which is which, and anew after a change.
+  lookTogether() {
+    const { config } = this.state, job = this.job("together");
+    clearTimeout(waiting);
+    if (this.step > 2 || !config || job?.about.config === config) return;
+    waiting = setTimeout(() => this.begin("together"), TOGETHER_AFTER);
+  }
+
+  get trained() {
+    const job = this.job("train");
+    return Boolean(job && job.state !== "running" && this.results("train")?.[0]);
+  }
+
+  allows(step) {
+    return step === 1 || (step <= 3 ? Boolean(this.state.config) : this.trained);
+  }
+
+  show() {
+    if (!this.state) return;
+    if (!this.allows(this.step)) this.step = 1;
+    const items = STEPS.map((text, index) => {
+      const step = index + 1, current = step === this.step;
+      const button = make("button", { id: `go-${step}`, disabled: !this.allows(step), onclick: () => this.go(step) }, make("b", {}, String(step)), ` ${text}`);
+      if (current) button.setAttribute("aria-current", "step");
+      return make("li", { className: current ? "current" : "" }, button);
+    });
+    const focused = document.activeElement?.id;
+    byId("steps").replaceChildren(...items);
+    if (focused?.startsWith("go-")) byId(focused).focus();
+    SHOW.forEach((show, index) => {
+      const element = byId(`step-${index + 1}`);
+      element.hidden = index + 1 !== this.step;
+      if (!element.hidden) show(element, this, facts);
+    });
+  }
+
+  go(step) {
+    this.step = step;
+    byId("problem").hidden = true;
+    history.replaceState(null, "", `#${this.id}/${step}`);
+    this.show();
+    this.lookTogether();
+    byId(`title-${step}`)?.focus();
+    scrollTo(0, 0);
+  }
+}
+
+function connect(on) {
+  byId("connection").textContent = on ? "on this computer" : "not connected; is scare open still running?";
+  byId("connection").className = `pill ${on ? "on" : "off"}`;
+}
+
+async function listen(id, signal) {
+  while (!signal.aborted) {
+    try {
+      for await (const state of events(`sessions/${id}/events`, signal)) {
+        connect(true);
+        page.take(state);
+      }
+    } catch (error) {
+      if (!signal.aborted) connect(false);
+    }
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+}
+
+function only(id) {
+  for (const name of ["welcome", "session", "lost"]) byId(name).hidden = name !== id;
+}
+
+async function route() {
+  const [id, step] = location.hash.slice(1).split("/");
+  listening?.abort();
+  page = undefined;
+  if (!id) return welcome();
+  only("session");
+  for (const element of document.querySelectorAll(".step")) element.replaceChildren();
+  page = new Page(id);
+  page.step = Number(step) || 1;
+  listening = new AbortController();
+  listen(id, listening.signal);
+}
+
+async function welcome() {
+  only("welcome");
+  document.title = "scare open";
+  facts = await ask("sessions");
+  connect(true);
+  byId("kept-title").hidden = !facts.sessions.length;
+  byId("kept").replaceChildren(...facts.sessions.map(card));
+  byId("where").textContent = `Kept in ${facts.folder}`;
+}
+
+function card({ id, title, created }) {
+  const gone = make("button", {
+    id: `delete-${id}`, "aria-label": `Delete ${title}`,
+    onclick: async () => {
+      if (!confirm(`Delete “${title}” and all its files?`)) return;
+      await ask(`sessions/${id}`, "DELETE");
+      welcome();
+    },
+  }, "Delete");
+  return make("li", {}, make("a", { href: `#${id}/1` }, title), make("span", { className: "quiet" }, created.slice(0, 10)), gone);
+}
+
+async function begin() {
+  addEventListener("lost", ({ detail }) => {
+    listening?.abort();
+    only("lost");
+    connect(false);
+    byId("lost-reason").textContent = detail;
+  });
+  addEventListener("step", ({ detail }) => page.go(detail));
+  addEventListener("hashchange", route);
+  byId("new").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { id } = await ask("sessions", "POST", { title: byId("title").value });
+    byId("title").value = "";
+    location.hash = `${id}/1`;
+  });
+  try {
+    await enter();
+    facts = await ask("sessions");
+  } catch (error) {
+    dispatchEvent(new CustomEvent("lost", { detail: error.message }));
+    return;
+  }
+  route();
+}
+
+begin();

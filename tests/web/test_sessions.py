@@ -1,0 +1,61 @@
+"""Sessions are folders: names are made, nothing outside is reached, what is deleted is gone."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scare.errors import DataError
+from scare.web.sessions import SUFFIXES, Sessions, safe_name
+
+
+@given(st.text(max_size=200), st.sampled_from(SUFFIXES))
+def test_a_name_is_made_of_harmless_characters(text: str, suffix: str) -> None:
+    name = safe_name(text + suffix)
+    assert re.fullmatch(r"[A-Za-z0-9_-]+(\.csv|\.csv\.gz|\.tsv|\.txt|\.parquet)", name)
+    assert safe_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["evil.exe", "page.html", "", ".csv.zip", "model.scare"])
+def test_what_is_no_table_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match="is no table; drop "):
+        safe_name(name)
+
+
+def test_closing_and_opening_again_continues_and_deleting_deletes(tmp_path: Path) -> None:
+    made = Sessions(tmp_path, 1e9).make("  Roof <b>  ")
+    assert made.title == "Roof <b>"
+    again = Sessions(tmp_path, 1e9)
+    assert [one.id for one in again.list()] == [made.id]
+    assert again.find(made.id) == made
+    again.delete(made)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/etc", "a/b", "A", "", "x" * 61])
+def test_no_other_folder_is_a_session(tmp_path: Path, name: str) -> None:
+    (tmp_path / "session.json").write_text("{}")
+    with pytest.raises(DataError, match="there is no such session"):
+        Sessions(tmp_path / "sessions", 1e9).find(name)
+
+
+def test_only_files_of_the_session_are_given_away(tmp_path: Path) -> None:
+    session = Sessions(tmp_path / "sessions", 1e9).make("x")
+    (tmp_path / "secret.txt").write_text("secret")
+    (session.folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    for name in ("../../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "", "files"):
+        with pytest.raises(DataError, match="in this session yet"):
+            session.made(name)
+    assert session.made("session.json").is_file()
+
+
+def test_there_is_room_up_to_the_quota(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path, 2000)
+    session = sessions.make("x")
+    before = sessions.room_bytes()
+    (session.folder / "files" / "a.csv").write_bytes(b"x" * 500)
+    assert before - sessions.room_bytes() == 500
+    (session.folder / "files" / "a.csv").write_bytes(b"x" * 5000)
+    assert sessions.room_bytes() == 0
