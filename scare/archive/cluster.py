@@ -37,8 +37,9 @@ class Cluster:
             raise
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Begin a job on a worker that is free."""
-        future: Future[Any] = self._futures.submit(work, *arguments)
+        """Begin a job on a worker that is free; bytes are sent once, however many jobs are told them."""
+        told = [self._client.scatter(one, hash=True) if isinstance(one, bytes) else one for one in arguments]
+        future: Future[Any] = self._futures.submit(work, *told)
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:

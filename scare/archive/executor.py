@@ -81,8 +81,8 @@ class Processes:
         error = future.exception()
         if not isinstance(error, BrokenExecutor):
             return None
-        codes = re.search(r"\{(.*)\}", str(error))
-        return f"its process ended without a result (exit code {codes[1] if codes else '?'}); out of memory?"
+        code = re.search(r"\((-?\d+)\)", str(error))
+        return f"its process ended without a result (exit code {code[1] if code else '?'}); out of memory?"
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -90,9 +90,28 @@ class Processes:
             pool.shutdown(kill_workers=True)
 
 
+class Here:
+    """This process: a job is done when it is begun."""
+
+    size, shared = 1, False
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        """Do a job; what stops it stops the caller."""
+        future: Future[Any] = Future()
+        future.set_result(work(*arguments))
+        return future
+
+    def lost(self, future: "Future[Any]") -> str | None:
+        """Nobody is left to tell."""
+        return None
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
 @contextmanager
 def open_executor(where: str, jobs: int, one_thread: bool = False) -> Iterator[Executor]:
-    """`local` processes, a Dask cluster of this computer (`dask`) or another one (`dask://HOST:PORT`)."""
+    """`local` processes, workers of Dask on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`)."""
     executor = _open(where, jobs, one_thread)
     try:
         yield executor

@@ -33,6 +33,7 @@ def compare(
     windows: options.Windows = None,
     seeds: options.Seeds = None,
     jobs: options.Fits = None,
+    executor: options.Where = None,
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
         "out/compare"
     ),
@@ -43,6 +44,7 @@ def compare(
     Examples:
       scare compare box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --windows 60,360 --jobs 2
       scare compare sim.parquet --models scare,tesla,ridge,linear --seeds 1
+      scare compare sim.parquet --executor dask://10.0.0.5:8786
     """
     given = read_config(
         config,
@@ -54,6 +56,7 @@ def compare(
             "windows": None if windows is None else options.numbers(windows, "--windows"),
             "seeds": seeds,
             "jobs": jobs,
+            "executor": executor,
         },
     )
     recipe_of(given)  # what is wrong with [training] is said before the work
@@ -71,7 +74,11 @@ def compare(
     training = {name: value for name, value in given.config.training.items() if name != "seed"}
     study = prepare_study(out, parts, grid_of_jobs, training)
     with progress("comparing", "job") as (bar, task):
-        run_study(study, asked.jobs, lambda done, total, job: bar.update(task, completed=done, total=total, job=job))
+
+        def advance(done: int, total: int, job: str) -> None:
+            bar.update(task, completed=done, total=total, job=job)
+
+        run_study(study, asked.jobs, advance, asked.executor)
     rows = make_table(study)
     plain = [row.as_dict() for row in rows]
     _write(out, plain)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scare.archive.executor import LOCAL
 from scare.data.colocation import SplitSection
 from scare.data.mapping import DataSection, tidy_columns
 from scare.errors import UsageError
@@ -38,6 +39,7 @@ class TuneSection:
     trials: Count | None = None
     folds: Count = 3
     jobs: Count = 2
+    executor: str = LOCAL
     until: str = ""
     board: str = ""
     arithmetic: Arithmetic = Arithmetic.INT8
@@ -56,6 +58,7 @@ class CompareSection:
     seeds: Count = 3
     jobs: Count = 1
     beside: tuple[str, ...] = ()
+    executor: str = LOCAL
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ CorrectionStep = Annotated[
 ]
 
 # of many
+Where = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", hidden=True)]
 ExecutorName = Annotated[str, option(OUTPUT, "--executor", "Where jobs run: local, dask or dask://HOST:PORT.")]
 Json = Annotated[bool, option(OUTPUT, "--json", "Print the result as JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scare.archive.executor import LOCAL
 from scare.cli import options
 from scare.cli.config import parse_settings
 from scare.cli.console import emit, progress, say, show_table
@@ -47,6 +48,7 @@ def reproduce(
         Path | None, typer.Option("--out", help="Folder; run again to resume.", show_default="out/…")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Fits at the same time; 0: tables of what is there.")] = 2,
+    executor: options.ExecutorName = LOCAL,
     config: Annotated[Path | None, typer.Option("--config", help="TOML instead of configs/reproduce.toml.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A key of that file and its value: window=60.")
@@ -77,17 +79,18 @@ def reproduce(
     for note in reproduction.notes:
         say(note)
     chosen = EVERY if experiment is Experiment.ALL else (experiment,)
-    _fit(reproduction, chosen, jobs)
+    _fit(reproduction, chosen, jobs, executor)
     written = [str(path) for one in chosen for path in _make(reproduction, one, as_json)]
     if as_json:
         emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
     say(f"tables, figures and rows are in {reproduction.folder}")
 
 
-def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int) -> None:
+def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
     """Make the fits that these experiments need, saying first how many and how long."""
     from scare.experiments.reproduction.reproduction import wanted
     from scare.experiments.reproduction.running import expected_minutes, fit_all, missing
+    from scare.experiments.study import open_workers
 
     contenders = wanted(reproduction.protocol, experiments)
     if not contenders:
@@ -98,8 +101,8 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int) -> N
     say(f"{count} fits to make; expected: {_duration(minutes)} on two cores, and then the measurements")
     if not jobs:
         return
-    with progress("fitting", "job") as (bar, task):
-        fit_all(reproduction, contenders, jobs, _advance(bar, task))
+    with progress("fitting", "job") as (bar, task), open_workers(executor, jobs) as workers:
+        fit_all(reproduction, contenders, workers, _advance(bar, task))
 
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:

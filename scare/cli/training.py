@@ -12,7 +12,7 @@ from scare.cli.console import STDERR, is_told, progress, say, show_table
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.errors import NotApplicableError, UsageError
-from scare.experiments.processes import keep_compiled
+from scare.experiments.compiling import keep_compiled
 from scare.extras import require
 from scare.scorecard.accuracy import Accuracy
 from scare.words import suggestion

@@ -39,6 +39,7 @@ def tune(
     window: options.FirstWindow = None,
     minutes: options.Minutes = None,
     jobs: options.Candidates = None,
+    executor: options.Where = None,
     board: options.BudgetBoard = "",
     max_instructions: options.MaxInstructions = None,
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for trials and configs; run again to go on.")] = Path(
@@ -58,7 +59,13 @@ def tune(
         settings or (),
         data=options.columns(time, channels, reference, device_column),
         model={"window": window},
-        tune={"minutes": minutes, "jobs": jobs, "board": board or None, "max_instructions": max_instructions},
+        tune={
+            "minutes": minutes,
+            "jobs": jobs,
+            "executor": executor,
+            "board": board or None,
+            "max_instructions": max_instructions,
+        },
     )
     asked = given.config.tune
     preset = recipe_of(given)
@@ -84,7 +91,7 @@ def tune(
             if not STDERR.is_terminal:  # a log shows no bar
                 say(_best(search, found))
 
-        run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs), show_progress)
+        run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs, asked.executor), show_progress)
         interrupted = False
     _tell(search, given.tables, as_json)
     if interrupted:

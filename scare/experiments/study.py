@@ -6,34 +6,36 @@
     folder/rows/KEY.npy     its estimates for all test rows, NaN where it has none
     folder/rows/KEY.scare   what it fitted, if that is a calibrator
 
-Jobs run in this process, or at the same time in processes of their own: each is told names, never objects, and is
-deaf to Ctrl-C. Every comparison, tuning and reproduction is a grid handed to `run_study` and a table made by `table`.
+Jobs run where `archive/executor` has them run: here, in processes of their own, on a cluster that is sent the readings;
+each is told names, never objects. Every comparison, tuning and reproduction is a grid handed to `run_study` and a table
+made by `table`.
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from scare.archive.executor import LOCAL, Arguments, Executor, Here, open_executor, run_all
+from scare.archive.sending import keep, pack, work_on_sent
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
+from scare.experiments.compiling import forget_compiled, keep_compiled
 from scare.experiments.contenders import Job, fit_contender
-from scare.experiments.processes import death, end, forget_compiled, keep_compiled, start
 from scare.experiments.task import TASK, Described, describe, read_task
 from scare.files import replacing
 from scare.records import load_json, read_json
 
+ROWS = "rows"  # the folder of results
 PARTS = ("train", "validation", "test")
-COMPILED_FOR = 20  # jobs, before this process forgets what it has compiled for them
 Progress = Callable[[int, int, str], None]  # done, total, what was done
 
 
@@ -47,16 +49,16 @@ class Study:
 
     def result(self, job: Job) -> dict[str, Any] | None:
         """What a finished job found, or None."""
-        path = self.folder / "rows" / f"{job.key}.json"
+        path = self.folder / ROWS / f"{job.key}.json"
         return read_json(path, dict[str, Any]) if path.exists() else None
 
     def estimates(self, job: Job) -> np.ndarray:
         """A finished job's values for all test rows, NaN where it has none."""
-        return np.load(self.folder / "rows" / f"{job.key}.npy", allow_pickle=False)
+        return np.load(self.folder / ROWS / f"{job.key}.npy", allow_pickle=False)
 
     def calibrator(self, job: Job) -> Calibrator:
         """What a finished job fitted."""
-        return Calibrator.load(self.folder / "rows" / f"{job.key}.scare")
+        return Calibrator.load(self.folder / ROWS / f"{job.key}.scare")
 
     def open(self) -> list[Job]:
         """Jobs without a result; one that failed is tried again."""
@@ -89,51 +91,56 @@ def prepare(
     return Study(folder, tuple(jobs), tuple(settings.items()))
 
 
-def run_study(study: Study, processes: int, progress: Progress) -> None:
+def run_study(study: Study, processes: int, progress: Progress, where: str = LOCAL) -> None:
     """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
     todo, total = study.open(), len(study.jobs)
-    finished = run_jobs([(study, job) for job in todo], processes)
-    for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
-        progress(done, total, job.key)
+    with open_workers(where, processes) as executor:
+        finished = run_jobs([(study, job) for job in todo], executor)
+        for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
+            progress(done, total, job.key)
 
 
-def run_jobs(todo: Sequence[Work], processes: int) -> Iterator[Work]:
-    """Run jobs of one study or several, in this order, `processes` at a time; each is told when it is done."""
+@contextmanager
+def open_workers(where: str, processes: int) -> Iterator[Executor]:
+    """An executor of fits; one fit at a time on this computer needs no other process."""
     keep_compiled()
-    return _run_together(todo, processes) if processes > 1 else _run_alone(todo)
+    if where == LOCAL and processes == 1:
+        yield Here()
+        return
+    with open_executor(where, processes) as executor:
+        yield executor
 
 
-def _run_alone(todo: Sequence[Work]) -> Iterator[Work]:
-    for number, (study, job) in enumerate(todo, start=1):
-        run_job(str(study.folder), asdict(job), dict(study.settings))
-        if number % COMPILED_FOR == 0:
-            forget_compiled()
+def run_jobs(todo: Sequence[Work], executor: Executor) -> Iterator[Work]:
+    """Run jobs of one study or several, begun in this order; each is told when it is done."""
+    calls: list[Arguments] = [(str(study.folder), asdict(job), dict(study.settings)) for study, job in todo]
+    work: Callable[..., object] = run_job
+    if executor.shared:
+        sent = {study.folder: pack(study.folder, _readings(study.folder)) for study, _ in todo}
+        work, calls = _run_sent, [(sent[Path(folder)], *rest) for folder, *rest in calls]
+    by_call = dict(zip(map(id, calls), todo, strict=True))
+    for ended in run_all(executor, work, calls):
+        study, job = by_call[id(ended.arguments)]
+        if ended.lost:
+            _write_row(study.folder / ROWS, job, {"failed": ended.lost})
+        elif executor.shared:
+            keep(ended.result, study.folder / ROWS)
         yield study, job
 
 
-def _run_together(todo: Sequence[Work], processes: int) -> Iterator[Work]:
-    """A process for each job, a new one as soon as one ends; none is left when the caller leaves."""
-    waiting, running = list(reversed(todo)), list[tuple[Work, SpawnProcess]]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                study, job = waiting.pop()
-                process = start(run_job, str(study.folder), asdict(job), dict(study.settings))
-                running.append(((study, job), process))
-            wait([process.sentinel for _, process in running])
-            for ended in [one for one in running if one[1].exitcode is not None]:
-                running.remove(ended)
-                (study, job), process = ended
-                if reason := death(process):
-                    _write_row(study.folder, job, {"failed": reason})
-                yield study, job
-    finally:
-        end(process for _, process in running)
+def _readings(folder: Path) -> list[Path]:
+    return [folder / TASK, *(folder / "data").iterdir()]
 
 
-def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Fit one contender and write what it found; whatever stops it becomes its row."""
-    job, begun = Job(**described), time.perf_counter()
+def _run_sent(packed: bytes, described: dict[str, Any], settings: dict[str, Any]) -> dict[str, bytes]:
+    """A job on readings that were sent: the files of its row."""
+    keep_compiled()
+    return work_on_sent(packed, run_job, described, settings)
+
+
+def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
+    """Fit one contender and write what it found to `results`; whatever stops it becomes its row."""
+    job, begun, rows = Job(**described), time.perf_counter(), Path(results or Path(folder) / ROWS)
     try:
         parts = read_parts(Path(folder))
         predictor, facts = fit_contender(job, parts["train"], parts["validation"], settings)
@@ -141,20 +148,21 @@ def run_job(folder: str, described: dict[str, Any], settings: dict[str, Any]) ->
         columns = [predictor.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in parts["test"]]
         if not np.isfinite(np.concatenate(columns)).any():
             raise DataError("it gives no value for any test row: no whole window, or all readings outside its range")
-        with replacing(Path(folder) / "rows" / f"{job.key}.npy") as temporary:
+        with replacing(rows / f"{job.key}.npy") as temporary:
             np.save(temporary, np.concatenate(columns).astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
-            predictor.with_facts(**read_task(Path(folder)).facts).save(Path(folder) / "rows" / f"{job.key}.scare")
+            predictor.with_facts(**read_task(Path(folder)).facts).save(rows / f"{job.key}.scare")
         result = {**facts, "fit_seconds": fitted, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}
     except Exception as error:
         result = {"failed": f"{type(error).__name__}: {error}"}
-    _write_row(Path(folder), job, result)
+    _write_row(rows, job, result)
+    forget_compiled()
 
 
-def _write_row(folder: Path, job: Job, result: dict[str, Any]) -> None:
-    with replacing(folder / "rows" / f"{job.key}.json") as temporary:
+def _write_row(rows: Path, job: Job, result: dict[str, Any]) -> None:
+    with replacing(rows / f"{job.key}.json") as temporary:
         said = {name: value for name, value in asdict(job).items() if value is not None}
         temporary.write_text(json.dumps({**said, **result}, indent=1, default=str), encoding="utf-8")
 

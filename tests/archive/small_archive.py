@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from scare.archive.executor import Here
 from scare.archive.models import Models
 from scare.archive.running import Archive, run_archive
 from scare.calibrator.calibrator import Calibrator
@@ -16,25 +17,15 @@ from tests.calibrator.building import attention_plan, bad_readings, make_calibra
 ROWS, FILES = 60, 3
 
 
-class Here:
-    """An executor of one job at a time, in this process; `before` is called with what is about to be done."""
+class Watched(Here):
+    """This process, and `before` is told the name of what is about to be done."""
 
-    size, shared = 1, False
-
-    def __init__(self, before: Callable[[str], object] = lambda name: None) -> None:
+    def __init__(self, before: Callable[[str], object]) -> None:
         self._before = before
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         self._before(work.__name__)
-        future: Future[Any] = Future()
-        future.set_result(work(*arguments))
-        return future
-
-    def lost(self, future: "Future[Any]") -> str | None:
-        return None
-
-    def close(self) -> None:
-        pass
+        return super().submit(work, *arguments)
 
 
 def make_model(folder: Path, name: str = "dust.scare") -> Path:

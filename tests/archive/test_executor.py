@@ -18,7 +18,7 @@ def test_a_job_that_kills_its_process_is_tried_again_and_told_and_the_others_go_
     assert sorted(one.result for one in ended if one.lost is None) == [0, 2, 3]
     (lost,) = [one for one in ended if one.lost]
     assert lost.arguments[0] == 1
-    assert "ended without a result (exit code SIGKILL" in str(lost.lost)
+    assert "ended without a result (exit code -9)" in str(lost.lost)
     assert notes.read_text() == "tried\ntried\n"
 
 

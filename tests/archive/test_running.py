@@ -18,7 +18,7 @@ from scare.errors import DataError, UsageError
 from scare.live.fleet import Route
 from tests.archive.small_archive import (
     ROWS,
-    Here,
+    Watched,
     contents,
     expected,
     make_model,
@@ -58,7 +58,7 @@ def test_the_results_are_one_hive_data_set(tmp_path: Path) -> None:
 def test_a_second_run_does_nothing(tmp_path: Path) -> None:
     archive, done = small_archive(tmp_path), []
     first = run(archive)
-    second = run(archive, Here(done.append))
+    second = run(archive, Watched(done.append))
     assert (done, second["now"]["files"], second["rows"]) == ([], 0, first["rows"])
 
 
@@ -66,7 +66,7 @@ def test_a_file_that_was_only_touched_is_not_done_again(tmp_path: Path) -> None:
     archive, done = small_archive(tmp_path), []
     run(archive)
     os.utime(tmp_path / "raw/device=new/part-1.parquet", ns=(1, 1))
-    run(archive, Here(done.append))
+    run(archive, Watched(done.append))
     assert done == ["look_at_all"]
 
 
@@ -171,7 +171,7 @@ def test_files_that_vanish_change_or_appear_during_a_run_are_told(tmp_path: Path
             os.utime(raw / "device=new/part-2.parquet", ns=(1, 1))
             rows_of("late").write_parquet(raw / "late.parquet")
 
-    facts = run(archive, Here(meddle))
+    facts = run(archive, Watched(meddle))
     assert facts["appeared"] == ["late.parquet"]
     assert reasons(facts) == {
         "device=new/part-1.parquet": "it is no longer there",

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ import pytest
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
+from scare.experiments import compiling
 from scare.experiments import contenders as contenders_module
 from scare.experiments import study as study_module
 from scare.experiments.contenders import Job, choose, grid, recipe_of
@@ -55,7 +57,8 @@ def test_a_process_with_many_jobs_forgets_what_it_compiled(
 ) -> None:
     compiled = jax.jit(lambda number: number + 1)
     compiled(1)
-    monkeypatch.setattr(study_module, "COMPILED_FOR", 2)
+    monkeypatch.setattr(compiling, "COMPILED_FOR", 2)
+    monkeypatch.setattr(compiling, "JOBS", count(1))
     run(prepare(tmp_path, split, grid(["raw"], [WINDOW], 1), {}))
     assert compiled._cache_size() == 1
     run(prepare(tmp_path, split, grid(["linear", "ridge"], [WINDOW], 1), {}))

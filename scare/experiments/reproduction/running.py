@@ -10,6 +10,7 @@ from math import log
 
 import numpy as np
 
+from scare.archive.executor import Executor
 from scare.experiments.contenders import NETWORKS, Job, recipe_of
 from scare.experiments.reproduction.choice import chosen, seeds_of, trials
 from scare.experiments.reproduction.protocol import model_of
@@ -22,13 +23,13 @@ SLOW = 1000.0  # windows a second where the protocol says nothing
 FORWARD = 3  # windows scored in the time in which one is learned from
 
 
-def fit_all(reproduction: Reproduction, contenders: Sequence[str], processes: int, progress: Progress) -> None:
+def fit_all(reproduction: Reproduction, contenders: Sequence[str], executor: Executor, progress: Progress) -> None:
     """Make every fit that is missing, the cheapest contender first."""
     protocol, studies = reproduction.protocol, reproduction.studies.values()
     total, numbers = len(list(missing(reproduction, contenders))), count(1)
 
     def run(work: Iterable[Work]) -> None:
-        for study, job in run_jobs([one for one in work if not _done(*one)], processes):
+        for study, job in run_jobs([one for one in work if not _done(*one)], executor):
             progress(next(numbers), total, f"{study.folder.name} {job.key}")
 
     for name in sorted(dict.fromkeys(contenders), key=lambda one: expected_seconds(reproduction, one)):

@@ -7,18 +7,20 @@ that every window length has a value for.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, replace
-from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from scare.archive.executor import LOCAL, Executor, open_executor
+from scare.archive.sending import keep, pack
 from scare.data.readings import REFERENCE, Readings
 from scare.data.split import Split
 from scare.errors import DataError
-from scare.experiments.processes import death, end, start
+from scare.experiments.compiling import keep_compiled
 from scare.experiments.study import prepare
 from scare.experiments.tuning.budget import Cost
 from scare.experiments.tuning.folds import forward_folds
@@ -30,6 +32,7 @@ from scare.experiments.tuning.trials import (
     Trial,
     read_trials,
     recipe_of,
+    run_sent_trial,
     run_trial,
     trial_file,
     write_trial,
@@ -45,11 +48,12 @@ Progress = Callable[[Sequence[Trial]], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: seconds from now, trials in all, processes at a time."""
+    """How long to search: seconds from now, trials in all, processes at a time, and where they are."""
 
     seconds: float
     trials: int | None = None
     processes: int = 2
+    where: str = LOCAL
 
 
 @dataclass(frozen=True)
@@ -132,30 +136,33 @@ def run_search(search: Search, effort: Effort, progress: Progress) -> None:
     The preset is the first and is always finished. Nothing begins that would, by the mean so far, end too late, and
     what runs when the time is over is ended without a result.
     """
-    proposer, begun = Proposer(search.knobs, search.preset, search.errors, search.terms.seed), time.monotonic()
     _forget_failed_preset(search)
-    running: dict[SpawnProcess, tuple[Trial, float]] = {}  # what each runs, and since when
-    try:
-        while True:
-            done, left = search.trials(), effort.seconds - (time.monotonic() - begun)
-            _check_preset(done)
-            usual = float(np.mean([trial.seconds for trial in done])) if done else 0.0
-            current = [one for one, _ in running.values()]
-            wanted = effort.trials is None or len(done) + len(running) < effort.trials
-            in_time = left > usual or all(trial.number for trial in (*done, *current))
-            if wanted and in_time and len(running) < effort.processes:
-                trial = proposer.propose(done, current)
-                if trial is not None:
-                    running[_start(search, trial, done)] = trial, time.monotonic()
-                    continue
-            if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
-                return
-            wait([process.sentinel for process in running], timeout=max(0.1, left) if done else None)
-            for process in [process for process in running if process.exitcode is not None]:
-                _collect(search, process, *running.pop(process))
-                progress(search.trials())
-    finally:
-        end(running)
+    keep_compiled()
+    with open_executor(effort.where, effort.processes) as executor:
+        _search(search, effort, executor, progress)
+
+
+def _search(search: Search, effort: Effort, executor: Executor, progress: Progress) -> None:
+    proposer, begun = Proposer(search.knobs, search.preset, search.errors, search.terms.seed), time.monotonic()
+    running: dict[Future[Any], tuple[Trial, float]] = {}  # what each runs, and since when
+    while True:
+        done, left = search.trials(), effort.seconds - (time.monotonic() - begun)
+        _check_preset(done)
+        usual = float(np.mean([trial.seconds for trial in done])) if done else 0.0
+        current = [one for one, _ in running.values()]
+        wanted = effort.trials is None or len(done) + len(running) < effort.trials
+        in_time = left > usual or all(trial.number for trial in (*done, *current))
+        if wanted and in_time and len(running) < executor.size:
+            trial = proposer.propose(done, current)
+            if trial is not None:
+                running[_start(search, trial, done, executor)] = trial, time.monotonic()
+                continue
+        if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
+            return
+        wait(running, max(0.1, left) if done else None, FIRST_COMPLETED)
+        for future in [one for one in running if one.done()]:
+            _collect(search, executor, future, *running.pop(future))
+            progress(search.trials())
 
 
 def _beats(one: Trial, other: Trial) -> bool:
@@ -175,16 +182,21 @@ def _check_preset(done: Sequence[Trial]) -> None:
             raise DataError(f"the preset itself cannot be examined: {trial.failed}")
 
 
-def _start(search: Search, trial: Trial, done: Sequence[Trial]) -> SpawnProcess:
+def _start(search: Search, trial: Trial, done: Sequence[Trial], executor: Executor) -> "Future[Any]":
     terms = asdict(replace(search.terms, hopeless=_hopeless(search, done)))
-    arguments = str(search.folder), asdict(replace(trial, cost=_known_cost(trial, done))), terms
-    return start(run_trial, *arguments)
+    told = asdict(replace(trial, cost=_known_cost(trial, done)))
+    if executor.shared:
+        folds = [path for path in search.folder.glob("fold-*/**/*") if path.is_file()]
+        return executor.submit(run_sent_trial, pack(search.folder, folds), told, terms)
+    return executor.submit(run_trial, str(search.folder), told, terms)
 
 
-def _collect(search: Search, process: SpawnProcess, trial: Trial, begun: float) -> None:
-    """Note the end of a process that could not do so itself."""
-    if reason := death(process):
+def _collect(search: Search, executor: Executor, future: "Future[Any]", trial: Trial, begun: float) -> None:
+    """Note the end of a trial that could not do so itself, and keep what was sent back."""
+    if reason := executor.lost(future):
         write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - begun))
+    elif executor.shared:
+        keep(future.result(), trial_file(search.folder, trial.number).parent)
 
 
 def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from scare.archive.sending import work_on_sent
 from scare.data.readings import Readings
 from scare.errors import DataError, ScareError
 from scare.experiments.comparison import compare
+from scare.experiments.compiling import forget_compiled
 from scare.experiments.study import read_parts
 from scare.experiments.tuning.budget import Budget, Cost, measure_cost
 from scare.files import replacing
@@ -64,8 +66,13 @@ def read_trials(folder: Path) -> list[Trial]:
     return [read_json(path, Trial) for path in sorted((folder / "trials").glob("[0-9]*.json"))]
 
 
-def run_trial(folder: str, described: dict[str, Any], terms: dict[str, Any]) -> None:
-    """Examine one candidate and write what was found; whatever stops it becomes its reason."""
+def run_sent_trial(packed: bytes, described: dict[str, Any], terms: dict[str, Any]) -> dict[str, bytes]:
+    """A trial on folds that were sent: the file of what was found."""
+    return work_on_sent(packed, run_trial, described, terms)
+
+
+def run_trial(folder: str, described: dict[str, Any], terms: dict[str, Any], results: str = "") -> None:
+    """Examine one candidate and write what was found to `results`; whatever stops it becomes its reason."""
     trial, begun = convert(described, Trial, "trial"), time.perf_counter()
     try:
         trial = examine(Path(folder), trial, convert(terms, Terms, "trial"))
@@ -73,7 +80,8 @@ def run_trial(folder: str, described: dict[str, Any], terms: dict[str, Any]) -> 
         trial = replace(trial, failed=str(error))
     except Exception as error:
         trial = replace(trial, failed=f"{type(error).__name__}: {error}")
-    write_trial(Path(folder), replace(trial, seconds=round(time.perf_counter() - begun, 2)))
+    write_trial(Path(folder), replace(trial, seconds=round(time.perf_counter() - begun, 2)), results)
+    forget_compiled()
 
 
 def trial_file(folder: Path, number: int) -> Path:
@@ -81,9 +89,10 @@ def trial_file(folder: Path, number: int) -> Path:
     return folder / "trials" / f"{number:04}.json"
 
 
-def write_trial(folder: Path, trial: Trial) -> None:
-    """Keep what a trial found."""
-    with replacing(trial_file(folder, trial.number)) as temporary:
+def write_trial(folder: Path, trial: Trial, results: str = "") -> None:
+    """Keep what a trial found, in the folder's own place or in `results`."""
+    path = trial_file(folder, trial.number)
+    with replacing(Path(results) / path.name if results else path) as temporary:
         temporary.write_text(json.dumps(asdict(trial), indent=1), encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scare.archive.executor import Here
 from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
@@ -53,7 +54,7 @@ def open_stand_in(folder: Path, protocol: Protocol) -> Reproduction:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     reproduction = open_stand_in(tmp_path_factory.mktemp("reproduction"), tiny())
-    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), 1, quiet)
+    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), Here(), quiet)
     reproduction.write_protocol()
     return reproduction
 

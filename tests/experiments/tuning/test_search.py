@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from scare.records import load_toml
 from scare.training.fit import fit
 from scare.training.presets import PRESETS, Recipe
 from scare.training.recipes import make_recipe
-from tests.experiments.tuning.trials_at_once import Done, run_at_once
+from tests.experiments.tuning.trials_at_once import ended, run_at_once
 from tests.needs import needs
 from tests.training.small_fits import line_recipe, make_readings
 
@@ -322,8 +323,7 @@ def test_an_interruption_ends_what_runs_and_keeps_what_is_finished(tmp_path: Pat
 
 
 def test_a_process_that_dies_is_a_trial_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "_start", lambda *_: Done(9))
-    monkeypatch.setattr(search_module, "wait", lambda *_, **__: None)
+    monkeypatch.setattr(search_module, "_start", lambda *_: ended(BrokenExecutor("{EXIT(9)}")))
     with pytest.raises(DataError, match=r"the preset itself cannot be examined: its process ended .*exit code 9"):
         run_search(begin(tmp_path), Effort(60.0), lambda _: None)
 

@@ -1,27 +1,23 @@
 """Trials without processes: each runs here, as soon as it is started."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scare.archive.executor import Executor
 from scare.experiments.tuning import search as search_module
 from scare.experiments.tuning.search import Search
 from scare.experiments.tuning.trials import Terms, Trial, examine, write_trial
 
 
-class Done:
-    """A process that has ended."""
-
-    sentinel = 0
-
-    def __init__(self, exitcode: int) -> None:
-        self.exitcode = exitcode
-
-    def terminate(self) -> None: ...
-
-    def join(self) -> None: ...
+def ended(error: Exception | None = None) -> "Future[None]":
+    """A job that has ended, well unless there is an error."""
+    future: Future[None] = Future()
+    future.set_exception(error) if error else future.set_result(None)
+    return future
 
 
 Examine = Callable[[Path, Trial, Terms], Trial]
@@ -31,12 +27,11 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch, examine: Examine = examine) -> 
     """From now on; the list gets the numbers of the trials that are started."""
     started: list[int] = []
 
-    def start(search: Search, trial: Trial, done: Sequence[Trial]) -> Done:
+    def start(search: Search, trial: Trial, done: Sequence[Trial], executor: Executor) -> "Future[None]":
         started.append(trial.number)
         terms = replace(search.terms, hopeless=search_module._hopeless(search, done))
         write_trial(search.folder, examine(search.folder, trial, terms))
-        return Done(0)
+        return ended()
 
     monkeypatch.setattr(search_module, "_start", start)
-    monkeypatch.setattr(search_module, "wait", lambda *_, **__: None)
     return started
