@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from scare.cli.console import STDOUT, emit, say, show_table
-from scare.cli.options import Json
+from scare.cli.options import Json, SlashDates
 from scare.data.inspection import Inspection, inspect_table
 from scare.files import replacing
 
@@ -16,6 +16,7 @@ SHOWN_SENTINELS = 3
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="CSV (, ; or tab; .gz) or Parquet.")],
+    dates: SlashDates = "",
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the columns to this config file.")] = None,
 ) -> None:
@@ -26,7 +27,7 @@ def inspect(
       scare inspect sensor.csv --out sensor.toml
       scare train sensor.csv --config sensor.toml
     """
-    found = inspect_table(file)
+    found = inspect_table(file, dates)
     config = found.mapping.to_toml()
     if out is not None:
         with replacing(out) as temporary:

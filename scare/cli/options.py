@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.data.colocation import SplitBy
+from scare.data.times import Dates
 from scare.errors import UsageError
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
@@ -25,6 +26,7 @@ Settings = Annotated[
     list[str] | None, option(DATA, "--set", "A key of the config file and its value: training.seed=3.", hidden=True)
 ]
 TimeColumns = Annotated[str, option(DATA, "--time", "Time column, or columns to join: Date,Time. Naive times are UTC.")]
+SlashDates = Annotated[Dates, option(DATA, "--dates", "How dates like 3/4/2026 are written, if nothing shows it.")]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, the sensor to calibrate first: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]
 ReferenceFile = Annotated[str, option(DATA, "--reference-file", "Table of the reference, if apart.")]

@@ -37,6 +37,7 @@ def predict(
         typer.Option("--out", help=OUT, show_default="calibrated.csv, or the folder calibrated"),
     ] = None,
     time: options.TimeColumns = "",
+    dates: options.SlashDates = "",
     device_column: options.DeviceColumn = "",
     device: Annotated[str, typer.Option("--device", help="Name of the device, when the file does not say it.")] = "",
     models: Annotated[
@@ -76,9 +77,9 @@ def _predict_file(
 ) -> None:
     """One file in, one out."""
     model = Calibrator.load(calibrator)
-    times, guessed_device = find_labels(file, options.names(time) if time else ())
+    times, guessed_device = find_labels(file, options.names(time) if time else (), dates)
     device_column = device_column or ("" if device else guessed_device)
-    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column)
+    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=dates)
     streams = Streams(model, partial(_announce, model))
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)

@@ -53,7 +53,7 @@ def read(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
         return _read(files, data, say)
     sensors = _read(files, replace(data, reference=None), say, with_reference=False)
     name = data.reference.name if data.reference else ""
-    return join(sensors, Path(data.reference_file), name, data.apply_offset, say)
+    return join(sensors, data, name, say)
 
 
 def _read(files: Sequence[Path], data: DataSection, say: Say, with_reference: bool = True) -> list[Readings]:
@@ -86,7 +86,7 @@ def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
         return ColumnMapping(**given), False
-    guess = inspect_table(file).mapping
+    guess = inspect_table(file, data.dates).mapping
     described = (*guess.channels, *([guess.reference] if guess.reference else ()))
     known = {channel.name: channel for channel in described}
     given["channels"] = tuple(_known(channel, known) for channel in data.channels or guess.channels)
@@ -124,9 +124,10 @@ def as_flags(mapping: ColumnMapping, given: DataSection) -> str:
     return ", ".join([*([flags] if flags else []), *keys])
 
 
-def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bool, say: Say) -> list[Readings]:
+def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say) -> list[Readings]:
     """The readings beside the reference of another file."""
-    found = inspect_table(file)
+    file, apply_offset = Path(data.reference_file), data.apply_offset
+    found = inspect_table(file, data.dates)
     found.table.require([column] if column else [])
     guesses = [one.name for one in (*found.references, *found.channels)]
     if not column and not guesses:
@@ -135,7 +136,7 @@ def join(readings: Sequence[Readings], file: Path, column: str, apply_offset: bo
     if not column:
         say(f"{file}: guessed --reference {name}")
     in_order = found.duplicates + found.out_of_order == 0
-    mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order)
+    mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order, dates=data.dates)
     (station,) = read_readings(file, mapping)
     if find_dead(station):
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")

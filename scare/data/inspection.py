@@ -19,7 +19,7 @@ from scare.data.mapping import ColumnMapping
 from scare.data.quantities import guess_unit, is_weather
 from scare.data.readings import DEVICE, TIME, Channel
 from scare.data.table_files import LINE, TableFile, open_table, with_numbers
-from scare.data.times import find_time_format, parse_times
+from scare.data.times import Dates, find_time_format, parse_times
 from scare.errors import DataError
 
 TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
@@ -79,6 +79,7 @@ class Inspection:
     device_column: str
     site_column: str
     stamps: pl.DataFrame = field(repr=False, compare=False)  # `device`, `time` in the file's order
+    dates: Dates = ""
 
     @property
     def rows(self) -> int:
@@ -140,6 +141,7 @@ class Inspection:
             self.device_column,
             self.site_column,
             sort=self.duplicates > 0 or self.out_of_order > 0,
+            dates=self.dates,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -163,19 +165,19 @@ class Inspection:
         }
 
 
-def inspect_table(path: Path | str) -> Inspection:
+def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
     """Proposes the time, channels, references, device and site of a table, and measures its rows."""
     table = open_table(path)
     raw = table.read(table.columns)
     frame = with_numbers(raw.drop(LINE), table.decimal)
     time = _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time), table)
+    times = parse_times(raw, find_time_format(table, time, dates), table)
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
     columns = tuple(_summary(column) for column in rest if _is_quantity(column))
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
-    return Inspection(table, time, columns, device, _find_site(rest), stamps)
+    return Inspection(table, time, columns, device, _find_site(rest), stamps, dates)
 
 
 def words(name: str) -> set[str]:
@@ -250,7 +252,7 @@ def _find_site(frame: pl.DataFrame) -> str:
     return next((name for name in texts if words(name) & SITE_WORDS), "")
 
 
-def find_labels(path: Path | str, time: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str]:
+def find_labels(path: Path | str, time: tuple[str, ...] = (), dates: Dates = "") -> tuple[tuple[str, ...], str]:
     """The time columns of a table (unless given) and its device column (or nothing), from its first rows only."""
     table = open_table(path)
     raw = next(table.batches(table.columns), None)
@@ -259,5 +261,5 @@ def find_labels(path: Path | str, time: tuple[str, ...] = ()) -> tuple[tuple[str
     frame = with_numbers(raw.drop(LINE), table.decimal)
     table.require(time)
     time = time or _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time), table)
+    times = parse_times(raw, find_time_format(table, time, dates), table)
     return time, _find_device(frame.drop(time), times)

@@ -8,6 +8,7 @@ from typing import Any
 import tomli_w
 
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
+from scare.data.times import Dates
 from scare.errors import UsageError
 from scare.records import Positive, convert, load_toml
 
@@ -16,7 +17,8 @@ from scare.records import Positive, convert, load_toml
 class ColumnMapping:
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
 
-    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times.
+    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times. `dates` says
+    how dates like 3/4/2026 are written where the file does not show it.
 
     >>> print(ColumnMapping(("date",), (Channel("pm25", "ug/m3"),), Channel("Ref.PM2.5", "ug/m3")).to_toml())
     [data]
@@ -36,6 +38,7 @@ class ColumnMapping:
     device_column: str = ""
     site_column: str = ""
     sort: bool = False
+    dates: Dates = ""
 
     def __post_init__(self) -> None:
         if not self.time or not self.channels:
@@ -78,6 +81,7 @@ class DataSection:
     device_column: str = ""
     site_column: str = ""
     sort: bool = False
+    dates: Dates = ""
     step: Positive | None = None
     reference_file: str = ""
     apply_offset: bool = False

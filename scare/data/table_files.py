@@ -8,36 +8,53 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, cast
 
 import polars as pl
 import polars.selectors as cs
 
+from scare.data.parquet_trial import check_parquet
 from scare.errors import DataError
 from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
 DELIMITERS = (",", ";", "\t")
+DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
 MISSING = (
     *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
     *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
 )
 HEAD_LINES, ROWS = 1000, 200_000
-READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError)
+READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+READ = (
+    cs.numeric()
+    | cs.boolean()
+    | cs.string()
+    | cs.categorical()
+    | cs.enum()
+    | cs.date()
+    | cs.datetime()
+    | cs.by_dtype(pl.Null)
+)
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table file of which the columns are known and the rows still to be read; Parquet has no delimiter."""
+    """A table file of which the columns are known and the rows still to be read; Parquet has no delimiter.
+
+    `others` are columns that are not read, such as lists, each with its type.
+    """
 
     path: Path
     columns: tuple[str, ...]
     delimiter: str = ""
     decimal: str = "."
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
         """Frames of at most `rows` rows with the line of each row and these columns as the file has them.
@@ -57,7 +74,8 @@ class TableFile:
             raise _unreadable(self.path, error) from error
 
     def _parquet_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
-        table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1)
+        plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
+        table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
@@ -109,6 +127,9 @@ class TableFile:
     def require(self, columns: Iterable[str]) -> None:
         """Raises a DataError for the first of these columns the file does not have."""
         for name in columns:
+            if name in self.others:
+                kind = self.others[name]
+                raise DataError(f"{self.path}: the column '{name}' holds {kind}; write it as numbers, text or times")
             if name not in self.columns:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
@@ -131,7 +152,11 @@ def open_table(path: Path | str) -> TableFile:
 
 
 def _open_parquet(path: Path) -> TableFile:
-    return TableFile(path, tuple(pl.read_parquet_schema(path)))
+    check_parquet(path)
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
+    columns = cs.expand_selector(schema, READ)
+    others = {name: str(kind) for name, kind in schema.items() if name not in columns}
+    return TableFile(path, columns, others=others)
 
 
 def _open_csv(path: Path) -> TableFile:
@@ -147,7 +172,7 @@ def _open_csv(path: Path) -> TableFile:
     if not filled:
         raise DataError(f"{path}: there is a header but no row of numbers")
     columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
-    return TableFile(path, columns, delimiter, _find_decimal(filled, delimiter))
+    return TableFile(path, columns, delimiter, _find_decimal(path, filled, delimiter))
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -167,17 +192,28 @@ def find_delimiter(lines: list[str]) -> str:
     return max(agreeing or DELIMITERS, key=lambda sign: widths[sign][0])
 
 
-def _find_decimal(lines: list[str], delimiter: str) -> str:
-    decimal = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-    split = (field for line in lines if "," in line for field in _split(line, delimiter))
-    return "," if delimiter != "," and any(map(decimal.fullmatch, split)) else "."
+def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
+    """The decimal sign; a comma that may divide thousands as well is refused."""
+    if delimiter == ",":
+        return "."
+    split = [_split(line, delimiter) for line in lines]
+    found = [text for fields in split for text in fields if "," in text and DECIMAL.fullmatch(text)]
+    if found and all(map(THOUSANDS.fullmatch, found)):
+        for column in zip_longest(*split, fillvalue=""):
+            grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
+            if grouped and any(map(WHOLE.fullmatch, column)):
+                both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
+                raise DataError(
+                    f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
+                )
+    return "," if found else "."
 
 
 def _split(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter), [])
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
+def _unreadable(path: Path, error: BaseException) -> DataError:
     reason = " ".join(str(error).split())[:80]
     return DataError(f"{path}: the file is damaged or not a table ({reason})")
 
@@ -203,6 +239,8 @@ def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
 
 def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Series:
     """A column of a batch as numbers; a DataError names the first line with something else."""
+    if batch.schema[name].is_temporal():
+        raise DataError(f"{table.path}: the column '{name}' holds times, not numbers")
     numbers = _to_numbers(batch[name], table.decimal)
     if batch.schema[name] == pl.String and numbers.null_count() > batch[name].null_count():
         line, text = batch.filter(numbers.is_null() & batch[name].is_not_null()).select(LINE, name).row(0)

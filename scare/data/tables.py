@@ -63,7 +63,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     labels = filter(None, [mapping.device_column, mapping.site_column])
     columns = [*mapping.time, *mapping.quantities.values(), *labels]
     table.require(columns)
-    form = find_time_format(table, mapping.time)
+    form = find_time_format(table, mapping.time, mapping.dates)
     for batch in table.batches(columns, rows):
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), devices_of(batch, mapping.device_column, device, table))

@@ -1,14 +1,17 @@
 """Times as loggers write them: ISO 8601, day-first dates, Unix seconds or milliseconds; all become UTC.
 
-A time without an offset is UTC. A slash date is day first, unless a second number above 12 anywhere in the
-file proves month first.
+A time without an offset is UTC. Whether a slash date is day first or month first is decided by the whole column: a
+number above 12 anywhere proves it, and it is said. Where nothing proves it, somebody has to say.
 """
 
+import logging
 import re
+from calendar import month_name
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import product
+from typing import Literal
 
 import polars as pl
 
@@ -16,6 +19,9 @@ from scare.data.readings import TIME, TIME_TYPE
 from scare.data.table_files import HEAD_LINES, LINE, TableFile
 from scare.errors import DataError
 
+logger = logging.getLogger(__name__)
+Dates = Literal["", "day-first", "month-first"]  # how slash dates are written, if somebody says so
+SLASHES = re.compile(r"^\s*(\d{1,2})/(\d{1,2})/")
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 CLOCKS = ("%H:%M:%S%.f", "%H:%M", "%H.%M.%S")
 OFFSETS = ("", "%#z", " %#z")
@@ -31,18 +37,23 @@ class TimeFormat:
     columns: tuple[str, ...]
     sample: str
     read: TimeReader
+    doubt: str = ""  # why its dates cannot be read, although they are dates
 
 
 def _joined(columns: tuple[str, ...]) -> pl.Expr:
     return (pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")).alias(TIME)
 
 
-def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
-    """The format of the first time in these columns of a table; a DataError if that is not a time."""
+def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = "") -> TimeFormat:
+    """The format of the first time in these columns of a table, `dates` if known; a DataError if that is not a time."""
+    table.require(columns)
     first = _first_time(table, columns)
-    for read in _time_readers(first[TIME], table, columns):
+    sample, doubt = str(first[TIME][0]), ""
+    if SLASHES.match(sample) and not dates:
+        dates, doubt = _date_order(table, columns)
+    for read in _time_readers(first[TIME], month_first=dates == "month-first"):
         if read(first[TIME]).count():
-            return TimeFormat(columns, str(first[TIME][0]), read)
+            return TimeFormat(columns, sample, read, doubt)
     place, known = table.place(first[LINE][0], " ".join(columns)), "2026-01-31T12:00:00Z or 31/01/2026 12:00"
     raise DataError(f"{place}: '{first[TIME][0]}' is not a time; write it like {known}")
 
@@ -55,18 +66,58 @@ def _first_time(table: TableFile, columns: tuple[str, ...]) -> pl.DataFrame:
     raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no time at all")
 
 
-def _time_readers(first: pl.Series, table: TableFile, columns: tuple[str, ...]) -> list[TimeReader]:
+def _time_readers(first: pl.Series, month_first: bool) -> list[TimeReader]:
     if first.dtype.is_temporal():
         return [_from_temporal]
     formats = TIME_FORMATS if first.dtype == pl.String else []
-    if formats and "/" in first[0][:3] and _is_month_first(table, columns):
+    if month_first:
         formats = [form.replace("%d/%m", "%m/%d") for form in formats]
     return [_from_epoch, *(partial(_from_text, form) for form in formats)]
 
 
-def _is_month_first(table: TableFile, columns: tuple[str, ...]) -> bool:
-    second = _joined(columns).str.extract(r"^\d{1,2}/(\d{1,2})/").cast(pl.Int8, strict=False)
-    return any(batch.select((second > 12).any()).item() for batch in table.batches(columns))
+def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]:
+    """What the whole column shows of slash dates, or why it cannot be told."""
+    dates = _slash_dates(table, columns)
+    day = next((text for (first, _), text in dates.items() if first > 12), "")
+    month = next((text for (_, second), text in dates.items() if second > 12), "")
+    either = next((text for pair, text in dates.items() if 1 <= min(pair) < max(pair) <= 12), "")
+    if day and month:
+        return "", f"'{day}' and '{month}' are day first and month first in one column; write dates like 2026-01-31"
+    if either and not day and not month:
+        return "", _both_readings(either)
+    order: Dates = "month-first" if month else "day-first"
+    if either:
+        _say(f"{table.path}: dates like '{either}' are read {order.replace('-', ' ')}, as '{day or month}' shows")
+    return order, ""
+
+
+def _slash_dates(table: TableFile, columns: tuple[str, ...]) -> dict[tuple[int, int], str]:
+    """The first two numbers of every date, each with a text that has them."""
+    numbers = [
+        _joined(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
+    ]
+    found: dict[tuple[int, int], str] = {}
+    for batch in table.batches(columns):
+        pairs = (
+            batch.select(*numbers, _joined(columns)).drop_nulls().unique(["1", "2"], keep="first", maintain_order=True)
+        )
+        for first, second, text in pairs.rows():
+            found.setdefault((first, second), text)
+    return found
+
+
+def _both_readings(written: str) -> str:
+    first, second = (int(one) for one in SLASHES.findall(written)[0])
+    return (
+        f"'{written}' may be {first} {month_name[second]} or {second} {month_name[first]}, and no row of the column"
+        " tells; say it with --dates day-first or --dates month-first (data.dates in a --config file)"
+    )
+
+
+@cache
+def _say(sentence: str) -> None:
+    """Once, however often a file is read."""
+    logger.warning(sentence)
 
 
 def _from_temporal(times: pl.Series) -> pl.Series:
@@ -87,6 +138,8 @@ def _from_text(form: str, times: pl.Series) -> pl.Series:
 
 def parse_times(batch: pl.DataFrame, form: TimeFormat, table: TableFile) -> pl.Series:
     """The times of a batch of `table` in UTC; a DataError names the first line without a readable one."""
+    if form.doubt:
+        raise DataError(f"{table.path}: {form.doubt}")
     written = batch.select(LINE, _joined(form.columns))
     times = form.read(written[TIME]).alias(TIME)
     for line, value in written.filter(times.is_null()).head(1).rows():

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from scare.data.parquet_trial import check_parquet
 from scare.data.quantities import guess_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.errors import DataError
@@ -82,10 +83,11 @@ def _read_card(path: Path) -> Card:
 
 def _read_series(path: Path) -> pl.DataFrame:
     try:
+        check_parquet(path)
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; {AGAIN}") from error
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, DataError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path} is not readable as Parquet; {AGAIN}") from error
     missing = [name for name in (DEVICE, TIME, REFERENCE, CALIBRATED, FLAGS) if name not in frame.columns]
     if missing or not isinstance(frame[TIME].dtype, pl.Datetime):

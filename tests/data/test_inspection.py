@@ -49,7 +49,7 @@ def test_the_proposed_toml_is_the_mapping(inspected: Inspect, tmp_path: Path) ->
 
 
 def test_date_and_time_columns_are_found_together(inspected: Inspect) -> None:
-    found = inspected("Time,Date,CO\n18.00.00,10/03/2004,1\n19.00.00,10/03/2004,2.5\n")
+    found = inspected("Time,Date,CO\n18.00.00,10/03/2004,1\n19.00.00,13/03/2004,2.5\n")
     assert found.time == ("Date", "Time")
 
 

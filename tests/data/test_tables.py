@@ -1,8 +1,12 @@
 """What files become, what they are refused for, and what is written."""
 
 import gzip
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -10,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import (
@@ -22,6 +27,7 @@ from scare.data.tables import (
 )
 from scare.errors import DataError, UsageError
 
+FINDINGS = Path(__file__).parents[1] / "fuzz" / "findings"
 PM25, PM10 = Channel("pm25", "ug/m3"), Channel("pm10", "ug/m3")
 MAPPING = ColumnMapping(("time",), (PM25,))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -174,7 +180,7 @@ class TestTimes:
         assert times_of(tmp_path, written) == [NOON]
 
     def test_date_and_time_columns_are_joined(self, tmp_path: Path) -> None:
-        text = "Date,Time,pm25\n10/03/2004,18.00.00,1\n10/03/2004,19.00.00,2\n"
+        text = "Date,Time,pm25\n10/03/2004,18.00.00,1\n10/03/2004,19.00.00,2\n13/03/2004,19.00.00,2\n"
         (readings,) = read_readings(saved(tmp_path, text), ColumnMapping(("Date", "Time"), (PM25,)))
         assert readings.frame["time"][1] == datetime(2004, 3, 10, 19, tzinfo=UTC)
 
@@ -185,11 +191,25 @@ class TestTimes:
     def test_some_fractions_are_kept(self, tmp_path: Path) -> None:
         assert times_of(tmp_path, "2026-01-01 12:00:00", "2026-01-01 12:00:00.25")[1].microsecond == 250_000
 
-    def test_slash_dates_are_day_first(self, tmp_path: Path) -> None:
-        assert times_of(tmp_path, "02/01/2026 00:00", "01/02/2026 00:00")[1].month == 2
+    @pytest.mark.parametrize(("later", "order", "months"), [("13/2", "day", [1, 2]), ("2/13", "month", [2, 2])])
+    def test_slash_dates_are_what_a_number_above_twelve_proves(
+        self, later: str, order: str, months: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert [time.month for time in times_of(tmp_path, "02/01/2026 00:00", f"{later}/2026 00:00")] == months
+        said = f"dates like '02/01/2026 00:00' are read {order} first, as '{later}/2026 00:00' shows"
+        assert [said in one for one in caplog.messages] == [True]
 
-    def test_a_second_number_above_twelve_proves_month_first(self, tmp_path: Path) -> None:
-        assert [time.month for time in times_of(tmp_path, "02/01/2026 00:00", "02/13/2026 00:00")] == [2, 2]
+    def test_slash_dates_that_nothing_decides_are_refused_with_both_readings(self, tmp_path: Path) -> None:
+        text = "time,pm25\n3/4/2026 12:00,1\n3/4/2026 12:01,2\n"
+        message = refusal(tmp_path, text)
+        assert message.startswith(": '3/4/2026 12:00' may be 3 April or 4 March, and no row of the column tells; say")
+        for dates, month in (("day-first", 4), ("month-first", 3)):
+            (readings,) = read_readings(tmp_path / "box.csv", replace(MAPPING, dates=dates))
+            assert readings.frame["time"][0].month == month
+
+    def test_slash_dates_of_both_orders_are_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, "time,pm25\n13/4/2026,1\n4/14/2026,2\n")
+        assert message.startswith(": '13/4/2026' and '4/14/2026' are day first and month first in one column")
 
     def test_a_time_that_is_none_is_refused(self, tmp_path: Path) -> None:
         message = refusal(tmp_path, "time,pm25\n\nyesterday,1\n")
@@ -434,3 +454,118 @@ class TestWriting:
     def test_another_suffix_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"a\.xlsx: the name should end in \.csv"):
             write_table(self.FRAME, tmp_path / "a.xlsx")
+
+
+KINDS = {
+    "lists": ([[1.0], [2.0]], None),
+    "structs": ([{"a": 1}, {"a": 2}], None),
+    "times of day": ([clock(1), clock(2)], None),
+    "durations": ([timedelta(1), timedelta(2)], None),
+    "binary": ([b"1", b"2"], None),
+    "nothing": ([None, None], pl.Null),
+    "categories": (["1.5", "2.5"], pl.Categorical),
+    "decimals": ([Decimal("1.5"), Decimal("2.5")], pl.Decimal(8, 2)),
+    "truths": ([True, False], None),
+    "dates": ([date(2026, 1, 1), date(2026, 1, 2)], None),
+    "times": ([NOON, NOON + timedelta(1)], None),
+    "text": (["2026-01-01", "2026-01-02"], None),
+}
+
+
+class TestParquet:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_column_of_any_type_is_read_or_refused_with_a_sentence(self, kind: str, tmp_path: Path) -> None:
+        values, dtype = KINDS[kind]
+        column, path = pl.Series(values, dtype=dtype), tmp_path / "box.parquet"
+        pl.DataFrame({"time": [NOON, NOON + timedelta(1)], "pm25": column}).write_parquet(path)
+        assert said(path, MAPPING) == AS_NUMBERS[kind]
+        pl.DataFrame({"time": column, "pm25": [1.0, 2.0]}).write_parquet(path)
+        assert said(path, MAPPING) == AS_TIMES[kind]
+        labels = replace(MAPPING, device_column="box", site_column="box")
+        pl.DataFrame({"time": [NOON, NOON + timedelta(1)], "pm25": [1.0, 2.0], "box": column}).write_parquet(path)
+        assert isinstance(said(path, labels), list | str)
+        inspect_table(path)
+
+    def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(self, tmp_path: Path) -> None:
+        path, chance = tmp_path / "box.parquet", Random(3)
+        pl.DataFrame({"time": [NOON, NOON + timedelta(1)] * 50, "pm25": [1.0, 2.0] * 50}).write_parquet(path)
+        sound = path.read_bytes()
+        for _ in range(10):
+            damaged = bytearray(sound)
+            damaged[chance.randrange(len(sound))] = chance.randrange(256)
+            path.write_bytes(damaged)
+            said(path, replace(MAPPING, sort=True))
+
+    def test_a_file_that_ends_whoever_reads_it_is_a_sentence(self, tmp_path: Path) -> None:
+        path = tmp_path / "box.parquet"
+        path.write_bytes((FINDINGS / "aborts.parquet").read_bytes())
+        with pytest.raises(DataError, match=r"box\.parquet: the file is damaged or not a table \("):
+            read_table(path)
+        pl.DataFrame({"time": ["2026-01-01"], "pm25": [1.0]}).write_parquet(path)
+        assert read_table(path).height == 1
+
+
+def said(path: Path, mapping: ColumnMapping) -> list[float | None] | str:
+    """The numbers of a file, or what it is refused with."""
+    try:
+        return read_readings(path, mapping)[0].frame["pm25"].to_list()
+    except DataError as error:
+        return str(error).removeprefix(f"{path}: ")
+
+
+AS_NUMBERS = {
+    "lists": "the column 'pm25' holds List(Float64); write it as numbers, text or times",
+    "structs": "the column 'pm25' holds Struct({'a': Int64}); write it as numbers, text or times",
+    "times of day": "the column 'pm25' holds Time; write it as numbers, text or times",
+    "durations": "the column 'pm25' holds Duration(time_unit='us'); write it as numbers, text or times",
+    "binary": "the column 'pm25' holds Binary; write it as numbers, text or times",
+    "nothing": [None, None],
+    "categories": [1.5, 2.5],
+    "decimals": [1.5, 2.5],
+    "truths": [1.0, 0.0],
+    "dates": "the column 'pm25' holds times, not numbers",
+    "times": "the column 'pm25' holds times, not numbers",
+    "text": "row 1, column 'pm25': '2026-01-01' is not a number",
+}
+AS_TIMES = {
+    **{name: text.replace("pm25", "time") for name, text in AS_NUMBERS.items() if isinstance(text, str)},
+    "nothing": "the column 'time' has no time at all",
+    "categories": "row 1, column 'time': '1.5' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",
+    "decimals": "row 1, column 'time': '1.5' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",
+    "truths": "row 1, column 'time': 'True' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",
+    "dates": [1.0, 2.0],
+    "times": [1.0, 2.0],
+    "text": [1.0, 2.0],
+}
+
+
+class TestMarks:
+    def test_a_comma_that_may_divide_thousands_is_refused(self, tmp_path: Path) -> None:
+        message = refusal(tmp_path, "time;pm25\n2026-01-01;987\n2026-01-02;1,234\n")
+        assert message.startswith(": '1,234' may be 1.234 or 1234; write numbers with a point")
+
+    @pytest.mark.parametrize("proof", ["0,987", "12,5", "1234,567"])
+    def test_a_comma_that_is_proved_is_a_decimal_comma(self, proof: str, tmp_path: Path) -> None:
+        text = f"time;pm25\n2026-01-01;987\n2026-01-02;1,234\n2026-01-03;{proof}\n"
+        (readings,) = read_readings(saved(tmp_path, text), MAPPING)
+        assert readings.values[1, 0] == 1.234
+
+    def test_three_decimals_throughout_are_decimals(self, tmp_path: Path) -> None:
+        (readings,) = read_readings(saved(tmp_path, "time;pm25\n2026-01-01;21,435\n2026-01-02;22,100\n"), MAPPING)
+        assert readings.values[:, 0].tolist() == [21.435, 22.1]
+
+    @pytest.mark.parametrize("mixed", ["1.234,5", "1,234.5", "1,234,567", "12.5"])
+    def test_thousands_marks_and_two_decimal_signs_are_refused(self, mixed: str, tmp_path: Path) -> None:
+        message = refusal(tmp_path, f"time;pm25\n2026-01-01;0,5\n2026-01-02;{mixed}\n")
+        assert message == f": line 3, column 'pm25': '{mixed}' is not a number"
+
+    def test_an_hour_that_comes_twice_is_refused_without_offsets_and_read_with_them(self, tmp_path: Path) -> None:
+        hours = ["2026-10-25T02:30:00", "2026-10-25T02:00:00"]
+        assert "is not later than the row before it" in refusal(tmp_path, f"time,pm25\n{hours[0]},1\n{hours[1]},2\n")
+        assert times_of(tmp_path, f"{hours[0]}+02:00", f"{hours[1]}+01:00") == [
+            datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
+            datetime(2026, 10, 25, 1, 0, tzinfo=UTC),
+        ]
+
+    def test_an_offset_with_seconds_is_refused(self, tmp_path: Path) -> None:
+        assert "is not a time" in refusal(tmp_path, "time,pm25\n2026-01-01T12:00:00+00:19:32,1\n")
