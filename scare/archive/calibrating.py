@@ -114,7 +114,8 @@ class _Desk:
         calibrators = [self._calibrator(device) for device in devices]
         channels = {channel.name: channel for one in calibrators for channel in one.inputs.channels}
         column = "" if member.source.device else self._task.labels.device_column
-        mapping = ColumnMapping(self._task.labels.time, tuple(channels.values()), calibrators[0].target, column)
+        labels, target = self._task.labels, calibrators[0].target
+        mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, dates=labels.dates)
         for chunk in iterate_tables(member.source.path, mapping, device=member.source.device):
             if len(devices) < len(member.look.devices):
                 chunk = chunk.filter(pl.col(DEVICE).is_in(devices))

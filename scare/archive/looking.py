@@ -12,7 +12,7 @@ from scare.archive.listing import Source
 from scare.data.readings import DEVICE, TIME
 from scare.data.table_files import open_table
 from scare.data.tables import devices_of, stem
-from scare.data.times import find_time_format, parse_times
+from scare.data.times import Dates, find_time_format, parse_times
 from scare.errors import DataError, ScareError
 
 CHANGED = "it was changed while it was read; run again"
@@ -21,10 +21,11 @@ GONE = "it is no longer there"
 
 @dataclass(frozen=True)
 class Labels:
-    """The columns that hold the time and, in files that do not name it otherwise, the device."""
+    """The columns that hold the time and, in files that do not name it otherwise, the device; how dates are written."""
 
     time: tuple[str, ...]
     device_column: str = ""
+    dates: Dates = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def look_into(source: Source, labels: Labels) -> list[Piece]:
     table = open_table(source.path)
     column = "" if source.device else labels.device_column
     table.require([*labels.time, *([column] if column else [])])
-    form, device = find_time_format(table, labels.time), source.device or stem(Path(source.path))
+    form, device = find_time_format(table, labels.time, labels.dates), source.device or stem(Path(source.path))
     parts = []
     for batch in table.batches([*labels.time, *([column] if column else [])]):
         times = pl.DataFrame([devices_of(batch, column, device, table), parse_times(batch, form, table).dt.epoch("us")])

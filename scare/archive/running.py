@@ -21,6 +21,7 @@ from scare.archive.models import Models
 from scare.archive.series import Model, Series, arrange
 from scare.archive.summary import Summary, write_manifest
 from scare.data.inspection import find_labels
+from scare.data.times import Dates
 from scare.errors import DataError, UsageError
 from scare.records import convert
 
@@ -39,6 +40,7 @@ class Archive:
     models: Models
     time: tuple[str, ...] = ()
     device_column: str = ""
+    dates: Dates = ""
 
     def sources(self) -> list[Source]:
         """The files that are there now, without those of the results."""
@@ -86,11 +88,11 @@ def _labels(archive: Archive, sources: Sequence[Source]) -> Labels:
     problems = []
     for source in sources:
         try:
-            times, device = find_labels(source.path, archive.time)
+            times, device = find_labels(source.path, archive.time, archive.dates)
         except DataError as error:
             problems.append(error)
         else:
-            return Labels(times, archive.device_column or device)
+            return Labels(times, archive.device_column or device, archive.dates)
     raise DataError(f"no file can be read; the first: {problems[0]}")
 
 

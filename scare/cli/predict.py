@@ -9,6 +9,7 @@ import polars as pl
 import typer
 
 from scare.archive.executor import LOCAL
+from scare.archive.looking import Labels
 from scare.archive.models import model_table, one_model
 from scare.archive.running import Archive
 from scare.calibrator.calibrator import Calibrator
@@ -60,26 +61,23 @@ def predict(
     readings = [*([model] if models else []), *(places or [])]
     if not readings:
         raise UsageError(f"name the readings after the model: scare predict {model} raw.csv")
+    labels = Labels(options.names(time) if time else (), device_column, dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
-        _predict_file(
-            Path(model), Path(readings[0]), out or Path("calibrated.csv"), time, device_column, device, as_json
-        )
+        _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
         return
     if device:
         raise UsageError("--device is for one file; in an archive a column, a folder device=… or its name says it")
     chosen = model_table(models) if models else one_model(Path(model))
-    labels = (options.names(time) if time else (), device_column)
-    predict_archive(Archive(tuple(readings), out or Path("calibrated"), chosen, *labels), jobs, executor, as_json)
+    archive = Archive(tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, dates)
+    predict_archive(archive, jobs, executor, as_json)
 
 
-def _predict_file(
-    calibrator: Path, file: Path, out: Path, time: str, device_column: str, device: str, as_json: bool
-) -> None:
+def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, device: str, as_json: bool) -> None:
     """One file in, one out."""
     model = Calibrator.load(calibrator)
-    times, guessed_device = find_labels(file, options.names(time) if time else (), dates)
-    device_column = device_column or ("" if device else guessed_device)
-    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=dates)
+    times, guessed_device = find_labels(file, labels.time, labels.dates)
+    device_column = labels.device_column or ("" if device else guessed_device)
+    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
     streams = Streams(model, partial(_announce, model))
     rows = calibrated = 0
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
