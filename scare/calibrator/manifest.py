@@ -18,6 +18,7 @@ from scare.calibrator.cost import all_operations
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import FLOATS
 from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
+from scare.calibrator.learned import STATE
 from scare.calibrator.limits import check
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.flags import QualitySettings
@@ -213,7 +214,7 @@ def card(calibrator: "Calibrator") -> str:
     if inputs.scaling.settle:
         settling = f"for its first {inputs.scaling.settle} readings"
         lines += [f"- a device that was not in training is scaled with the fleet's mean and spread {settling}"]
-    facts = {name: value for name, value in calibrator.facts.items() if name not in FACTS}
+    facts = {name: value for name, value in calibrator.facts.items() if name not in (*FACTS, STATE)}
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
     return "\n".join([*lines, *_verdict(calibrator.facts)]) + "\n"
 

@@ -28,6 +28,7 @@ from scare.cli import (
     simulate,
     train,
     tune,
+    update,
     verify,
 )
 from scare.cli.config import MOVED, as_settings
@@ -73,6 +74,7 @@ for command in (
     tune.tune,
     predict.predict,
     info.info,
+    update.update,
     verify.verify,
     score.score,
     report.report,

@@ -44,13 +44,16 @@ def _command(target: Target) -> Callable[..., None]:
             str,
             typer.Option("--board", help="Refuse what does not fit it ('scare board list').", hidden=not target.in_c),
         ] = "",
+        learn: Annotated[
+            bool, typer.Option("--learn", help="With scare_learn, which learns from a visit.", hidden=not target.in_c)
+        ] = False,
         force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
         as_json: Json = False,
     ) -> None:
         compiled = prepare(open_calibrator(model, step), target, arithmetic, out, device, name, force)
         if board:
             _check_board(target, compiled, board)
-        package = write_package(target, compiled, out)
+        package = write_package(target, compiled, out, learn)
         _show(package, as_json)
         _say_scaling(compiled, guessed=not device)
         if verdict := compiled.calibrator.facts.get("verdict"):

@@ -15,7 +15,7 @@ from scare.calibrator.ladder_table import FACTS
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.opening import open_calibrator
+from scare.cli.opening import open_calibrator, read_for
 from scare.data.colocation import prepare, read
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
@@ -38,7 +38,6 @@ from scare.scorecard.summary import summarize
 
 NONE = "none"  # instead of a board
 FEW_ROWS = 500  # scored: a number of fewer says little
-FINER = 0.75  # of the model's time step: readings closer together are averaged
 
 
 def score(
@@ -99,11 +98,7 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)
-    channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
-    reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
-    step = calibrator.inputs.step_seconds
-    found_rows = read(files, replace(data, channels=channels, reference=reference), say)
-    readings = [prepare(one, step if one.step_seconds < FINER * step else None, say) for one in found_rows]
+    readings = read_for(calibrator, files, data)
     return _with_unit(calibrator, readings[0].reference), readings
 
 

@@ -3,7 +3,7 @@
 Everything that can be wrong is found before anything is written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import scare
@@ -13,6 +13,7 @@ from scare.export.c_artefact import GOLDEN_HEADER
 from scare.export.compiled import Compiled, compile_calibrator
 from scare.export.folder_or_zip import check_free, write_files
 from scare.export.golden_vectors import GOLDEN, reference_rmse
+from scare.export.learning import learning_files
 from scare.export.scare_json import SCARE_JSON, Description, describe_channels, describe_target
 from scare.export.target_contract import Artefact, Target
 from scare.export.targets import find_target
@@ -64,9 +65,11 @@ def prepare(
     return compiled
 
 
-def write_package(target: Target, compiled: Compiled, folder: Path) -> Package:
-    """Write what a target makes of a compiled calibrator."""
+def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool = False) -> Package:
+    """Write what a target makes of a compiled calibrator; by `learn` with what learns from a visit."""
     artefact = target.make(compiled)
+    if learn:
+        artefact = replace(artefact, files={**artefact.files, **learning_files(compiled, artefact)})
     beside = f"{artefact.beside}/" if artefact.beside else ""
     files = {
         **artefact.files,

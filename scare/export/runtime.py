@@ -7,16 +7,26 @@ from pathlib import Path
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
 KERNEL_HEADERS = "scare_kernels.h", "scare_integer.h"
+LEARNING = "scare_learn"  # begins the names of what learns from a visit: only there if asked for
 
 
 def runtime_sources() -> dict[str, str]:
-    """The text of every source and header by its file's name.
+    """The text of every source and header that each model needs, by its file's name.
 
     All go into one folder, where each finds the others by name alone.
 
     >>> {"scare.c", "scare.h", "window_s8.c"} <= runtime_sources().keys()
     True
     """
+    return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}
+
+
+def learning_sources() -> dict[str, str]:
+    """The same of what learns from a visit."""
+    return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
+
+
+def _sources() -> dict[str, str]:
     paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 

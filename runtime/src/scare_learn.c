@@ -1,0 +1,177 @@
+/* Pairs become what is learned: the life of a learner, the same as scare/upkeep/learner.py and state.py. */
+#include "scare_learn.h"
+
+#include "scare_port.h"
+
+#define WORD 4u
+#define HEAD_WORDS 2u
+#define BLOB_WORDS (SCARE_LEARN_BYTES / WORD)
+#define POLYNOMIAL 0xedb88320u
+
+static void clear(void *memory, size_t bytes) {
+    unsigned char *at = memory;
+    SCARE_ROLLED
+    for (size_t i = 0; i < bytes; i++) {
+        at[i] = 0u;
+    }
+}
+
+static int is_finite(float number) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &number, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+/* A number of the newest row, scaled. */
+static float newest(const scare *calibration, uint32_t channel) {
+    const scare_model *model = calibration->model;
+    if (model->integer) {
+        const int16_t *window = calibration->window;
+        return (float)window[(channel + 1u) * model->window - 1u] / model->channel[channel].quantum;
+    }
+    return ((const float *)calibration->window)[(model->window - 1u) * model->channels + channel];
+}
+
+/* Whether there are features: value, inputs and 1, all finite. */
+static int features_of(const scare_learner *self, const scare *calibration, float calibrated, float *features) {
+    uint32_t last;
+    int finite;
+    if (!self || !self->rules || !calibration || !calibration->model) {
+        return 0;
+    }
+    last = self->rules->numbers - 1u;
+    features[0] = (calibrated - calibration->model->target_center) / calibration->model->target_scale;
+    finite = is_finite(features[0]);
+    SCARE_ROLLED
+    for (uint32_t i = 1u; i < last; i++) {
+        features[i] = newest(calibration, i - 1u);
+        finite &= is_finite(features[i]);
+    }
+    features[last] = 1.0f;
+    return finite;
+}
+
+static scare_learned end_round(scare_learner *self) {
+    const scare_learn_arithmetic *arithmetic = self->rules->arithmetic;
+    scare_learned verdict = arithmetic->judge(self);
+    if (verdict == SCARE_LEARN_BETTER) {
+        __builtin_memcpy(self->active, self->shadow, sizeof self->active);
+    } else if (verdict == SCARE_LEARN_REVERTED) {
+        scare_learn_revert(self);
+    }
+    self->in_round = 0u;
+    clear(self->sums, sizeof self->sums);
+    arithmetic->propose(self);
+    return verdict;
+}
+
+scare_status scare_learn_init(scare_learner *self, const scare_learning *rules) {
+    if (!self || !rules || rules->numbers < 2u || rules->numbers > SCARE_LEARN_MOST) {
+        return SCARE_ARGUMENT;
+    }
+    clear(self, sizeof *self);
+    self->rules = rules;
+    return SCARE_OK;
+}
+
+scare_learned scare_learn(scare_learner *self, const scare *calibration, float calibrated, float reference) {
+    float features[SCARE_LEARN_MOST], residual;
+    if (!features_of(self, calibration, calibrated, features)) {
+        return SCARE_LEARN_REFUSED;
+    }
+    residual = (reference - calibrated) / calibration->model->target_scale;
+    if (!is_finite(residual) || !self->rules->arithmetic->take(self, features, residual)) {
+        return SCARE_LEARN_REFUSED;
+    }
+    self->taken++;
+    self->in_round++;
+    return self->in_round >= self->rules->round ? end_round(self) : SCARE_LEARN_TAKEN;
+}
+
+float scare_learn_correction(const scare_learner *self, const scare *calibration, float calibrated) {
+    float features[SCARE_LEARN_MOST];
+    if (!features_of(self, calibration, calibrated, features)) {
+        return 0.0f;
+    }
+    return self->rules->arithmetic->correct(self, features) * calibration->model->target_scale;
+}
+
+void scare_learn_revert(scare_learner *self) {
+    if (self) {
+        clear(self->active, sizeof self->active);
+    }
+}
+
+/* CRC-32 as zlib's. */
+static uint32_t checksum(const unsigned char *content, size_t bytes) {
+    uint32_t crc = 0xffffffffu;
+    SCARE_ROLLED
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= content[i];
+        SCARE_ROLLED
+        for (uint32_t bit = 0u; bit < 8u; bit++) {
+            crc = (crc >> 1) ^ (POLYNOMIAL & (0u - (crc & 1u)));
+        }
+    }
+    return ~crc;
+}
+
+/* The parts of the state in the order of a blob, either way. */
+static void exchange(scare_learner *self, uint32_t *words, int store) {
+    struct {
+        void *part;
+        size_t bytes;
+    } parts[] = {
+        {self->moments, sizeof self->moments},
+        {self->products, sizeof self->products},
+        {&self->square, sizeof self->square},
+        {self->active, sizeof self->active},
+        {self->shadow, sizeof self->shadow},
+        {self->sums, sizeof self->sums},
+        {&self->in_round, WORD},
+        {&self->taken, WORD},
+    };
+    words += HEAD_WORDS;
+    SCARE_ROLLED
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        unsigned char *to = store ? (void *)words : parts[i].part, *from = store ? parts[i].part : (void *)words;
+        SCARE_ROLLED
+        for (size_t byte = 0; byte < parts[i].bytes; byte++) {
+            to[byte] = from[byte];
+        }
+        words += parts[i].bytes / WORD;
+    }
+}
+
+scare_status scare_learn_store(const scare_learner *self, void *blob, size_t bytes) {
+    uint32_t words[BLOB_WORDS];
+    scare_learner copy;
+    if (!self || !self->rules || !blob) {
+        return SCARE_ARGUMENT;
+    }
+    if (bytes < SCARE_LEARN_BYTES) {
+        return SCARE_MEMORY;
+    }
+    copy = *self;
+    words[0] = self->rules->arithmetic->mark;
+    words[1] = self->rules->identity;
+    exchange(&copy, words, 1);
+    words[BLOB_WORDS - 1u] = checksum((const unsigned char *)words, SCARE_LEARN_BYTES - WORD);
+    __builtin_memcpy(blob, words, SCARE_LEARN_BYTES);
+    return SCARE_OK;
+}
+
+scare_status scare_learn_restore(scare_learner *self, const void *blob, size_t bytes) {
+    uint32_t words[BLOB_WORDS];
+    if (!self || !self->rules || !blob || bytes != SCARE_LEARN_BYTES) {
+        return SCARE_ARGUMENT;
+    }
+    __builtin_memcpy(words, blob, SCARE_LEARN_BYTES);
+    if (words[BLOB_WORDS - 1u] != checksum((const unsigned char *)words, SCARE_LEARN_BYTES - WORD) ||
+        words[0] != self->rules->arithmetic->mark || words[1] != self->rules->identity ||
+        words[BLOB_WORDS - 3u] >= self->rules->round) {
+        return SCARE_ARGUMENT;
+    }
+    exchange(self, words, 0);
+    return SCARE_OK;
+}

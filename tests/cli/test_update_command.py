@@ -1,0 +1,71 @@
+"""`scare update`: a visit learned from, or refused with a sentence; and taken back."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from scare import Calibrator
+from scare.calibrator.learned import LEARNED
+from tests.cli.said import Type
+from tests.upkeep.visits import HOURLY, air, visit
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    return HOURLY.save(tmp_path / "pm.scare")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Four days of box-1 beside a reference that has drifted away."""
+    frame = visit(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
+    path = tmp_path / "box-1.csv"
+    frame.select("time", "pm25", "current", "reference pm25").write_csv(path)
+    return path
+
+
+def test_a_visit_is_learned_from_and_taken_back(scare: Type, shipped: Path, table: Path) -> None:
+    said = scare(f"scare update {shipped} {table} --time time --out new.scare --json")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)
+    assert facts["changed"]
+    assert facts["rmse_after"] < facts["rmse_before"]
+    assert Calibrator.load("new.scare").facts[LEARNED] == facts["learned"]
+    assert "what box-1 taught holds for box-2, too" in said.err
+    said = scare("scare update new.scare --revert --out old.scare")
+    assert said.code == 0, said.err
+    assert "taken back" in said.err
+    assert Path("old.scare").read_bytes() == shipped.read_bytes()
+
+
+def test_what_changes_nothing_says_how_long_a_visit_must_be(scare: Type, shipped: Path, table: Path) -> None:
+    pl.read_csv(table).head(20).write_csv("box-1.csv")
+    said = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
+    assert said.code == 0, said.err
+    assert "values stay as they are" in said.out
+    assert "every 12 pairs and judged on the next 12" in said.err
+
+
+def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: Type, shipped: Path, table: Path) -> None:
+    wrong = pl.read_csv(table).with_columns(pl.col("reference pm25") * 1000)
+    wrong.write_csv("box-1.csv")
+    said = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
+    assert said.code == 3
+    assert "see whether its unit is that of training" in said.err
+    assert not Path("new.scare").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("scare update pm.scare", "name the tables of the visit, or --revert"),
+        ("scare update pm.scare --revert", "learned from no visit"),
+        ("scare update pm.scare box-1.csv --revert", "reads no tables"),
+    ],
+)
+def test_what_cannot_be_done_is_said(scare: Type, shipped: Path, table: Path, line: str, sentence: str) -> None:
+    said = scare(line)
+    assert said.code == 2
+    assert sentence in " ".join(said.err.split())

@@ -1,0 +1,210 @@
+"""The same stream of visits teaches Python, C on this computer and C on a virtual board the same, in every bit."""
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pytest
+
+from scare.board.boards import board
+from scare.board.emulator import OUTSIDE, Machine
+from scare.board.exported import read_export
+from scare.board.firmware import FREESTANDING, build, link
+from scare.board.host import HOST_FLAGS
+from scare.board.toolchain import STRICT, compile_each, compile_once, library_name
+from scare.export.compiled import Compiled, compile_calibrator
+from scare.export.package import write_package
+from scare.export.targets import find_target
+from scare.upkeep.learner import FIXED, FLOAT32, Learner
+from scare.upkeep.rules import rules_of
+from scare.upkeep.state import Verdict
+from scare.upkeep.update import identity
+from tests.calibrator.building import make_calibrator, newest_plan
+
+HOUR_MS = 3_600_000
+SMALL = make_calibrator(newest_plan())
+HOURLY = replace(SMALL, inputs=replace(SMALL.inputs, step_seconds=3600.0))
+FUNCTIONS = ["begin", "push", "learn", "store", "restore", "revert", "bytes"]
+READING, RESULT, BLOB = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x3000))
+OK, ARGUMENT = 0, 7
+NANO = board("nano33ble")
+ARITHMETICS = {"float32": FLOAT32, "int8": FIXED}
+
+
+class Board(Protocol):
+    """C that learns, wherever it runs."""
+
+    def begin(self) -> int: ...
+    def push(self, now_ms: int, reading: np.ndarray) -> tuple[int, np.ndarray]: ...
+    def learn(self, reference: float) -> int: ...
+    def store(self) -> bytes: ...
+    def restore(self, blob: bytes) -> int: ...
+    def revert(self) -> None: ...
+
+
+def learning_sources(folder: Path, flags: tuple[str, ...]) -> list[Path]:
+    """All that a calibration that learns is made of; the kernels compiled already, as they are for every model."""
+    exported = read_export(folder)
+    kernels = [path for path in exported.runtime if not path.name.startswith("scare_learn")]
+    compiled = compile_each(kernels, flags, [exported.runtime_headers])
+    learner = sorted(exported.runtime_headers.glob("scare_learn*.c"))
+    return [*sorted(folder.glob("*.c")), *learner, Path(__file__).with_name("learning.c"), *compiled]
+
+
+class OnHost:
+    def __init__(self, folder: Path) -> None:
+        exported = read_export(folder)
+        flags = ("-shared", *STRICT, *HOST_FLAGS, *exported.defines)
+        sources = learning_sources(folder, HOST_FLAGS)
+        self.library = ctypes.CDLL(str(compile_once(sources, library_name("learning"), flags, exported.includes)))
+        self.result = np.zeros(2, np.float32)
+
+    def begin(self) -> int:
+        return int(self.library.learning_begin())
+
+    def push(self, now_ms: int, reading: np.ndarray) -> tuple[int, np.ndarray]:
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (reading, self.result))
+        return int(self.library.learning_push(ctypes.c_uint32(now_ms), *pointers)), self.result.copy()
+
+    def learn(self, reference: float) -> int:
+        return int(self.library.learning_learn(ctypes.c_float(reference), ctypes.c_void_p(self.result.ctypes.data)))
+
+    def store(self) -> bytes:
+        blob = ctypes.create_string_buffer(244)
+        assert self.library.learning_store(blob) == OK
+        return blob.raw
+
+    def restore(self, blob: bytes) -> int:
+        return int(self.library.learning_restore(blob, ctypes.c_uint32(len(blob))))
+
+    def revert(self) -> None:
+        self.library.learning_revert()
+
+
+class OnBoard:
+    def __init__(self, folder: Path) -> None:
+        exported = read_export(folder)
+        keep = [f"learning_{name}" for name in FUNCTIONS]
+        sources = learning_sources(folder, (*NANO.flags, *FREESTANDING))
+        self.machine = Machine(link(sources, NANO, exported.includes, exported.defines, keep))
+
+    def _call(self, name: str, *arguments: int | float) -> int:
+        self.machine.call(f"learning_{name}", *arguments)
+        return self.machine.result
+
+    def begin(self) -> int:
+        return self._call("begin")
+
+    def push(self, now_ms: int, reading: np.ndarray) -> tuple[int, np.ndarray]:
+        self.machine.write(READING, reading)
+        status = self._call("push", now_ms, READING, RESULT)
+        return status, np.frombuffer(self.machine.read(RESULT, 8), "<f4")
+
+    def learn(self, reference: float) -> int:
+        return self._call("learn", float(reference), RESULT)
+
+    def store(self) -> bytes:
+        assert self._call("store", BLOB) == OK
+        return self.machine.read(BLOB, 244)
+
+    def restore(self, blob: bytes) -> int:
+        self.machine.write(BLOB, blob)
+        return self._call("restore", BLOB, len(blob))
+
+    def revert(self) -> None:
+        self._call("revert")
+
+
+@pytest.fixture(scope="module", params=ARITHMETICS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Compiled, Path]:
+    folder = tmp_path_factory.mktemp("learning") / request.param
+    compiled = compile_calibrator(HOURLY, request.param, "box-1")
+    write_package(find_target("c"), compiled, folder, learn=True)
+    return compiled, folder
+
+
+@pytest.fixture(params=[OnHost, OnBoard])
+def in_c(request: pytest.FixtureRequest, exported: tuple[Compiled, Path]) -> Board:
+    made: Board = request.param(exported[1])
+    assert made.begin() == OK
+    return made
+
+
+def twin(compiled: Compiled) -> Learner:
+    calibrator, device = compiled.calibrator, compiled.device
+    return Learner(rules_of(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)])
+
+
+def features(compiled: Compiled, calibrated: np.float32, reading: np.ndarray) -> np.ndarray:
+    """What C makes of the newest reading."""
+    described = compiled.descriptor
+    value = (calibrated - np.float32(described.target_center)) / np.float32(described.target_scale)
+    return np.array([value, *_newest(compiled, reading), 1.0], np.float32)
+
+
+def _newest(compiled: Compiled, reading: np.ndarray) -> list[np.float32]:
+    numbers = []
+    for number, channel in zip(reading, compiled.descriptor.channels, strict=True):
+        scaled = (number - np.float32(channel.center) - np.float32(channel.rest)) * np.float32(channel.inverse)
+        steps = np.floor(scaled * np.float32(channel.quantum) + np.float32(0.5))
+        numbers.append(steps / np.float32(channel.quantum) if channel.quantum else scaled)
+    return numbers
+
+
+def visits(count: int, drift: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Readings [count, 2] and what the reference misses of the calibrated value, in its deviations [count]."""
+    rng = np.random.default_rng(11)
+    readings = np.column_stack([rng.uniform(5, 60, count), rng.normal(0, 40, count)]).astype(np.float32)
+    missing = drift * (1 + 0.02 * readings[:, 0]) + rng.normal(0, 0.05, count)
+    missing[::17] = np.nan, *[50.0] * (len(missing[::17]) - 1)
+    return readings, missing.astype(np.float32)
+
+
+def test_a_stream_teaches_python_and_c_the_same(exported: tuple[Compiled, Path], in_c: Board) -> None:
+    compiled, python = exported[0], twin(exported[0])
+    scale = np.float32(compiled.descriptor.target_scale)
+    readings, missing = visits(100)
+    missing[60:] -= np.float32(0.6)  # another drift: what was learned is given up, or learned anew
+    verdicts = []
+    for index, (reading, less) in enumerate(zip(readings, missing, strict=True)):
+        status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
+        if status != OK:
+            continue
+        seen = features(compiled, calibrated, reading)
+        assert np.float32(python.correct(seen) * scale) == correction
+        reference = np.float32(calibrated + less * scale)
+        verdict = python.learn(seen, np.float32((reference - calibrated) / scale))
+        assert in_c.learn(float(reference)) == verdict
+        verdicts.append(verdict)
+    assert in_c.store() == python.store()
+    assert set(verdicts) == set(Verdict)
+
+
+def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple[Compiled, Path], in_c: Board) -> None:
+    compiled, python = exported[0], twin(exported[0])
+    readings, missing = visits(60)
+    for reading, less in zip(readings, missing, strict=True):
+        python.learn(features(compiled, np.float32(reading[0]), reading), less)
+    blob, empty = python.store(), in_c.store()
+    for position in (0, 4, 100, 243):
+        damaged = bytearray(blob)
+        damaged[position] ^= 1
+        assert in_c.restore(bytes(damaged)) == ARGUMENT
+    foreign = Learner(python.rules, python.identity + 1, ARITHMETICS[str(compiled.arithmetic)]).store()
+    assert in_c.restore(foreign) == in_c.restore(blob[:-4]) == ARGUMENT
+    assert in_c.store() == empty
+    assert in_c.restore(blob) == OK
+    assert in_c.store() == blob
+    in_c.revert()
+    python.revert()
+    assert in_c.store() == python.store()
+
+
+def test_a_learner_is_small_and_takes_part_only_if_asked(exported: tuple[Compiled, Path], tmp_path: Path) -> None:
+    compiled, folder = exported
+    assert OnBoard(folder)._call("bytes") <= 256
+    write_package(find_target("c"), compiled, tmp_path / "plain")
+    assert not any("learn" in path.name for path in (tmp_path / "plain").rglob("*"))
+    assert "scare_learn" not in build(read_export(folder), NANO).image.symbols

@@ -1,0 +1,107 @@
+"""An update from a visit is a better calibrator, or the same; what cannot be a co-location is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.learned import LEARNED, STATE
+from scare.calibrator.manifest import card
+from scare.data.alignment import shift
+from scare.data.readings import CALIBRATED, Channel, Readings
+from scare.errors import DataError, UsageError
+from scare.upkeep.update import revert, update
+from tests.calibrator.building import make_calibrator
+from tests.calibrator.test_choice import choice_plan
+from tests.upkeep.visits import HOURLY, air, visit, with_reference
+
+
+def errors(calibrator: Calibrator, readings: Readings) -> np.ndarray:
+    values = calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
+    known = np.isfinite(values) & np.isfinite(readings.targets)
+    return (values - readings.targets)[known]
+
+
+def test_a_visit_lowers_the_error_on_later_days() -> None:
+    found = update(HOURLY, [visit(air(4), gain=0.8, offset=6.0)])
+    later = visit(air(10, seed=7, start_day=20010), gain=0.8, offset=6.0)
+    assert found.changed
+    assert found.after < 0.5 * found.before
+    assert np.std(errors(found.calibrator, later)) < np.std(errors(HOURLY, later))
+    assert abs(np.mean(errors(found.calibrator, later))) < 0.5 * abs(np.mean(errors(HOURLY, later)))
+
+
+def test_a_visit_that_finds_nothing_changes_no_value() -> None:
+    found = update(HOURLY, [visit(air(4), noise=2.0)])
+    assert not found.changed
+    later = air(3, seed=3, start_day=20020)
+    assert_array_equal(found.calibrator.predict(later)[CALIBRATED], HOURLY.predict(later)[CALIBRATED])
+
+
+def test_visits_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    both = visit(air(2), gain=0.8, offset=6.0)
+    first, second = both.rows(np.arange(len(both)) < 24), both.rows(np.arange(len(both)) >= 24)
+    once = update(HOURLY, [first]).calibrator
+    assert not update(HOURLY, [first]).changed  # a round to learn from, but no whole one to be judged on
+    again = update(Calibrator.load(once.save(tmp_path / "once.scare")), [second])
+    assert again.changed
+    learned = again.calibrator.facts[LEARNED]
+    assert (learned["visits"], learned["devices"], len(learned["periods"])) == (2, ["box-1"], 2)
+
+
+@pytest.mark.parametrize("calibrator", [HOURLY, make_calibrator(choice_plan())])
+def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, tmp_path: Path) -> None:
+    calibrator = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=3600.0))
+    taught = update(calibrator, [visit(air(6), 0.8, 6.0, calibrator=calibrator)]).calibrator
+    assert taught.facts[LEARNED]["numbers"]["offset"]
+    loaded = Calibrator.load(taught.save(tmp_path / "taught.scare"))
+    later = air(2, seed=4, start_day=20030)
+    assert_array_equal(loaded.predict(later)[CALIBRATED], taught.predict(later)[CALIBRATED])
+    assert_allclose(loaded.compute(loaded.golden.windows), loaded.golden.numbers)
+    assert "learned: visits 1" in card(loaded)
+    assert loaded.facts[STATE] not in card(loaded)
+    back, shipped = (tmp_path / name for name in ("back.scare", "shipped.scare"))
+    assert revert(loaded).save(back).read_bytes() == calibrator.save(shipped).read_bytes()
+
+
+def test_nothing_learned_cannot_be_taken_back() -> None:
+    with pytest.raises(UsageError, match="learned from no visit"):
+        revert(HOURLY)
+
+
+def test_what_cannot_be_a_colocation_is_refused() -> None:
+    good = visit(air(6), 0.9, 2.0)
+    garbage = {
+        "constant": np.full(len(good), 12.0),
+        "no row has": np.full(len(good), np.nan),
+        "see whether its unit": good.targets * 1000,
+        "1 times as much|not of one size": good.targets / 1000,
+    }
+    for message, truth in garbage.items():
+        with pytest.raises(DataError, match=message):
+            update(HOURLY, [with_reference(good, truth)])
+    with pytest.raises(DataError, match="in ppb and the calibrator gives ug/m3"):
+        update(HOURLY, [replace(good, reference=Channel("reference pm25", "ppb"))])
+
+
+@pytest.mark.parametrize("hours", [-7, -2, 3, 11])
+def test_a_shifted_clock_is_refused_and_named(hours: int) -> None:
+    good = visit(air(6, seed=2), noise=0.1)
+    late = shift(good, 3600.0 * hours)
+    both = good.frame.select("time", "pm25", "current").join(late.frame.select("time", "reference"), on="time")
+    with pytest.raises(DataError, match=f"shifted by {3600 * hours} s"):
+        update(HOURLY, [replace(good, frame=both)])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_references_from_elsewhere_never_make_it_worse(seed: int) -> None:
+    """Another place's air: sometimes refused, sometimes of no use, never learned from."""
+    strange = with_reference(air(6, seed=seed), visit(air(6, seed=seed + 100)).targets)
+    try:
+        found = update(HOURLY, [strange])
+    except DataError:
+        return
+    assert not found.changed
