@@ -13,7 +13,7 @@ from scare.upkeep.rules import LearningRules
 from scare.windowing.feeding import Feed
 
 CHUNK = 256  # windows computed at once
-DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART)  # a row with any other flag teaches nothing
+DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag teaches nothing
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], rules: Lear
 
 def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) -> tuple[np.ndarray, ...]:
     """The pairs of one device."""
-    target, inputs = calibrator.inputs.scaling.target, rules.numbers - 2
+    target, validity, inputs = calibrator.inputs.scaling.target, calibrator.inputs.validity, rules.numbers - 2
     segments, flags = Feed(calibrator.inputs, readings.device).take(readings.times, calibrator.inputs.select(readings))
     references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
@@ -54,7 +54,8 @@ def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) 
         for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
-            features.append(np.column_stack([values, windows[:, -1, :inputs], np.ones(len(part))]))
+            held = validity.hold(windows)[0] if validity else windows
+            features.append(np.column_stack([values, held[:, -1, :inputs], np.ones(len(part))]))
             rows.append(segment.rows[part])
     found, where = np.concatenate(features), np.concatenate(rows)
     known = np.isfinite(found).all(axis=1)

@@ -1,6 +1,7 @@
 """`scare update`: a visit learned from, or refused with a sentence; and taken back."""
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -69,3 +70,14 @@ def test_what_cannot_be_done_is_said(scare: Type, shipped: Path, table: Path, li
     said = scare(line)
     assert said.code == 2
     assert sentence in " ".join(said.err.split())
+
+
+def test_the_lines_of_its_page_run(scare: Type) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "update.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\$ (scare .*)$", page, re.MULTILINE)
+    assert len(lines) == 6
+    said = {line: scare(line) for line in lines}
+    assert [one.err for one in said.values() if one.code] == []
+    assert "and holds now" in said[lines[3]].out
+    assert Path("pm-1.scare").read_bytes() == Path("pm.scare").read_bytes()
+    assert Path("pm_c/model_learning.c").exists()
