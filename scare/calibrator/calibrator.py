@@ -16,7 +16,7 @@ from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import Choice, Choices
 from scare.calibrator.plan import Plan, deep_share, run
-from scare.data.flags import Flag, usable_values
+from scare.data.flags import NO_VALUE, Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
@@ -111,12 +111,17 @@ class Calibrator:
         """
         validity = self.inputs.validity
         held, beyond = validity.hold(scaled) if validity else (scaled, 0.0)
-        outputs = run(self.plan, held, choice).astype(np.float64) + beyond
-        values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
-        return self._floored(values)
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN below
+            outputs = run(self.plan, held, choice).astype(np.float64) + beyond
+            values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
+        return self._floored(np.where(np.isfinite(values), values, np.nan))
 
     def answers(self, values: np.ndarray, flags: np.ndarray) -> Answers:
-        """Calibrated values [n] of rows with these flags [n], with their intervals if the calibrator has any."""
+        """Calibrated values [n] of rows with these flags [n], with their intervals if the calibrator has any.
+
+        A row that should have a value and has none is flagged `NOT_FINITE`.
+        """
+        flags = np.where(np.isnan(values) & ((flags & NO_VALUE) == 0), flags | np.uint32(Flag.NOT_FINITE), flags)
         none = np.full(len(values), np.nan)
         low, high = self.intervals.around(values, flags) if self.intervals else (none, none)
         return Answers(values, self._floored(low), self._floored(high), flags)
@@ -197,4 +202,4 @@ class Live:
             self._choice = Choice()
         value = np.full(1, np.nan) if window is None else self._calibrator.compute(window[None], self._choice)
         answers = self._calibrator.answers(value, np.full(1, flag, np.uint32))
-        return Answer(float(value[0]), float(answers.low[0]), float(answers.high[0]), flag)
+        return Answer(float(value[0]), float(answers.low[0]), float(answers.high[0]), Flag(int(answers.flags[0])))

@@ -44,6 +44,7 @@ class Flag(IntFlag):
     UNSETTLED = 1 << 11
     RESTART = 1 << 12
     OUTSIDE = 1 << 13
+    NOT_FINITE = 1 << 14
 
 
 MEANINGS = {  # in words, as docs/flags.md has them
@@ -60,9 +61,10 @@ MEANINGS = {  # in words, as docs/flags.md has them
     Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
     Flag.RESTART: "a new history begins: time went back by more than a window, or the model was replaced",
     Flag.OUTSIDE: "beyond what training had: a channel's range, how channels go together, or for about a window",
+    Flag.NOT_FINITE: "the model's result is not a number",
 }
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
-NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY  # bits of rows without a calibrated value
+NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.NOT_FINITE  # bits of rows without a calibrated value
 
 
 @dataclass(frozen=True)

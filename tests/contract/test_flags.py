@@ -6,6 +6,7 @@ C and MicroPython tell the flags that docs/flags.md says they tell, as a status.
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.plan import Plan, Step
 from scare.cli.application import run
 from scare.data.flags import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
@@ -25,7 +27,7 @@ from tests.export.building import compile_models
 from tests.export.test_micropython import load
 
 ROWS = 400
-EVERY = Flag(sum(Flag)) & ~Flag.RESTART  # which a table has not: its times increase
+EVERY = Flag(sum(Flag)) & ~Flag.RESTART & ~Flag.NOT_FINITE  # a table's times increase, a sound model's results are
 PAGE = Path(__file__).parents[2] / "docs" / "flags.md"
 STATUSES = ("OK", "HISTORY", "MISSING", "RANGE", "EARLY")  # in the order of scare.h
 
@@ -95,6 +97,24 @@ def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -
         np.testing.assert_allclose(other_values, values, rtol=1e-5, err_msg=way)
 
 
+def overflowing() -> Calibrator:
+    """A calibrator whose results are numbers near its center only."""
+    weight = {"weight": np.array([[1e38], [0.0]], np.float32)}
+    return make_calibrator(Plan(5, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", weight))))
+
+
+@pytest.mark.parametrize("floor", [None, 0.0])
+def test_a_result_that_is_no_number_is_none_and_flagged_everywhere(floor: float | None, tmp_path: Path) -> None:
+    calibrator, readings = replace(overflowing(), floor=floor), messy_readings("box-1")
+    values, flags = by_table(calibrator, readings)
+    assert (values[200], flags[200] & NO_VALUE) == (pytest.approx(np.nan, nan_ok=True), Flag.NOT_FINITE)
+    assert np.isnan(calibrator.predict_one(np.full((5, 2), 900.0), "box-1"))
+    for calibrate in (in_chunks, live, in_a_fleet, lambda *given: by_command(*given, tmp_path)):
+        other_values, other_flags = calibrate(calibrator, readings)
+        assert_array_equal(other_flags, flags)
+        assert_array_equal(np.isfinite(other_values), (flags & NO_VALUE) == 0)
+
+
 def in_c(calibrator: Calibrator, folder: Path) -> Callable[[int, list[float]], tuple[int, float]]:
     export_calibrator(calibrator, "c", "float32", folder / "model", "box-1")
     return compile_models({"model": folder / "model"}, folder)["model"].push
@@ -109,6 +129,18 @@ def statuses_by_flag() -> dict[Flag, set[str]]:
     """What a board says where a row has a flag, as the page of flags has it."""
     rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return {Flag(int(bit)): set(re.findall("SCARE_([A-Z_]+)", told)) for bit, told in rows}
+
+
+@pytest.mark.parametrize("board", [in_c, in_micropython])
+def test_a_board_says_of_such_a_result_that_it_is_none(
+    board: Callable[[Calibrator, Path], Callable[[int, list[float]], tuple[int, float]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "scare_live", scare_live)
+    push = board(overflowing(), tmp_path)
+    pushed = [push(60_000 * row, [20.0, 300.0] if row < 9 else [900.0, 300.0]) for row in range(10)]
+    assert pushed[-1] == (scare_live.NOT_FINITE, pytest.approx(np.nan, nan_ok=True))
 
 
 @pytest.mark.parametrize("board", [in_c, in_micropython])

@@ -14,13 +14,13 @@ RULE = """RULES_2027_1 = (
     Rule("Q08", "negative", Flag.NEGATIVE, "The value is below zero.", lambda rows, settings: rows.values < 0),
 )
 """
-BIT = 1 << 14
+BIT = 1 << 15
 
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     walk = Walk(tmp_path_factory.mktemp("walk"))
-    walk.edit(QUALITY, "\n\n\nMEANINGS = {", "\n    NEGATIVE = 1 << 14\n\n\nMEANINGS = {")
+    walk.edit(QUALITY, "\n\n\nMEANINGS = {", "\n    NEGATIVE = 1 << 15\n\n\nMEANINGS = {")
     walk.edit(QUALITY, "\n}\nUNUSABLE", f'\n    Flag.NEGATIVE: "{MEANING}",\n}}\nUNUSABLE')
     walk.edit(QUALITY, "RULES = RULES_2026_1", f"{RULE}RULES = RULES_2027_1")
     walk.append("docs/flags.md", f"| {BIT} | NEGATIVE | {MEANING} | yes | not told |\n")
