@@ -24,6 +24,7 @@ from scare.training.examples import Examples, make_examples
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
+from scare.training.sureness import with_intervals
 from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
 from scare.windowing.feeding import Inputs
 
@@ -52,14 +53,17 @@ def fit(
     check_examples(held, validation, inputs, "validation")
     members = train_members(recipe, examples, held, float(inputs.scaling.target.scale[0]), report)
     calibrator, rmse, found = _ship(members, inputs, target, examples, held, recipe.rules)
-    shown = held if calibrator.inputs is inputs else make_examples(validation, calibrator.inputs)
+    learned, shown = examples, held
+    if calibrator.inputs is not inputs:
+        learned, shown = (make_examples(part, calibrator.inputs) for part in (train, validation))
     facts = _facts(recipe, train, examples, held) | _ties(calibrator.plan, shown)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if members[-1].interrupted else {})
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     facts |= _what_it_is(members, calibrator.plan, found)
-    return _with_samples(replace(calibrator, facts=facts), shown)
+    calibrator = _with_samples(replace(calibrator, facts=facts), shown)
+    return with_intervals(calibrator, learned, validation, recipe.settings.level)
 
 
 def _ship(
