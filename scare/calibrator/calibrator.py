@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator import bundle, manifest
-from scare.calibrator.conformal import derive
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import Choice, Choices
@@ -111,9 +110,9 @@ class Calibrator:
         stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
         """
         validity = self.inputs.validity
-        held, beyond = validity.hold(scaled) if validity else (scaled, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):  # NaN below
-            outputs = run(self.plan, held, choice).astype(np.float64) + beyond
+            outputs = run(self.plan, validity.hold(scaled) if validity else scaled, choice).astype(np.float64)
+            outputs = validity.answers(outputs, scaled) if validity else outputs
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
@@ -150,20 +149,13 @@ class Calibrator:
         """Write a `.scare` file."""
         return bundle.write(Path(path), *manifest.describe(self))
 
-    def _with_intervals(self) -> "Calibrator":
-        """With intervals derived from the validation windows, if the file has none."""
-        if self.intervals is not None:
-            return self
-        with np.errstate(all="ignore"):  # a window may be too far off to have a value
-            return replace(self, intervals=derive(self.compute(self.validation.windows), self.validation.numbers))
-
     @staticmethod
     def load(path: Path | str) -> "Calibrator":
         """Read a `.scare` file; a bad one is refused with the reason."""
         with bundle.refusing(Path(path)):
             parts = manifest.restore(*bundle.read(Path(path)))
             parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
-            return Calibrator(**parts)._with_intervals()
+            return Calibrator(**parts)
 
 
 class Stream:

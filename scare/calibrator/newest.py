@@ -39,6 +39,13 @@ def newest_of(inputs: Inputs, channels: int) -> Inputs:
     return replace(narrow, window=1, policy=STRICT, validity=None)
 
 
+def line_weights(plan: Plan) -> np.ndarray | None:
+    """What a line multiplies each newest reading with [channels]; None if the plan is no line of them."""
+    if [step.kernel for step in plan.steps] != ["newest", "dense"]:
+        return None
+    return np.asarray(plan.steps[-1].weights["weight"][:, 0])
+
+
 def on_newest(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
     """A calibrator that multiplies the newest readings and adds a bias."""
     channels = len(inputs.channels)

@@ -24,7 +24,7 @@ OPTIONS = "the command line"  # where a value came from that is in no file
 MOVED = {  # options that the help does not list, and what says the same in the file
     **{name: f"data.{name}" for name in ("site_column", "sort", "step", "apply_offset")},
     **{"borders": "split.borders", "split_column": "split.column"},
-    **{name: f"model.{name}" for name in ("preset", "scaling", "gap_policy")},
+    **{name: f"model.{name}" for name in ("preset", "scaling", "gap_policy", "floor")},
     **{name: f"training.{name}" for name in ("steps", "epochs", "rate", "batch", "members", "seed")},
     **{name: f"tune.{name}" for name in ("until", "folds", "trials", "arithmetic", "max_ram", "max_flash")},
     **{"mapping": "[data]", "recipe": "[model] and [training]", "knobs": "[tune.knobs]"},

@@ -24,7 +24,7 @@ from scare.training.examples import Examples, make_examples
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
-from scare.training.sureness import with_intervals
+from scare.training.validity import flagged_outside, with_validity
 from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
 from scare.windowing.feeding import Inputs
 
@@ -54,16 +54,18 @@ def fit(
     members = train_members(recipe, examples, held, float(inputs.scaling.target.scale[0]), report)
     calibrator, rmse, found = _ship(members, inputs, target, examples, held, recipe.rules)
     learned, shown = examples, held
-    if calibrator.inputs is not inputs:
-        learned, shown = (make_examples(part, calibrator.inputs) for part in (train, validation))
+    if calibrator.inputs is not inputs:  # the plain reading
+        learning = replace(calibrator.inputs, policy=recipe.learned_from)
+        learned, shown = make_examples(train, learning), make_examples(validation, calibrator.inputs)
+    calibrator = with_validity(calibrator, train, learned)
     facts = _facts(recipe, train, examples, held) | _ties(calibrator.plan, shown)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
     facts |= {"validation_rmse": round(rmse, 6)} | ({"interrupted": True} if members[-1].interrupted else {})
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
+    facts["flagged_outside"] = flagged_outside(calibrator.inputs, training=train, validation=validation)
     facts |= _what_it_is(members, calibrator.plan, found)
-    calibrator = _with_samples(replace(calibrator, facts=facts), shown)
-    return with_intervals(calibrator, learned, validation, recipe.settings.level)
+    return _with_samples(replace(calibrator, facts=facts, floor=recipe.floor), shown)
 
 
 def _ship(
@@ -125,14 +127,16 @@ def _usable(
 
 
 def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:
-    """With golden windows and their outputs, and validation windows and their references."""
-    golden = held.windows(held.spread(GOLDEN))
-    kept = held.spread(KEPT)
+    """With golden windows and their outputs, and validation windows and their references, as the plan sees them."""
+    validity, kept = calibrator.inputs.validity, held.spread(KEPT)
+    golden, windows = (held.windows(which) for which in (held.spread(GOLDEN), kept))
+    if validity is not None:
+        golden, windows = validity.hold(golden), validity.hold(windows)
     references = calibrator.inputs.scaling.target.invert(held.targets[kept].astype(np.float64)[:, None])[:, 0]
     return replace(
         calibrator,
         golden=Sample(golden, calibrator.compute(golden)),
-        validation=Sample(held.windows(kept), references),
+        validation=Sample(windows, references),
     )
 
 

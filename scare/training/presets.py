@@ -46,6 +46,7 @@ class Recipe:
     scaling: str = "standard"
     per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices
     settle_hours: float = 96.0  # of readings, before a device not trained on gets a scaling of its own
+    floor: float | None = None  # what a calibrated value is never below, in the target's unit
     settings: Settings = field(default_factory=Settings)
     rules: Rules = field(default_factory=Rules)  # what complexity must earn
 
@@ -74,5 +75,5 @@ class Recipe:
 
 PRESETS = {
     "default": Recipe(),
-    "paper": Recipe("paper", Scare.paper(), 360, RECENT, RECENT, "constant", False, 0.0, PAPER),
+    "paper": Recipe("paper", Scare.paper(), 360, RECENT, RECENT, "constant", False, 0.0, settings=PAPER),
 }

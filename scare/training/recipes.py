@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from scare.errors import UsageError
 from scare.models.ladder import Rules
-from scare.records import convert, merged
+from scare.records import Finite, convert, merged
 from scare.training.presets import Recipe, Window
 from scare.training.settings import Settings
 from scare.windowing.slicing import LEARNED_FROM, POLICIES
@@ -78,7 +78,7 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     changed = convert(merged(describe(recipe), tables), _tables_of(kind), where)
     model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
     own = changed.model
-    parts: dict[str, Any] = {"model": model, "window": own.window, "settings": changed.training}
+    parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}
     parts |= {"policy": POLICIES[own.gap_policy], "learned_from": LEARNED_FROM[own.learned_from]}
     return replace(recipe, **parts, rules=changed.ladder, **SCALINGS[own.scaling])
 
@@ -87,7 +87,8 @@ def describe(recipe: Recipe) -> dict[str, Any]:
     """The tables of a recipe, every key with its value."""
     architecture: Any = recipe.model
     policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
-    model = {"window": recipe.window, "scaling": ScalingKind.AUTO, **policies, **asdict(architecture)}
+    own = {"window": recipe.window, "floor": recipe.floor, "scaling": ScalingKind.AUTO}
+    model = {**own, **policies, **asdict(architecture)}
     return {"model": model, "training": asdict(recipe.settings), "ladder": asdict(recipe.rules)}
 
 
@@ -129,7 +130,8 @@ def _tables_of(architecture: Any) -> Any:
     used: Any = Literal[tuple(POLICIES)]
     learned: Any = Literal[tuple(LEARNED_FROM)]
     policies = [("gap_policy", used, ""), ("learned_from", learned, "")]
-    own = [("name", str, ""), ("preset", str, ""), ("scaling", ScalingKind, ""), *policies]
+    floor = ("floor", Finite | None, None)
+    own = [("name", str, ""), ("preset", str, ""), floor, ("scaling", ScalingKind, ""), *policies]
     parts = [(field.name, field.type) for field in fields(architecture)]
     model = make_dataclass("Model", [("window", Window), *parts, *own])
     return make_dataclass("Tables", [("model", model), ("training", Settings), ("ladder", Rules)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from scare.calibrator.newest import line_weights
 from scare.calibrator.plan import Plan
 from scare.models.ladder import Ladder, Rules
 from scare.training.examples import Examples
@@ -87,8 +88,7 @@ def judge(ladder: Ladder, earned: Earned, plan: Plan, plain: Plain | None, unit:
 
 def _kind(plan: Plan, share: float) -> str:
     """What a plan is, of which a network has this share."""
-    reads_newest = [step.kernel for step in plan.steps] == ["newest", "dense"]
-    return NETWORK if share else LINE if reads_newest else RIDGE
+    return NETWORK if share else RIDGE if line_weights(plan) is None else LINE
 
 
 def _plain_rungs(errors: Mapping[str, float], outcome: str) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) 
         for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
-            held = validity.hold(windows)[0] if validity else windows
+            held = validity.hold(windows) if validity else windows
             features.append(np.column_stack([values, held[:, -1, :inputs], np.ones(len(part))]))
             rows.append(segment.rows[part])
     found, where = np.concatenate(features), np.concatenate(rows)

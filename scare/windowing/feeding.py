@@ -96,11 +96,11 @@ class Feed:
         before = _grid_state(self._before) if self._before else {}
         parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
         state = {f"{part}.{name}": array for part, kept in parts.items() for name, array in kept.items()}
-        return {"histories": np.array(self._histories), **state}
+        return {"histories": np.array(self._histories), "slow": np.array(self._outside.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on where another feed of the same inputs and device was."""
-        self._histories = int(state["histories"])
+        self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
         self._scaling.restore(_under("scaling", state))
         self._flagging.past = Past(**_under("past", state))
         before = _under("before", state)
@@ -183,7 +183,7 @@ class Outside:
 
     def __init__(self, inputs: Inputs) -> None:
         self._validity, self._window = inputs.validity, inputs.window
-        self._slow = self._validity.usual if self._validity else 0.0
+        self.slow = self._validity.usual if self._validity else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
         """OUTSIDE where real rows [n, channels], oldest first, lie outside, uint32 [n]."""
@@ -191,8 +191,8 @@ class Outside:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)
         distances = self._validity.distances(rows)
-        slow = slow_means(distances, self._slow, self._window)
-        self._slow = float(slow[-1])
+        slow = slow_means(distances, self.slow, self._window)
+        self.slow = float(slow[-1])
         return np.where(self._validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
 
 

@@ -21,7 +21,8 @@ CURRENT = Channel("current", "nA")  # no limits
 TARGET = Channel("reference pm25", "ug/m3", 0.0)
 LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
 STEP_SECONDS = 60.0
-EDGES = Validity((-2.5, -2.0), (3.0, 2.5), (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), 9.0, 4.0, 0.75)
+RANGES = (-2.5, -2.0), (3.0, 2.5), (-2.5, -3.0), (4.0, 3.5)  # of training, and where values are held
+EDGES = Validity(*RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, least=-2.0)
 
 
 def newest_plan(window: int = 5) -> Plan:

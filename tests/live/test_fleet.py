@@ -13,7 +13,7 @@ from scare.calibrator.newest import raw_reading
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from scare.live.fleet import Batch, Fleet, Pushed, Route
-from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan
+from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.calibrator.test_choice import choice_plan
 
 START = 1.7e9
@@ -21,7 +21,7 @@ WAITS = (61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, -290.0, -310.0, -1e7, 1e7
 SPOILT = (np.nan, -999.0, 65535.0, -5.0, np.inf)
 CALIBRATORS = {
     "line": make_calibrator(newest_plan(), settle=30),
-    "network": make_calibrator(attention_plan(), settle=30),
+    "network": make_calibrator(attention_plan(), settle=30, validity=EDGES),
     "chosen": make_calibrator(choice_plan(), settle=30),
 }
 ROBUST = {

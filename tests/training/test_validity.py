@@ -1,0 +1,175 @@
+"""A calibrator knows its training: a sudden event gives an answer that is finite, rises with it and is flagged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.newest import raw_reading
+from scare.calibrator.plan import Plan, Step
+from scare.data.flags import DEFAULT_SETTINGS, Flag
+from scare.data.readings import Channel, Readings
+from scare.data.simulate import Kind, Simulation, simulate
+from scare.training.examples import make_examples
+from scare.training.fit import fit
+from scare.training.presets import Recipe
+from scare.training.validity import FAR, flagged_outside, with_validity
+from scare.windowing.feeding import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.slicing import ANY, RECENT
+from tests.training.small_fits import Trained, make_readings
+
+WINDOW = 8
+CHANNELS = ("pm", "temperature")
+TIMES = np.array([0.0, 0.25, 0.5, 1.0, 1.1, 2.0, 5.0, 20.0, 50.0])  # the largest reading of training
+
+
+def smoke_free_readings() -> Readings:
+    """Dust that a reference follows, and weather."""
+    rng = np.random.default_rng(0)
+    dust, weather = np.empty(3000), 15 + 0.1 * rng.normal(size=3000).cumsum()
+    logarithm = 0.0
+    for row, shock in enumerate(rng.normal(size=3000)):
+        logarithm = 0.95 * logarithm + 0.25 * shock
+        dust[row] = 8 * np.exp(logarithm)
+    return make_readings(np.stack([2 + dust, weather], axis=1), 0.8 * dust + 1, channels=CHANNELS)
+
+
+READINGS = smoke_free_readings()
+
+
+def linear_calibrator(weights: np.ndarray, tanh: bool = False) -> Calibrator:
+    """A plan of the whole window [window, channels], scaled as READINGS are, with their validity."""
+    values, targets = READINGS.values, READINGS.targets[:, None]
+    affines = [Affine(part.mean(axis=0), part.std(axis=0)) for part in (values, targets)]
+    inputs = Inputs(READINGS.channels, Scaling("standard", *affines), 60.0, WINDOW, RECENT, DEFAULT_SETTINGS)
+    weight = {"weight": weights.reshape(-1, 1).astype(np.float32), "bias": np.zeros(1, np.float32)}
+    steps = (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", weight))
+    none = Sample(np.empty((0, WINDOW, 2), np.float32), np.empty(0))
+    calibrator = Calibrator(Plan(WINDOW, 2, steps), inputs, Channel("reference"), none, none)
+    return with_validity(calibrator, [READINGS], make_examples([READINGS], replace(inputs, policy=ANY)))
+
+
+def weights(newest: float, before: float) -> np.ndarray:
+    """The weight of the newest reading, what all before have together, and a little weather."""
+    first = np.full(WINDOW, before / (WINDOW - 1))
+    first[-1] = newest
+    return np.stack([first, np.where(np.arange(WINDOW) == WINDOW - 1, -0.2, 0.0)], axis=1)
+
+
+RISES, FALLS = linear_calibrator(weights(0.4, 0.6)), linear_calibrator(weights(-0.7, 1.6))
+
+
+def stepped(calibrator: Calibrator, times: float, age: int, weather: float = 15.0) -> np.ndarray:
+    """A window in which dust stepped to so many times its largest value in training, so many rows ago."""
+    window = np.tile([np.median(READINGS.values[:, 0]), weather], (calibrator.window, 1))
+    window[calibrator.window - age :, 0] = times * READINGS.values[:, 0].max()
+    return window
+
+
+def answers(calibrator: Calibrator, age: int, times: np.ndarray = TIMES) -> np.ndarray:
+    return np.array([calibrator.predict_one(stepped(calibrator, one, age)) for one in times])
+
+
+def test_a_plan_that_rises_at_every_age_is_let_go_on_and_another_is_held_at_the_edge() -> None:
+    (free, held) = (one.inputs.validity for one in (RISES, FALLS))
+    assert free is not None
+    assert held is not None
+    assert free.held_high[0] == pytest.approx(free.high[0] + FAR * (free.high[0] - free.low[0]))
+    assert held.held_high[0] == held.high[0]
+    assert free.held_high[1] == held.held_high[1] == pytest.approx(1.5 * held.high[1] - 0.5 * held.low[1])
+    bare = replace(RISES, inputs=replace(RISES.inputs, validity=None))
+    assert_allclose(answers(RISES, 1, TIMES[:7]), answers(bare, 1, TIMES[:7]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("calibrator", [RISES, FALLS])
+@settings(deadline=None, max_examples=60)
+@given(age=st.integers(1, WINDOW), times=st.lists(st.floats(1.0, 50.0), min_size=2, max_size=6))
+def test_a_step_beyond_training_never_lowers_the_answer(calibrator: Calibrator, age: int, times: list[float]) -> None:
+    found = answers(calibrator, age, np.sort(times))
+    assert np.isfinite(found).all()
+    assert (np.diff(found) >= -1e-4).all()
+
+
+@pytest.mark.parametrize("calibrator", [RISES, FALLS])
+def test_the_first_minutes_of_smoke_are_never_below_what_training_had(calibrator: Calibrator) -> None:
+    bare = replace(calibrator, inputs=replace(calibrator.inputs, validity=None))
+    lowest = min(READINGS.targets.min(), bare.predict(READINGS)["calibrated"].min())
+    found = np.array([answers(calibrator, age, TIMES[3:]) for age in range(1, WINDOW + 1)])
+    assert (found >= lowest - 1e-4).all()
+    assert (found[:, -1] > 3 * READINGS.targets.max()).all()
+    assert (found < 60 * READINGS.values[:, 0].max()).all()
+
+
+def test_without_validity_the_first_minute_of_smoke_is_far_below_zero() -> None:
+    bare = replace(FALLS, inputs=replace(FALLS.inputs, validity=None))
+    assert (answers(bare, 1)[-3:] < -20).all()
+
+
+@pytest.mark.parametrize("reading", [[1e6, 15.0], [8.0, 400.0], [8.0, -400.0], [900.0, -80.0]])
+def test_any_reading_beyond_training_gives_a_number_and_is_flagged(reading: list[float]) -> None:
+    for calibrator in (RISES, FALLS):
+        live = calibrator.live("box-1")
+        rows = np.array([*READINGS.values[:WINDOW], reading])
+        last = [live.push(60.0 * number, row) for number, row in enumerate(rows)][-1]
+        assert last.flags & Flag.OUTSIDE
+        assert np.isfinite(last.value)
+
+
+def test_training_itself_is_inside_and_its_answers_are_the_plans() -> None:
+    for calibrator in (RISES, FALLS):
+        bare = replace(calibrator, inputs=replace(calibrator.inputs, validity=None))
+        ours, theirs = (one.predict(READINGS)["calibrated"].to_numpy() for one in (calibrator, bare))
+        assert_array_equal(ours, theirs)
+        assert 0 < flagged_outside(calibrator.inputs, training=[READINGS])["training"] <= 1e-3
+
+
+def test_a_stated_floor_holds_for_every_answer() -> None:
+    floored = replace(FALLS, floor=2.5)
+    expected = np.fmax(FALLS.predict(READINGS)["calibrated"].to_numpy(), 2.5)
+    assert_array_equal(floored.predict(READINGS)["calibrated"].to_numpy()[WINDOW:], expected[WINDOW:])
+    assert floored.predict_one(stepped(floored, 0.0, 4)) >= 2.5
+
+
+def test_the_reading_as_it_is_stays_that() -> None:
+    raw = raw_reading(RISES.inputs, RISES.target)
+    raw = with_validity(raw, [READINGS], make_examples([READINGS], replace(raw.inputs, policy=ANY)))
+    for reading in (-1e4, 0.0, 20.0, 1e3, 1e6):
+        assert raw.predict_one(np.array([[reading]])) == pytest.approx(reading, rel=1e-6, abs=1e-3)
+
+
+def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Readings) -> None:
+    calibrator = trained_default.calibrator
+    validity, told = calibrator.inputs.validity, calibrator.facts["flagged_outside"]
+    assert validity is not None
+    assert told["training"] <= told["at_most"] == 1e-3
+    assert 0 <= told["validation"] <= 1
+    assert_array_equal(validity.hold(calibrator.golden.windows), calibrator.golden.windows)
+    assert_array_equal(validity.hold(calibrator.validation.windows), calibrator.validation.windows)
+    largest = linear.values[:, 0].max()
+    window = np.full((calibrator.window, 1), np.median(linear.values[:, 0]))
+    for age in range(1, calibrator.window + 1):
+        found = []
+        for times in (1.0, 1.5, 2.0, 5.0, 20.0, 50.0):
+            window[-age:] = times * largest
+            found.append(calibrator.predict_one(window, linear.device))
+        assert (np.diff(found) >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Kind.PM, Kind.GAS])
+def test_simulated_smoke_is_never_negative_and_never_explodes(kind: Kind) -> None:
+    box = simulate(Simulation(boxes=1, days=6, kind=kind, seed=2))[0]
+    calibrator = fit(box, recipe=Recipe.preset("default", window=60))
+    largest, before = np.nanmax(box.values[:, 0]), box.values[-120:].copy()
+    for times in (1.0, 2.0, 5.0, 20.0, 50.0):
+        rows = np.concatenate([before, before[-60:]])
+        rows[120:, 0] = times * largest
+        answer = calibrator.stream(box.device).push(60.0 * np.arange(180), rows)
+        told = answer.values[120:][np.isfinite(answer.values[120:])]
+        assert (told >= -1.0).all(), times
+        assert (told <= 20 * times * np.nanmax(box.targets)).all(), times
