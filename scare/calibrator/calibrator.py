@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator import bundle, manifest
+from scare.calibrator.conformal import derive
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import Choice, Choices
@@ -149,13 +150,20 @@ class Calibrator:
         """Write a `.scare` file."""
         return bundle.write(Path(path), *manifest.describe(self))
 
+    def _with_intervals(self) -> "Calibrator":
+        """With intervals derived from the validation windows, if the file has none."""
+        if self.intervals is not None:
+            return self
+        with np.errstate(all="ignore"):  # a window may be too far off to have a value
+            return replace(self, intervals=derive(self.compute(self.validation.windows), self.validation.numbers))
+
     @staticmethod
     def load(path: Path | str) -> "Calibrator":
         """Read a `.scare` file; a bad one is refused with the reason."""
         with bundle.refusing(Path(path)):
             parts = manifest.restore(*bundle.read(Path(path)))
             parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
-            return Calibrator(**parts)
+            return Calibrator(**parts)._with_intervals()
 
 
 class Stream:

@@ -24,6 +24,7 @@ from scare.training.examples import Examples, make_examples
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.preparation import check_examples, hold_out, prepare_inputs
 from scare.training.presets import Recipe
+from scare.training.sureness import with_intervals
 from scare.training.validity import flagged_outside, with_validity
 from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
 from scare.windowing.feeding import Inputs
@@ -55,9 +56,8 @@ def fit(
     calibrator, rmse, found = _ship(members, inputs, target, examples, held, recipe.rules)
     learned, shown = examples, held
     if calibrator.inputs is not inputs:  # the plain reading
-        learning = replace(calibrator.inputs, policy=recipe.learned_from)
-        learned, shown = make_examples(train, learning), make_examples(validation, calibrator.inputs)
-    calibrator = with_validity(calibrator, train, learned)
+        learned, shown = (make_examples(part, calibrator.inputs) for part in (train, validation))
+    calibrator = with_validity(replace(calibrator, floor=recipe.floor), train, learned)
     facts = _facts(recipe, train, examples, held) | _ties(calibrator.plan, shown)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
@@ -65,7 +65,8 @@ def fit(
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     facts["flagged_outside"] = flagged_outside(calibrator.inputs, training=train, validation=validation)
     facts |= _what_it_is(members, calibrator.plan, found)
-    return _with_samples(replace(calibrator, facts=facts, floor=recipe.floor), shown)
+    calibrator = _with_samples(replace(calibrator, facts=facts), shown)
+    return with_intervals(calibrator, learned, validation, recipe.settings.level)
 
 
 def _ship(

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
+
+from annotated_types import Gt, Lt
 
 from scare.errors import UsageError
 from scare.records import Amount
@@ -27,6 +30,7 @@ class Settings:
     candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
     members: int = 1  # networks trained, with seed, seed + 1, …; what is shipped is the mean of their outputs
     seed: int = 0
+    level: Annotated[float, Gt(0), Lt(1)] = 0.9  # share of the truth that intervals are to cover
 
     def __post_init__(self) -> None:
         for name in ("batch", "checkpoints", "candidates", "members"):
