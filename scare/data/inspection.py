@@ -79,6 +79,7 @@ class Inspection:
     device_column: str
     site_column: str
     stamps: pl.DataFrame = field(repr=False, compare=False)  # `device`, `time` in the file's order
+    numbers: pl.DataFrame = field(repr=False, compare=False)  # the columns' values in the same order
     dates: Dates = ""
 
     @property
@@ -172,12 +173,14 @@ def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
     frame = with_numbers(raw.drop(LINE), table.decimal)
     time = _find_time(table, frame)
     times = parse_times(raw, find_time_format(table, time, dates), table)
+    del raw  # of a large file it is most of the memory
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
     columns = tuple(_summary(column) for column in rest if _is_quantity(column))
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
-    return Inspection(table, time, columns, device, _find_site(rest), stamps, dates)
+    numbers = rest.select(column.name for column in columns)
+    return Inspection(table, time, columns, device, _find_site(rest), stamps, numbers, dates)
 
 
 def words(name: str) -> set[str]:

@@ -40,7 +40,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
         if host_name(headers.get("host", "")) not in self._names:
-            return refuse(421, "this server is not called that; add the name to http.names")
+            return refuse(421, "this server is not called that; the names it may have are in its settings")
         if writes and "origin" in headers and urlsplit(headers["origin"]).netloc != headers.get("host"):
             return refuse(403, "a page of another site may not send anything here")
         return self._door(scope)

@@ -5,7 +5,7 @@ Comes from a browser on this computer; goes to a `workshop` for each session. Th
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,10 @@ class House:
             self._open[name] = Workshop(self.sessions.find(name), self.memory_bytes)
         return self._open[name]
 
+    def has(self, workshop: Workshop) -> bool:
+        """Whether a workshop is open, and stays so."""
+        return not self.closing and self._open.get(workshop.session.id) is workshop
+
     async def delete(self, request: Request) -> None:
         """End a session's jobs and remove its folder."""
         workshop = self.workshop(request)
@@ -91,13 +95,15 @@ def make_app(house: House) -> Starlette:
         events = _events(house, house.workshop(request))
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    async def take_file(request: Request) -> Response:
-        workshop, name = house.workshop(request), safe_name(request.path_params["name"])
-        place = LATER if request.url.path.rsplit("/", 2)[1] == LATER else FILES
-        with replacing(workshop.session.folder / place / name) as temporary:
-            await _receive(request, temporary, house.sessions.room_bytes())
-        workshop.arrived(place, name)
-        return JSONResponse({"name": name})
+    def taking(place: str) -> Callable[[Request], Awaitable[Response]]:
+        async def take_file(request: Request) -> Response:
+            workshop, name = house.workshop(request), safe_name(request.path_params["name"])
+            with replacing(workshop.session.folder / place / name) as temporary:
+                await _receive(request, temporary, house.sessions.room_bytes())
+            workshop.arrived(place, name)
+            return JSONResponse({"name": name})
+
+        return take_file
 
     async def drop_file(request: Request) -> Response:
         house.workshop(request).drop(request.path_params["name"])
@@ -140,8 +146,8 @@ def make_app(house: House) -> Starlette:
             Route(one, delete_session, methods=["DELETE"]),
             Route(f"{one}/choices", take_choices, methods=["POST"]),
             Route(f"{one}/events", tell_events),
-            Route(f"{one}/{FILES}/{{name}}", take_file, methods=["PUT"]),
-            Route(f"{one}/{LATER}/{{name}}", take_file, methods=["PUT"]),
+            Route(f"{one}/{FILES}/{{name:path}}", taking(FILES), methods=["PUT"]),
+            Route(f"{one}/{LATER}/{{name:path}}", taking(LATER), methods=["PUT"]),
             Route(f"{one}/{FILES}/{{name}}", drop_file, methods=["DELETE"]),
             Route(f"{one}/jobs/{{job}}", show_results),
             Route(f"{one}/jobs/{{job}}", begin, methods=["POST"]),
@@ -152,12 +158,16 @@ def make_app(house: House) -> Starlette:
             Mount("/pages", StaticFiles(directory=PAGES)),
             Mount("/", StaticFiles(directory=PAGE, html=True)),
         ],
-        exception_handlers={ScareError: _refused},
+        exception_handlers={ScareError: _refused, Exception: _failed},
     )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     return refuse(400, str(error))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return refuse(500, f"this should not have happened; please report it: {type(error).__name__}: {error}")
 
 
 def _attached(path: Path) -> str:
@@ -182,7 +192,7 @@ async def _asked(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(bytes(body) or b"{}")
     except ValueError as error:
-        raise DataError("that is not JSON") from error
+        raise DataError("what was sent is not JSON") from error
     return found if isinstance(found, dict) else {}
 
 
@@ -204,7 +214,7 @@ async def _receive(request: Request, path: Path, room_bytes: float) -> None:
 async def _events(house: House, workshop: Workshop) -> AsyncIterator[str]:
     """The state of a session whenever it changes, for as long as somebody listens."""
     told = -1
-    while not house.closing:
+    while house.has(workshop):
         if workshop.change != told:
             state = workshop.state()
             told = state["change"]

@@ -122,8 +122,8 @@ class Jobs:
             await self._run(job, command)
             if job.code != ExitCode.OK:
                 break
-        stopped = job.code == ExitCode.INTERRUPTED or (job.code or 0) < 0
-        job.state = DONE if job.code == ExitCode.OK else STOPPED if stopped else REFUSED
+        is_stopped = job.code == ExitCode.INTERRUPTED or job.about.get("stopping")
+        job.state = DONE if job.code == ExitCode.OK else STOPPED if is_stopped else REFUSED
         job.ended = time()
         if self.found.get(job.name) is job:
             self._keep(job)
@@ -147,8 +147,9 @@ class Jobs:
         job.code = await process.wait()
         self._processes.pop(job.name, None)
         job.results.append(_json(out.decode(errors="replace")))
-        if job.code < 0 and not job.about.get("stopping"):
-            limit = f"{self.memory_bytes / 2**30:.1f} GB"
+        ran_out = job.code < 0 or "MemoryError" in "".join(job.said[-1:])
+        if ran_out and not job.about.get("stopping"):
+            limit = f"{self.memory_bytes / 1e9:.1f} GB"
             job.said.append(f"it ended in the middle; it may take at most {limit} of memory (scare open --memory)")
 
     async def _listen(self, job: Job, process: asyncio.subprocess.Process) -> None:

@@ -21,7 +21,6 @@ from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
 from scare.data.quantities import find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.split import Split
-from scare.data.table_files import LINE, with_numbers
 from scare.data.tables import read_readings
 from scare.errors import ScareError
 from scare.records import convert, finite, load_toml
@@ -40,9 +39,9 @@ def look(path: Path) -> dict[str, Any]:
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
     others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
     facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
-    facts["sort"] = found.duplicates + found.out_of_order > 0
+    facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
-    return {**facts, "time": list(found.time), **_pictures(found, list(columns))}
+    return {**facts, "time": list(found.time), "pictures": _pictures(found)}
 
 
 def _looks(name: str, role: str) -> str:
@@ -52,19 +51,13 @@ def _looks(name: str, role: str) -> str:
     return WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
 
 
-def _pictures(found: Inspection, names: list[str]) -> dict[str, Any]:
-    """Each column of the first device over time, thinned; every column at the same times."""
-    raw = found.table.read([*names, *filter(None, [found.device_column])])
-    frame = with_numbers(raw.drop(LINE), found.table.decimal).with_columns(found.stamps[TIME])
-    if found.device_column:
-        frame = frame.filter(pl.col(found.device_column).cast(pl.String) == found.stamps[DEVICE][0])
-    frame = frame.unique(TIME).sort(TIME)
+def _pictures(found: Inspection) -> dict[str, Any]:
+    """Each column of the first device over time, thinned."""
+    frame = pl.concat([found.stamps, found.numbers], how="horizontal")
+    frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
-    pictures = {}
-    for name in names:
-        values = frame[name].fill_null(np.nan).to_numpy()
-        pictures[name] = _picture(times, values[:, None], found.step_seconds)
-    return {"pictures": pictures}
+    columns = {name: frame[name].fill_null(np.nan).to_numpy()[:, None] for name in found.numbers.columns}
+    return {name: _picture(times, column, found.step_seconds) for name, column in columns.items()}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float) -> list[list[float | None]]:

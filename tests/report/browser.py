@@ -99,6 +99,22 @@ class Tab:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def choose_files(self, selector: str, *paths: Path) -> None:
+        """Give files to an input, as a person who drops them does."""
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({selector!r})")["result"]
+        self.call("DOM.setFileInputFiles", files=[str(path.resolve()) for path in paths], objectId=found["objectId"])
+
+    def press(self, key: str, text: str = "", shift: bool = False) -> None:
+        """A key of the keyboard, down and up."""
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowRight": 39, "Home": 36, "End": 35}
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": codes.get(key, 0), "modifiers": 8 * shift}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text or ("\r" if key == "Enter" else text), **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def write_text(self, text: str) -> None:
+        """Text where the focus is."""
+        self.call("Input.insertText", text=text)
+
     def picture(self, whole: bool = False) -> bytes:
         """A PNG of the window, or of the whole page."""
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -1,0 +1,50 @@
+"""Files as people have them: tidy, messy, and none at all."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+STEP = 600
+LOCAL = 3600  # seconds that the logger's clock is ahead of UTC
+
+
+def truth(rows: int) -> np.ndarray:
+    """What is in the air: it wanders, and rises and falls with the day."""
+    draw = np.random.default_rng(3)
+    return 25 + 8 * np.sin(np.arange(rows) * STEP / 86400 * 2 * np.pi) + draw.normal(size=rows).cumsum() * 0.6
+
+
+def frame(rows: int, seed: int = 0) -> pl.DataFrame:
+    """A box beside a station."""
+    draw = np.random.default_rng(seed)
+    seconds = START.timestamp() + STEP * np.arange(rows)
+    humidity = 60 + 10 * np.cos(np.arange(rows) * STEP / 86400 * 2 * np.pi) + draw.normal(size=rows)
+    columns = {
+        "time": pl.Series(seconds * 1e6).cast(pl.Int64).cast(pl.Datetime("us")),
+        "pm25_raw": 1.6 * truth(rows) + 0.2 * (humidity - 60) + 4 + draw.normal(size=rows),
+        "temperature": 12 + draw.normal(size=rows),
+        "humidity": humidity,
+        "pm25_reference": truth(rows) + 0.3 * draw.normal(size=rows),
+    }
+    return pl.DataFrame(columns).with_columns(pl.col(pl.Float64).round(2))
+
+
+def write_tidy(path: Path, rows: int = 1500) -> Path:
+    """One file with both."""
+    frame(rows).write_csv(path, datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    return path
+
+
+def write_messy(folder: Path, rows: int = 1500) -> tuple[Path, Path]:
+    """A logger's file: semicolons, decimal commas, day-first local time; and a station's in UTC."""
+    both = frame(rows)
+    sensor, station = folder / "Küche Box 7.csv", folder / "station.csv"
+    late = both.drop("pm25_reference").with_columns(pl.col("time") + pl.duration(seconds=LOCAL))
+    text = late.write_csv(separator=";", datetime_format="%d.%m.%Y %H:%M").replace(".", ",")
+    days = (line.partition(";") for line in text.splitlines())
+    sensor.write_text("\n".join(day.replace(",", ".") + sign + rest for day, sign, rest in days) + "\n")
+    both.select("time", pl.col("pm25_reference").alias("PM2.5 [ug/m3]")).write_csv(station)
+    return sensor, station
