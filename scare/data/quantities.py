@@ -141,6 +141,11 @@ def display_unit(unit: str) -> str:
     return shown.get(spell_unit(unit)) or unit
 
 
+def units() -> dict[str, str]:
+    """All units as people write them, by name."""
+    return {name: one.display or name for name, one in _table().units.items()}
+
+
 def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None:
     """How many of `other` one `unit` is, None if there is no way; from a mixing ratio to mass by the molar mass.
 

@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from scare import __version__
 from scare.board.boards import boards
+from scare.data.quantities import units
 from scare.errors import DataError, ScareError
 from scare.export.targets import TARGETS
 from scare.files import PAGES, UPLOT, replacing
@@ -179,7 +180,7 @@ def _facts() -> dict[str, Any]:
     names = ("name", "title", "chip", "clock_hz", "ram", "flash")
     listed = [{name: getattr(one, name) for name in names} for one in boards().values()]
     targets = [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()]
-    return {"boards": listed, "targets": targets, "version": __version__}
+    return {"boards": listed, "targets": targets, "units": units(), "version": __version__}
 
 
 async def _asked(request: Request) -> dict[str, Any]:

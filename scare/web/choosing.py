@@ -29,6 +29,7 @@ class Said:
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of a file
     roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # of a file's columns
+    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a file's columns
     apply_offset: bool = False
     split: Literal["time", "device"] = "time"
     borders: tuple[float, ...] = ()  # seconds since 1970
@@ -45,6 +46,7 @@ class Choices:
     sensors: tuple[str, ...]
     reference_file: str
     roles: Mapping[str, Mapping[str, str]]
+    units: Mapping[str, Mapping[str, str]]
     sort: bool
     said: Said
     missing: str  # what keeps it from being trained, in words
@@ -55,19 +57,24 @@ class Choices:
 
     def config(self) -> str:
         """The same as every command reads it."""
-        columns = self.roles[self.sensors[0]]
-        named = {role: [name for name, one in columns.items() if one == role] for role in ROLES}
-        data: dict[str, Any] = {"time": named["time"], "channels": [name for role in CHANNELS for name in named[role]]}
+        first, station = self.sensors[0], self.reference_file or self.sensors[0]
+        named = {role: [name for name, one in self.roles[first].items() if one == role] for role in ROLES}
+        channels = [self._channel(first, name) for role in CHANNELS for name in named[role]]
+        data: dict[str, Any] = {"time": named["time"], "channels": channels}
         data |= {"device_column": named["device"][0]} if named["device"] else {}
         if self.reference_file:
             data |= {"reference_file": f"files/{self.reference_file}", "apply_offset": self.said.apply_offset}
-        data |= {"reference": _with_role(self.roles[self.reference_file or self.sensors[0]], REFERENCE)}
+        data |= {"reference": self._channel(station, _with_role(self.roles[station], REFERENCE))}
         data |= ({"sort": True} if self.sort else {}) | ({"step": self.said.step} if self.said.step else {})
         borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in self.said.borders]
         split = {"by": self.said.split} | ({"borders": borders} if borders and self.said.split == "time" else {})
         tables = {"data": data, "split": split, "model": {"window": self.said.window}, "compare": {"beside": BESIDE}}
         training = LENGTHS[self.said.length]
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
+
+    def _channel(self, file: str, column: str) -> dict[str, str]:
+        unit = self.units[file].get(column, "")
+        return {"name": column, **({"unit": unit} if unit else {})}
 
 
 def read_said(said: Mapping[str, Any]) -> Said:
@@ -81,8 +88,13 @@ def choose(looks: Mapping[str, Mapping[str, Any]], said: Said) -> Choices:
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
     station = next((name for name, kind in kinds.items() if kind == REFERENCE), "")
     roles = {name: _roles(look, kinds[name], said.roles.get(name, {}), bool(station)) for name, look in looks.items()}
+    units = {name: _units(look) | dict(said.units.get(name, {})) for name, look in looks.items()}
     sort = any(looks[name]["sort"] for name in sensors)
-    return Choices(sensors, station, roles, sort, said, _missing(sensors, station, roles))
+    return Choices(sensors, station, roles, units, sort, said, _missing(sensors, station, roles))
+
+
+def _units(look: Mapping[str, Any]) -> dict[str, str]:
+    return {column["name"]: column.get("unit", "") for column in look["columns"]}
 
 
 def _kinds(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

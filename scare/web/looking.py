@@ -18,7 +18,7 @@ from scare.data.colocation import SplitSection, divide, prepare, read
 from scare.data.dead_channels import find_dead
 from scare.data.inspection import Inspection, inspect_table
 from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
-from scare.data.quantities import find_quantity, guess_unit
+from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.split import Split
 from scare.data.tables import read_readings
@@ -35,7 +35,7 @@ def look(path: Path) -> dict[str, Any]:
     """A file's columns: what each looks like, its facts and its picture."""
     found = inspect_table(path)
     facts = found.as_dict()
-    columns = {one["name"]: {**one, "looks": _looks(one["name"], one["role"])} for one in facts["columns"]}
+    columns = {one["name"]: _described(one) for one in facts["columns"]}
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
     others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
     facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
@@ -44,11 +44,12 @@ def look(path: Path) -> dict[str, Any]:
     return {**facts, "time": list(found.time), "pictures": _pictures(found)}
 
 
-def _looks(name: str, role: str) -> str:
-    if role == "reference":
-        return role
-    quantity = find_quantity(name)
-    return WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
+def _described(column: dict[str, Any]) -> dict[str, Any]:
+    """A column with what it looks like."""
+    quantity = find_quantity(column["name"])
+    looks = WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
+    is_reference = column["role"] == "reference"
+    return {**column, "looks": "reference" if is_reference else looks}
 
 
 def _pictures(found: Inspection) -> dict[str, Any]:
@@ -97,9 +98,9 @@ def _device(one: Readings) -> dict[str, Any]:
         "rows": len(one),
         "known": int(np.isfinite(one.targets).sum()),
         "sensor": one.channels[0].name,
-        "sensor_unit": one.channels[0].unit,
+        "sensor_unit": display_unit(one.channels[0].unit),
         "reference": one.reference.name,
-        "unit": one.reference.unit,
+        "unit": display_unit(one.reference.unit),
         "picture": _picture(one.times, columns, one.step_seconds),
     }
 

@@ -14,7 +14,9 @@ LOCAL = 3600  # seconds that the logger's clock is ahead of UTC
 def truth(rows: int) -> np.ndarray:
     """What is in the air: it wanders, and rises and falls with the day."""
     draw = np.random.default_rng(3)
-    return 25 + 8 * np.sin(np.arange(rows) * STEP / 86400 * 2 * np.pi) + draw.normal(size=rows).cumsum() * 0.6
+    steps = pl.Series(draw.normal(size=rows).cumsum())
+    wander = (steps - steps.rolling_mean(36, min_samples=1)).to_numpy()
+    return 40 + 6 * np.sin(np.arange(rows) * STEP / 86400 * 2 * np.pi) + 3 * wander
 
 
 def frame(rows: int, seed: int = 0) -> pl.DataFrame:
@@ -24,7 +26,7 @@ def frame(rows: int, seed: int = 0) -> pl.DataFrame:
     humidity = 60 + 10 * np.cos(np.arange(rows) * STEP / 86400 * 2 * np.pi) + draw.normal(size=rows)
     columns = {
         "time": pl.Series(seconds * 1e6).cast(pl.Int64).cast(pl.Datetime("us")),
-        "pm25_raw": 1.6 * truth(rows) + 0.2 * (humidity - 60) + 4 + draw.normal(size=rows),
+        "pm25_raw": 1.6 * truth(rows) + 0.1 * (humidity - 60) + 4 + draw.normal(size=rows),
         "temperature": 12 + draw.normal(size=rows),
         "humidity": humidity,
         "pm25_reference": truth(rows) + 0.3 * draw.normal(size=rows),

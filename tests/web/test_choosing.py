@@ -51,6 +51,12 @@ def test_of_several_boxes_the_one_that_is_unlike_them_is_the_reference() -> None
     assert choose({"box1.csv": BOTH, "box2.csv": BOTH, "box3.csv": BOTH}, Said()).reference_file == ""
 
 
+def test_units_are_those_of_the_columns_unless_another_is_said(tmp_path: Path) -> None:
+    box = {"sort": False, "columns": [{**one, "unit": {"PM": "ug/m3"}.get(one["name"], "")} for one in BOTH["columns"]]}
+    data = config(choose({"all.csv": box}, Said(units={"all.csv": {"Ref": "mg/m3"}})), tmp_path).data
+    assert [one.unit for one in (*data.channels, data.reference)] == ["ug/m3", "", "mg/m3"]
+
+
 def test_a_role_of_which_there_is_one_is_given_up_by_whoever_had_it(tmp_path: Path) -> None:
     said = Said(roles={"all.csv": {"T": "target", "RefT": "reference", "gone": "time"}})
     choices = choose({"all.csv": BOTH}, said)

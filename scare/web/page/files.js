@@ -14,14 +14,14 @@ const ROLES = [
 const REFERENCE_ROLES = ROLES.filter(([name]) => ["reference", "time", "nothing"].includes(name));
 const coming = new Map(); // files on their way: share that has arrived, or why it was refused
 
-export function showFiles(element, page) {
+export function showFiles(element, page, facts) {
   if (!element.firstChild) element.append(...frame(element, page));
   const { state } = page;
   const looks = Object.fromEntries(state.files.map((name) => [name, page.results(`look:${name}`)?.at(-1)]));
   refresh(byId("coming"), [...coming], () => [...coming].map(([name, told]) => arriving(name, told, page)));
   const jobs = state.files.map((name) => page.job(`look:${name}`)).map((job) => job && [job.state, job.ended, job.said]);
   refresh(byId("files"), [state.files, jobs, state.choices, Object.values(looks).map(Boolean)], () =>
-    state.files.map((name) => card(name, looks[name], page)));
+    state.files.map((name) => card(name, looks[name], page, facts)));
   clock(byId("clock"), page);
   refresh(byId("after-1"), [state.choices.missing, state.files.length], () => [
     state.files.length > 0 && state.choices.missing && make("p", { className: "hint", role: "status" }, state.choices.missing),
@@ -71,7 +71,7 @@ function arriving(name, told, page) {
     : bar(told, `${name} is being copied`));
 }
 
-function card(name, look, page) {
+function card(name, look, page, { units }) {
   const { choices } = page.state, job = page.job(`look:${name}`);
   const kind = choices.sensors.includes(name) ? "sensor" : "reference";
   const title = make("div", { className: "row" },
@@ -79,10 +79,10 @@ function card(name, look, page) {
     look && make("label", {}, "This is ", select(`kind-${name}`, KINDS, kind, (value) => page.say({ kinds: { [name]: value } }))),
     make("button", { id: `remove-${name}`, "aria-label": `Remove ${name}`, onclick: () => page.ask(`files/${encodeURIComponent(name)}`, "DELETE") }, "Remove"));
   if (!look) return make("div", { className: "card" }, title, refusal(job) || make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.said.at(-1) : "looking at it …"));
-  return make("div", { className: "card" }, title, facts(look), columns(name, look, kind, page));
+  return make("div", { className: "card" }, title, summary(look), columns(name, look, kind, page, units));
 }
 
-function facts(look) {
+function summary(look) {
   const period = `${day(Date.parse(look.first) / 1e3)} to ${day(Date.parse(look.last) / 1e3)}`;
   const parts = [`${number(look.rows)} rows`, period, look.step_seconds && `one every ${duration(look.step_seconds)}`, look.devices.length > 1 && `${look.devices.length} devices`];
   const odd = [
@@ -93,16 +93,16 @@ function facts(look) {
   return [make("p", { className: "quiet" }, parts.filter(Boolean).join(" · ")), odd.some(Boolean) && make("p", { className: "odd" }, odd.filter(Boolean).join(" · "))];
 }
 
-function columns(name, look, kind, page) {
+function columns(name, look, kind, page, units) {
   const { choices } = page.state;
   const leads = kind === "reference" ? name === choices.reference_file : name === choices.sensors[0];
   if (!leads) return make("p", { className: "quiet" }, kind === "sensor" ? `Its columns are used as those of ${choices.sensors[0]}.` : "Only one reference is used.");
-  const rows = look.columns.map((column) => row(name, column, look, kind, page));
+  const rows = look.columns.map((column) => row(name, column, look, kind, page, units));
   const heads = ["column", "this is", "over time", "unit", "missing", "from – to"].map((text) => make("th", { scope: "col" }, text));
   return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
 }
 
-function row(name, column, look, kind, page) {
+function row(name, column, look, kind, page, units) {
   const role = page.state.choices.roles[name][column.name];
   const roles = kind === "reference" ? REFERENCE_ROLES : ROLES.filter(([one]) => one !== "reference" || !page.state.choices.reference_file);
   const choose = select(`role-${name}-${column.name}`, roles, role, (value) => page.say({ roles: { [name]: { [column.name]: value } } }), { "aria-label": `What ${column.name} is` });
@@ -112,6 +112,12 @@ function row(name, column, look, kind, page) {
   const cell = (label, ...children) => make("td", { "data-label": label }, children);
   return make("tr", { className: role === "nothing" ? "unused" : "" },
     make("th", { scope: "row" }, column.name), cell("this is", choose), cell("over time", drawn),
-    cell("unit", column.unit ?? ""), cell("missing", column.missing_share == null ? "" : `${(100 * column.missing_share).toFixed(1)} %`),
+    cell("unit", column.unit == null ? null : unit(name, column.name, page, units)), cell("missing", column.missing_share == null ? "" : `${(100 * column.missing_share).toFixed(1)} %`),
     cell("from – to", column.minimum == null ? "" : `${number(column.minimum)} – ${number(column.maximum)}`, sentinels));
+}
+
+function unit(name, column, page, units) {
+  const held = page.state.choices.units[name][column];
+  const known = Object.entries({ "": "not said", ...units, ...(held in units || !held ? {} : { [held]: held }) });
+  return select(`unit-${name}-${column}`, known, held, (value) => page.say({ units: { [name]: { [column]: value } } }), { "aria-label": `Unit of ${column}` });
 }

@@ -35,12 +35,11 @@ class Page {
     return this.state.jobs[name];
   }
 
-  // What a job that has ended found; asked for once.
+  // What a job that has ended found, asked for once; while it runs anew, what it found before.
   results(name) {
-    const job = this.job(name);
-    if (!job || job.state === "running") return undefined;
-    const known = this.found.get(name);
-    if (known?.ended === job.ended) return known.results;
+    const job = this.job(name), known = this.found.get(name);
+    if (!job) return undefined;
+    if (job.state === "running" || known?.ended === job.ended) return known?.results;
     this.found.set(name, { ended: job.ended, results: known?.results });
     this.ask(`jobs/${encodeURIComponent(name)}`).then((results) => {
       this.found.set(name, { ended: job.ended, results });

@@ -43,7 +43,7 @@ export function chart(element, data, series, { time = true, height = 260, unit =
   element.setAttribute("role", "img");
   element.setAttribute("aria-label", label);
   const axis = (label, more = {}) => ({ label, stroke: colour("quiet"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid") }, ...more });
-  const axes = [axis(time ? "" : "round", time ? { values: STAMPS } : {}), axis(unit)];
+  const axes = [axis(time ? "" : "round", time ? { values: STAMPS } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200] }), axis(unit)];
   if (right) axes.push(axis(right, { side: 1, scale: "right", grid: { show: false } }));
   const plot = new uPlot({
     width: Math.max(200, element.clientWidth),
@@ -51,6 +51,7 @@ export function chart(element, data, series, { time = true, height = 260, unit =
     scales: { x: { time } },
     axes,
     cursor: { drag: { x: false, y: false } },
+    legend: { show: series.length > 1 },
     series: [
       { label: time ? "time" : "round" },
       ...series.map(({ label, name, scale }) => ({ label, scale: scale ?? "y", stroke: colour(name), width: 1.5, spanGaps: false, points: { show: data[0].length < 3 }, value: (_, value) => number(value) })),

@@ -32,10 +32,10 @@ function now(job, page) {
 }
 
 function curve(job) {
-  const drawing = make("div", {});
+  const drawing = make("div", {}), caption = make("p", { className: "quiet" }, "Error on the part for choosing, round by round");
   requestAnimationFrame(() => chart(drawing, [job.curve.map(([round]) => round), job.curve.map(([, error]) => error)],
     [{ label: "error on the part for choosing", name: "calibrated" }], { time: false, height: 180, label: "Validation error by round" }));
-  return drawing;
+  return [caption, drawing];
 }
 
 function end(found, job) {
