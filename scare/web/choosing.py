@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
+from scare.data.times import Dates
 from scare.records import Count, Positive, convert
 
 SENSOR, REFERENCE = "sensor", "reference"
@@ -30,6 +31,7 @@ class Said:
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of a file
     roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # of a file's columns
     units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a file's columns
+    dates: Dates = ""
     apply_offset: bool = False
     split: Literal["time", "device"] = "time"
     borders: tuple[float, ...] = ()  # seconds since 1970
@@ -65,6 +67,7 @@ class Choices:
         if self.reference_file:
             data |= {"reference_file": f"files/{self.reference_file}", "apply_offset": self.said.apply_offset}
         data |= {"reference": self._channel(station, _with_role(self.roles[station], REFERENCE))}
+        data |= {"dates": self.said.dates} if self.said.dates else {}
         data |= ({"sort": True} if self.sort else {}) | ({"step": self.said.step} if self.said.step else {})
         borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in self.said.borders]
         split = {"by": self.said.split} | ({"borders": borders} if borders and self.said.split == "time" else {})

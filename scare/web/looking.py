@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,7 @@ from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.split import Split
 from scare.data.tables import read_readings
+from scare.data.times import Dates
 from scare.errors import ScareError
 from scare.records import convert, finite, load_toml
 from scare.report.decimate import decimate, with_breaks
@@ -31,9 +32,9 @@ WEATHER = {"T": "temperature", "RH": "humidity"}
 SHOWN_DEVICES = 12
 
 
-def look(path: Path) -> dict[str, Any]:
+def look(path: Path, dates: Dates = "") -> dict[str, Any]:
     """A file's columns: what each looks like, its facts and its picture."""
-    found = inspect_table(path)
+    found = inspect_table(path, dates)
     facts = found.as_dict()
     columns = {one["name"]: _described(one) for one in facts["columns"]}
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
@@ -124,8 +125,8 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     """Sensor and reference as they are in their files, and the shift that would bring them together."""
     if not data.reference_file or data.reference is None:
         return None
-    station = _station(Path(data.reference_file), data.reference.name)
-    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True)
+    station = _station(Path(data.reference_file), data.reference.name, data.dates)
+    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, dates=data.dates)
     sensor = next((one for one in read_readings(files[0], mapping) if not find_dead(one)), None)
     if sensor is None:
         return None
@@ -143,17 +144,20 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     }
 
 
-def _station(file: Path, column: str) -> Readings:
-    found = inspect_table(file)
-    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True)
+def _station(file: Path, column: str, dates: Dates) -> Readings:
+    found = inspect_table(file, dates)
+    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, dates=dates)
     return read_readings(file, mapping)[0]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print what was found, or one sentence about why there is nothing."""
     try:
-        first, *rest = arguments
-        found = together(Path(rest[0]), [*map(Path, rest[1:])]) if first == "--together" else look(Path(first))
+        first, second, *rest = arguments
+        if first == "--together":
+            found = together(Path(second), [*map(Path, rest)])
+        else:
+            found = look(Path(first), cast(Dates, second))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scare.board.boards import board
+from scare.data.times import Dates
 from scare.errors import DataError, UsageError
 from scare.export.arithmetic import Arithmetic
 from scare.export.targets import TARGETS
@@ -16,9 +17,9 @@ CONFIG, MODEL = "config.toml", "model.scare"
 USUAL_BOARD, EXAMPLE = "nano33ble", "example.csv"
 
 
-def look(name: str) -> Job:
+def look(name: str, dates: Dates) -> Job:
     """A dropped file, looked at."""
-    return Job(f"look:{name}", [_look(name)])
+    return Job(f"look:{name}", [_look(name, dates)])
 
 
 def example() -> Job:
@@ -27,8 +28,8 @@ def example() -> Job:
     return Job(f"look:{EXAMPLE}", [Command(words), _look(EXAMPLE)])
 
 
-def _look(name: str) -> Command:
-    return Command((f"{FILES}/{name}",), LOOKING)
+def _look(name: str, dates: Dates = "") -> Command:
+    return Command((f"{FILES}/{name}", dates), LOOKING)
 
 
 def together(choices: Choices) -> Job:
@@ -72,12 +73,12 @@ def verify(chosen: str) -> Job:
     return Job("verify", [Command(words)], {"file": "certificate.json"})
 
 
-def predict(session: Session, name: str) -> Job:
+def predict(session: Session, name: str, dates: Dates) -> Job:
     """A dropped file, calibrated."""
     source, stem = session.file(name), name.removesuffix(".gz").rpartition(".")[0]
     out = f"calibrated/{stem}.csv"
-    words = ("predict", MODEL, f"{source.parent.name}/{name}", "--out", out, "--json")
-    return Job(f"predict:{name}", [Command(words)], {"file": out})
+    words = ("predict", MODEL, f"{source.parent.name}/{name}", *(("--dates", dates) if dates else ()), "--out", out)
+    return Job(f"predict:{name}", [Command((*words, "--json"))], {"file": out})
 
 
 def make(session: Session, choices: Choices, name: str, asked: Mapping[str, Any]) -> Job:
@@ -89,7 +90,7 @@ def make(session: Session, choices: Choices, name: str, asked: Mapping[str, Any]
     if kind in ("together", "train", "report") and choices.missing:
         raise DataError(choices.missing)
     makers = {
-        "look": lambda: look(session.file(which).name),
+        "look": lambda: look(session.file(which).name, choices.said.dates),
         "example": example,
         "together": lambda: together(choices),
         "train": lambda: train(choices),
@@ -97,7 +98,7 @@ def make(session: Session, choices: Choices, name: str, asked: Mapping[str, Any]
         "measure": lambda: measure(which, arithmetic),
         "export": lambda: export(which, arithmetic, chosen),
         "verify": lambda: verify(chosen),
-        "predict": lambda: predict(session, which),
+        "predict": lambda: predict(session, which, choices.said.dates),
     }
     if kind not in makers:
         raise UsageError(f"there is no step '{kind[:20]}'")

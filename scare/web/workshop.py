@@ -46,13 +46,15 @@ class Workshop:
         known = merged(self.session.said, said)
         read_said(known)
         self.session = replace(self.session, said=known).save()
+        for name in self.session.files if "dates" in said else ():
+            self.jobs.start(steps.look(name, self.choices.said.dates))
         self._change()
 
     def arrived(self, place: str, name: str) -> None:
         """Look at a file that has just come, if it is to learn from."""
         self.jobs.forget(f"predict:{name}")
         if place == FILES:
-            self.jobs.start(steps.look(name))
+            self.jobs.start(steps.look(name, self.choices.said.dates))
         self._change()
 
     def drop(self, name: str) -> None:

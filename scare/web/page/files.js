@@ -78,8 +78,15 @@ function card(name, look, page, { units }) {
     make("b", { className: "name" }, name),
     look && make("label", {}, "This is ", select(`kind-${name}`, KINDS, kind, (value) => page.say({ kinds: { [name]: value } }))),
     make("button", { id: `remove-${name}`, "aria-label": `Remove ${name}`, onclick: () => page.ask(`files/${encodeURIComponent(name)}`, "DELETE") }, "Remove"));
-  if (!look) return make("div", { className: "card" }, title, refusal(job) || make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.said.at(-1) : "looking at it …"));
+  if (!look) return make("div", { className: "card" }, title, refusal(job) && [refusal(job), dates(job, choices.said, page)] || make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.said.at(-1) : "looking at it …"));
   return make("div", { className: "card" }, title, summary(look), columns(name, look, kind, page, units));
+}
+
+const DATES = [["", "choose"], ["day-first", "day first: 3/4 is 3 April"], ["month-first", "month first: 3/4 is 4 March"]];
+
+function dates(job, said, page) {
+  if (!job.said.at(-1)?.includes("--dates")) return null;
+  return make("label", { htmlFor: "dates" }, "In your files dates are written ", select("dates", DATES, said.dates, (value) => page.say({ dates: value })));
 }
 
 function summary(look) {
