@@ -8,7 +8,7 @@
 #define KEPT_SHARE 0.875f
 #define LEAST_CORRELATION 0.25f /* squared */
 #define LEAST_VARIANCE 0.0625f
-#define MOST_EXPLAINED 1.0f
+#define MOST_EXPLAINED 4.0f
 
 static float held(float feature) {
     feature = feature > -LIMIT ? feature : -LIMIT;

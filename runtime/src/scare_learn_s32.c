@@ -14,6 +14,7 @@
 #define LEAST_PIVOT (1 << 12)
 #define LEFT 7u /* of 8: the squared error that a candidate may leave */
 #define OF 8u
+#define MOST_EXPLAINED_BITS 2u
 
 static int64_t rounded(int64_t number, uint32_t bits) {
     return (number + ((int64_t)1 << (bits - 1u))) >> bits;
@@ -159,7 +160,7 @@ static int plausible(const scare_learner *self, const int32_t *numbers) {
     int64_t other = difference(self->square.fixed, weight, error, error);
     int64_t together = spread + common, references = spread + common + common + other;
     return together > 0 && together * together * 4 >= spread * references && references * 16 >= spread &&
-           dot(self->products, numbers, last + 1u) <= (int64_t)weight << NUMBER_BITS;
+           dot(self->products, numbers, last + 1u) <= (int64_t)weight << (NUMBER_BITS + MOST_EXPLAINED_BITS);
 }
 
 static void propose(scare_learner *self) {

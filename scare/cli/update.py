@@ -1,6 +1,7 @@
 """`scare update`: a calibrator learns from a visit beside a reference, or takes back what it learned."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,18 +13,25 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.opening import read_for
+from scare.cli.training import fit_with_progress, training_room
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.files import replacing
+from scare.upkeep.transfer import adopt
 from scare.upkeep.update import Update, learner_of
 from scare.upkeep.update import revert as take_back
 from scare.upkeep.update import update as learn
+from scare.words import suggestion
 
 
 def update(
     calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
     files: Annotated[list[Path] | None, typer.Argument(help="Tables of the visit, with a reference.")] = None,
     out: Annotated[Path, typer.Option("--out", help="The calibrator to write.")] = Path("updated.scare"),
+    device: Annotated[str, typer.Option("--device", help="For this box alone, which may be new to it.")] = "",
+    full: Annotated[
+        list[Path] | None, typer.Option("--full", help="Train anew with these tables, which it was trained on, too.")
+    ] = None,
     revert: Annotated[bool, typer.Option("--revert", help="Take back all that was learned from visits.")] = False,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
@@ -38,6 +46,8 @@ def update(
     Examples:
       scare update no2.scare visit.csv --out no2-may.scare
       scare update no2-may.scare --revert --out no2.scare
+      scare update fleet.scare hours.csv --device box-9 --out box-9.scare
+      scare update no2.scare visit.csv --full train.csv --out no2-new.scare
     """
     model = Calibrator.load(calibrator)
     if revert:
@@ -46,12 +56,65 @@ def update(
     if not files:
         raise UsageError("name the tables of the visit, or --revert")
     given = read_config(config, data=options.columns(time, channels, reference, device_column, reference_file))
+    if device and full:
+        raise UsageError("--device learns a scaling and a few numbers, --full trains anew; give one of them")
     with replacing(out) as temporary:
         readings = read_for(model, files, given.config.data)
-        found = learn(model, readings)
-        found.calibrator.save(temporary)
-    _say_devices(model, readings)
+        if full:
+            trained = _train_anew(model, read_for(model, full, given.config.data), readings)
+            trained.calibrator.save(temporary)
+        else:
+            found = adopt(model, _of_device(readings, device)) if device else learn(model, readings)
+            found.calibrator.save(temporary)
+    if full:
+        _tell_training(trained, out, as_json)
+        return
+    if not device:
+        _say_devices(model, readings)
     _tell(found, out, as_json)
+
+
+@dataclass(frozen=True)
+class _TrainedAnew:
+    """What is written, whether it is the new one, and both errors on the newest day."""
+
+    calibrator: Calibrator
+    better: bool
+    old: float
+    new: float
+
+
+def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> _TrainedAnew:
+    """The better one on the newest day: the calibrator, or its recipe fitted to everything before that day."""
+    training_room()
+    from scare.training.retraining import Newest, join_devices, recipe_of
+
+    recipe = recipe_of(model)
+    newest = Newest.of(join_devices(old, new), model.window * model.inputs.step_seconds)
+    trained = fit_with_progress(newest.before, (), recipe)
+    before, after = newest.errors(model, trained)
+    return _TrainedAnew(trained if after < before else model, after < before, before, after)
+
+
+def _of_device(readings: Sequence[Readings], device: str) -> Readings:
+    """The readings of the device, which a table without a device column may be."""
+    named = [one for one in readings if one.device == device]
+    if not named and len(readings) > 1:
+        names = [one.device for one in readings]
+        raise UsageError(f"the tables hold no device called '{device}'{suggestion(device, names)}")
+    return named[0] if named else replace(readings[0], device=device)
+
+
+def _tell_training(found: _TrainedAnew, out: Path, as_json: bool) -> None:
+    """Which of the two was better, and that it was written."""
+    if as_json:
+        emit({"file": str(out), "changed": found.better, "rmse_before": found.old, "rmse_after": found.new})
+    else:
+        unit = found.calibrator.target.unit
+        said = f"RMSE on the newest day: {found.old:.4g} as it was, {found.new:.4g} trained anew {unit}"
+        STDOUT.print(said.rstrip(), markup=False)
+    kept = "" if found.better else ", which is the old one: the new one is no better"
+    say(f"calibrator written to {out}{kept}")
 
 
 def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) -> None:
@@ -69,7 +132,8 @@ def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
     known, seen = model.inputs.scaling.devices, {one.device for one in readings}
     others = sorted(set(known) - seen)
     if others:
-        say(f"what {', '.join(sorted(seen))} taught holds for {', '.join(others)}, too: the file is the same for all")
+        said = f"what {', '.join(sorted(seen))} taught holds for {', '.join(others)}, too"
+        say(f"{said}; for one box alone, give --device")
 
 
 def _tell(found: Update, out: Path, as_json: bool) -> None:

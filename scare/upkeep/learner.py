@@ -53,6 +53,12 @@ class Learner:
         correction: np.float32 = self._body.correction(self.rules, self.state.active, np.asarray(features, np.float32))
         return correction
 
+    def accept(self) -> None:
+        """The candidate that all pairs so far give takes over without a judge; a round begins anew."""
+        self._body.propose(self.rules, self.state)
+        self.state.active = self.state.shadow.copy()
+        self.state.in_round, self.state.sums = 0, np.zeros_like(self.state.sums)
+
     def revert(self) -> None:
         """What was shipped holds again; what is remembered of the pairs stays."""
         self.state.active = np.zeros_like(self.state.active)

@@ -27,6 +27,10 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.times)
 
+    def rows(self, which: np.ndarray) -> "Pairs":
+        """Some of them."""
+        return Pairs(self.features[which], self.residuals[which], self.times[which])
+
     @property
     def values(self) -> np.ndarray:
         """What the calibrator gives, as shipped, scaled [n]."""

@@ -21,7 +21,7 @@ STEP = 0.5  # that a number may move at once
 KEPT_SHARE = 7, 8  # of the squared error that a candidate may leave: 7/8
 LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
 LEAST_VARIANCE = 1 / 16  # of references, of that of calibrated values: less is a stuck instrument or another unit
-MOST_EXPLAINED = 1.0  # of the target's variance: a correction that is larger is no drift
+MOST_EXPLAINED = 4.0  # times the variance of the target: a correction that is larger is no drift
 
 
 @dataclass(frozen=True)

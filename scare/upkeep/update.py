@@ -46,6 +46,13 @@ def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
     before = learner.numbers
     for pair in zip(pairs.features, pairs.residuals, strict=True):
         learner.learn(*pair)
+    return finish(calibrator, learner, readings, pairs, before)
+
+
+def finish(
+    calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
+) -> Update:
+    """The update that a learner has come to by these pairs, from the numbers that held before."""
     after, unit = learner.numbers, float(calibrator.inputs.scaling.target.scale[0])
     errors = (unit * _rmse(pairs, numbers) for numbers in (before, after))
     taught = _with_learned(calibrator, learner, readings, pairs)

@@ -64,6 +64,8 @@ def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: Type, shipped: Pa
         ("scare update pm.scare", "name the tables of the visit, or --revert"),
         ("scare update pm.scare --revert", "learned from no visit"),
         ("scare update pm.scare box-1.csv --revert", "reads no tables"),
+        ("scare update pm.scare box-1.csv --time time --device a --full b.csv", "give one of them"),
+        ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not say how it was trained"),
     ],
 )
 def test_what_cannot_be_done_is_said(scare: Type, shipped: Path, table: Path, line: str, sentence: str) -> None:
@@ -72,10 +74,33 @@ def test_what_cannot_be_done_is_said(scare: Type, shipped: Path, table: Path, li
     assert sentence in " ".join(said.err.split())
 
 
+def test_a_new_box_gets_a_file_of_its_own(scare: Type, shipped: Path, table: Path) -> None:
+    said = scare(f"scare update {shipped} {table} --time time --device box-9 --out nine.scare --json")
+    assert said.code == 0, said.err
+    assert list(Calibrator.load("nine.scare").inputs.scaling.devices) == ["box-9"]
+    assert json.loads(said.out)["learned"]["devices"] == ["box-9"]
+
+
+def test_it_is_trained_anew_with_old_and_new_and_kept_only_if_better(scare: Type, tmp_path: Path) -> None:
+    options = "--boxes 1 --step 600 --seed 5"
+    assert scare(f"scare simulate {options} --days 3 --out old.csv").code == 0
+    assert scare(f"scare simulate {options} --days 14 --drift offset:box-01:2 --out new.csv").code == 0
+    assert scare("scare train old.csv --window 8 --out pm.scare").code == 0
+    said = scare("scare update pm.scare new.csv --full old.csv --out anew.scare --json")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)
+    assert facts["changed"] == (facts["rmse_after"] < facts["rmse_before"])
+    assert facts["changed"]
+    said = scare("scare update anew.scare new.csv --full old.csv --out again.scare")
+    assert said.code == 0, said.err
+    assert "the old one: the new one is no better" in said.err
+    assert Path("again.scare").read_bytes() == Path("anew.scare").read_bytes()
+
+
 def test_the_lines_of_its_page_run(scare: Type) -> None:
     page = (Path(__file__).parents[2] / "docs" / "update.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (scare .*)$", page, re.MULTILINE)
-    assert len(lines) == 6
+    assert len(lines) == 8
     said = {line: scare(line) for line in lines}
     assert [one.err for one in said.values() if one.code] == []
     assert "and holds now" in said[lines[3]].out

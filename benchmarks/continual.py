@@ -1,0 +1,230 @@
+"""Learning from visits: half of the time trains, then a day beside the reference every two weeks; the error over time.
+
+    python -m benchmarks.continual [--data FOLDER] [--tasks Denver,simulated] [--work out/continual]
+        [--out docs/benchmarks/continual.md] [--json]
+
+Without --data only simulated fleets are run. What is fitted stays in `--work` and is not fitted again.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.accuracy_tasks import load_tasks, read_task
+from benchmarks.continual_page import page
+from benchmarks.transfer import run_transfer
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import CALIBRATED, REFERENCE, Readings
+from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulated_drift import Drift, DriftKind
+from scare.data.split import known_times
+from scare.errors import DataError
+from scare.experiments.yardsticks import linear_regression
+from scare.files import replacing
+from scare.training.fit import fit
+from scare.training.presets import Recipe
+from scare.upkeep.update import update
+
+DAY = 86400.0
+EVERY, LENGTH = 14 * DAY, DAY  # between visits, and of one
+STEPS, SEED = 600, 0  # of every fit: short, the same for all
+NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
+REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
+LOOKED_AT = ("UCI CO", "Antwerp PM2.5")  # the rules of updates were chosen on these, and on simulated ones
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Readings of a task, the window of its models, and the time from which on nothing but visits is known."""
+
+    name: str
+    readings: tuple[Readings, ...]
+    window: int
+
+    @property
+    def border(self) -> float:
+        """When half of the references are known."""
+        times = known_times(self.readings)
+        return float(times[len(times) // 2])
+
+    @property
+    def visits(self) -> list[float]:
+        """When the visits begin."""
+        last = max(one.times[-1] for one in self.readings)
+        return list(np.arange(self.border, last - LENGTH, EVERY))
+
+    def known(self, visits: Sequence[float]) -> list[Readings]:
+        """All readings until the end of these visits, references of the first half and of the visits alone."""
+        end = visits[-1] + LENGTH if visits else self.border
+        return [_only(one.rows(one.times < end), self._is_known(visits)) for one in self.readings]
+
+    def visit(self, start: float) -> list[Readings]:
+        """Readings of one visit, with the history that its first windows need."""
+        parts = []
+        for one in self.readings:
+            history = start - self.window * one.step_seconds
+            rows = one.rows((one.times >= history) & (one.times < start + LENGTH))
+            parts.append(_only(rows, lambda times: times >= start))
+        return parts
+
+    def _is_known(self, visits: Sequence[float]) -> Callable[[np.ndarray], np.ndarray]:
+        def known(times: np.ndarray) -> np.ndarray:
+            during = [(times >= start) & (times < start + LENGTH) for start in visits]
+            return np.any([times < self.border, *during], axis=0)
+
+        return known
+
+
+def _only(readings: Readings, known: Callable[[np.ndarray], np.ndarray]) -> Readings:
+    """The readings with references only at the times that are known."""
+    kept = np.where(known(readings.times), readings.targets, np.nan)
+    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, kept).fill_nan(None)))
+
+
+def simulated_fleets() -> list[Fleet]:
+    """Three boxes each: sound ones, ones whose gain and offset drift from the first visits on, ones that die."""
+    drifts = {
+        "simulated PM, no drift": (Kind.PM, 21, ()),
+        "simulated PM, gain and offset": (Kind.PM, 22, (DriftKind.GAIN, DriftKind.OFFSET)),
+        "simulated gas, gain and offset": (Kind.GAS, 23, (DriftKind.GAIN, DriftKind.OFFSET)),
+        "simulated PM, humidity and dying": (Kind.PM, 24, (DriftKind.HUMIDITY, DriftKind.DYING)),
+    }
+    return [_simulated(name, *settings) for name, settings in drifts.items()]
+
+
+def _simulated(name: str, kind: Kind, seed: int, drifts: Sequence[DriftKind]) -> Fleet:
+    wear = tuple(Drift(drift, box, day=100.0, ramp_days=60.0) for box, drift in enumerate(drifts))
+    boxes = simulate(Simulation(boxes=3, days=180, step_seconds=3600, kind=kind, seed=seed, drifts=wear))
+    return Fleet(name, tuple(boxes), 24)
+
+
+def real_fleets(folder: Path | None) -> list[Fleet]:
+    """The real tasks whose files are there."""
+    tasks = [task for task in load_tasks() if task.name in (*REAL, *LOOKED_AT)]
+    found = [Fleet(task.name, tuple(read_task(task, folder)), task.window) for task in tasks] if folder else []
+    return [fleet for fleet in found if fleet.readings]
+
+
+def run_fleet(fleet: Fleet, work: Path) -> dict[str, Any]:
+    """The error of each method in the weeks after each visit, and in all of them."""
+    shipped = _fitted(fleet, (), work / "shipped.scare")
+    boxes = {one.device: shipped for one in fleet.readings}
+    sums, rows, taught = [], [], 0
+    for index, start in enumerate(fleet.visits):
+        seen = fleet.visits[: index + 1]
+        for one in fleet.visit(start):
+            changed, boxes[one.device] = _taught(boxes[one.device], one)
+            taught += changed
+        retrained = _fitted(fleet, seen, work / f"retrained-{index}.scare")
+        known = [one for one in fleet.known(seen) if np.isfinite(one.targets).any()]
+        line = linear_regression(known, shipped.inputs, shipped.target, len(shipped.inputs.channels))
+        methods = {NEVER: lambda _: shipped, UPDATED: boxes.__getitem__}
+        methods |= {FULL: lambda _, model=retrained: model, LINE: lambda _, model=line: model}
+        found, count = _score(fleet, start, methods)
+        sums.append(found)
+        rows.append(count)
+        print(f"{fleet.name}: visit {index + 1} of {len(fleet.visits)}", file=sys.stderr)
+    return _summary(fleet, sums, rows, taught)
+
+
+def _fitted(fleet: Fleet, visits: Sequence[float], path: Path) -> Calibrator:
+    """A fit to all that is known after these visits, from its file where that is there."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recipe = Recipe.preset("default", window=fleet.window, steps=STEPS, seed=SEED)
+        readings = [one for one in fleet.known(visits) if np.isfinite(one.targets).any()]
+        fit(readings, (), recipe).save(path)
+    return Calibrator.load(path)
+
+
+def _taught(calibrator: Calibrator, visit: Readings) -> tuple[bool, Calibrator]:
+    """Whether a visit changed a box's calibrator, and what it is now; one that is refused changes nothing."""
+    try:
+        found = update(calibrator, [visit])
+    except DataError as error:
+        print(f"  {visit.device}: {error}", file=sys.stderr)
+        return False, calibrator
+    return found.changed, found.calibrator
+
+
+def _score(fleet: Fleet, start: float, methods: dict[str, Callable[[str], Calibrator]]) -> tuple[dict[str, float], int]:
+    """Sums of squared errors from a visit to the next, on the rows that everyone has a value for; their number."""
+    totals, rows = dict.fromkeys(methods, 0.0), 0
+    for one in fleet.readings:
+        history = start + LENGTH - (fleet.window + 1) * one.step_seconds
+        part = one.rows((one.times >= history) & (one.times < start + EVERY))
+        if not len(part):
+            continue
+        values = {name: _values(method(one.device), part) for name, method in methods.items()}
+        shared = np.isfinite([part.targets, *values.values()]).all(axis=0) & (part.times >= start + LENGTH)
+        rows += int(shared.sum())
+        for name, estimates in values.items():
+            totals[name] += float(np.square(estimates - part.targets)[shared].sum())
+    return totals, rows
+
+
+def _values(calibrator: Calibrator, readings: Readings) -> np.ndarray:
+    return calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
+
+
+def _summary(fleet: Fleet, sums: Sequence[dict[str, float]], rows: Sequence[int], taught: int) -> dict[str, Any]:
+    every = max(sum(rows), 1)
+    return {
+        "boxes": len(fleet.readings),
+        "visits": len(sums),
+        "changed": taught,
+        "rows": sum(rows),
+        "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / every)) for name in sums[0]},
+        "periods": [
+            {name: float(np.sqrt(total / count)) for name, total in one.items()}
+            for one, count in zip(sums, rows, strict=True)
+            if count
+        ],
+    }
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A result from its file, or made and put there."""
+    if not path.exists():
+        result = make()
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> None:
+    """Run what is asked, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of the real readings")
+    parser.add_argument("--tasks", default="", help="tasks with one of these words in their names")
+    parser.add_argument("--work", type=Path, default=Path("out/continual"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    words = [word for word in options.tasks.split(",") if word]
+    results: dict[str, Any] = {}
+    for fleet in (*real_fleets(options.data), *simulated_fleets()):
+        if not words or any(word in fleet.name for word in words):
+            work = options.work / fleet.name
+            results[fleet.name] = kept(work / "result.json", lambda fleet=fleet, work=work: run_fleet(fleet, work))
+    transfers = run_transfer(options.data, options.work, words) if options.data else {}
+    if options.out is not None:
+        with replacing(options.out) as temporary:
+            temporary.write_text(page(results, transfers, LOOKED_AT), encoding="utf-8", newline="\n")
+    print(
+        json.dumps({"visits": results, "transfer": transfers}, indent=1)
+        if options.json
+        else page(results, transfers, LOOKED_AT)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The page of continual.py: errors over time with a visit every two weeks, and a new box after hours of one."""
+
+from collections.abc import Mapping, Sequence
+from string import Template
+from typing import Any
+
+NEVER, UPDATED = "never updated", "updated"
+WORSE = 1.02  # times the error of never updating: a loss worth telling
+PAGE = Template("""# Learning from visits
+
+Made by `python -m benchmarks.continual --data DATA --out docs/benchmarks/continual.md`; do not edit.
+
+Protocol: half of the references, in the order of time, train a calibrator (`scare`, preset `default`, 600 steps,
+seed 0). From then on the reference comes for one day every two weeks. Scored are all other days. *Updated*: each box
+by [`scare update`](../update.md) after each of its visits. *Retrained in full*: the recipe fitted anew, after each
+visit, to the first half and all visits so far. *Retrained line*: a regression on the newest readings of all channels,
+likewise. The same rows for everyone. RMSE in the unit of the reference.
+
+The rules of updates (how much is remembered, how long a candidate is judged, the prior) were chosen on $chosen and on
+simulated drift of other seeds; the other sets had no say.
+
+$summary
+
+$sections
+
+# A new box
+
+Boxes of JRC that training did not have. The reference comes for the hours before the test, and the box's calibrator is
+made of those hours alone by `scare update --device`. *Settled*: no reference, its scaling from its first 96 hours of
+readings, as `scare predict` does. *The fleet's own*: the error of the same calibrator on the boxes it was trained on,
+in the same days. RMSE. The rule for scaling was chosen on simulated fleets.
+
+$transfers
+""")
+
+
+def page(
+    visits: Mapping[str, Mapping[str, Any]], transfers: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]
+) -> str:
+    """The page, in Markdown."""
+    return PAGE.substitute(
+        chosen=" and ".join(chosen),
+        summary=_summary(visits, chosen),
+        sections="\n\n".join(_section(*item) for item in visits.items()),
+        transfers=_transfers(transfers),
+    )
+
+
+def _table(*rows: Sequence[str]) -> str:
+    head, *others = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
+
+
+def _summary(visits: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]) -> str:
+    """All sets in a row each: errors, and how often two weeks were worse than without updates."""
+    methods = list(next(iter(visits.values()))["rmse"]) if visits else []
+    rows = []
+    for name, found in visits.items():
+        errors = [f"{found['rmse'][method]:.4g}" for method in methods]
+        ratio = found["rmse"][UPDATED] / found["rmse"][NEVER]
+        lost = f"{len(_losses(found))} of {len(found['periods'])}"
+        rows.append([f"{name}{' (chosen on)' if name in chosen else ''}", *errors, f"{ratio:.2f}", lost])
+    return _table(["set", *methods, "updated / never", "fortnights lost by more than 2 %"], *rows)
+
+
+def _losses(found: Mapping[str, Any]) -> list[Mapping[str, float]]:
+    return [period for period in found["periods"] if period[UPDATED] > WORSE * period[NEVER]]
+
+
+def _section(name: str, found: Mapping[str, Any]) -> str:
+    """One set, fortnight by fortnight."""
+    about = (
+        f"{found['boxes']} boxes, {found['visits']} visits each, {found['rows']:,} rows scored;"
+        f" {found['changed']} of {found['boxes'] * found['visits']} visits changed a calibrator."
+    )
+    rows = [
+        [str(index), *(f"{error:.4g}" for error in period.values())] for index, period in enumerate(found["periods"], 1)
+    ]
+    return "\n\n".join([f"## {name}", about, _table(["after visit", *found["rmse"]], *rows)])
+
+
+def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
+    hours = list(next(iter(transfers.values()))["hours"]) if transfers else []
+    rows = []
+    for name, found in transfers.items():
+        after = [f"{found['hours'][hour]:.4g}" for hour in hours]
+        rows.append([name, f"{found['fleet']:.4g}", f"{found['settled']:.4g}", f"{found['unsettled']:.4g}", *after])
+    heads = [f"{hour} h" for hour in hours]
+    return _table(["task", "the fleet's own", "settled, 96 h", "as the fleet", *heads], *rows)
