@@ -32,6 +32,8 @@ from scare.windowing.validity import Validity
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
 
+KNOWN = "rows unlike training are flagged OUTSIDE, and readings far beyond it are held"
+UNKNOWN = "what training had is not known: no row is flagged OUTSIDE, and nothing is held"
 VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
 DEEPEST = 20  # tables and lists within each other, in facts
 TRIED = 10**7  # operations of a plan that are tried when it is loaded: as many golden windows as that, and one
@@ -214,6 +216,9 @@ def card(calibrator: "Calibrator") -> str:
     if inputs.scaling.settle:
         settling = f"for its first {inputs.scaling.settle} readings"
         lines += [f"- a device that was not in training is scaled with the fleet's mean and spread {settling}"]
+    lines += [f"- {KNOWN if inputs.validity else UNKNOWN}"]
+    if calibrator.floor is not None:
+        lines += [f"- no value is below {calibrator.floor:g} {calibrator.target.unit}".rstrip()]
     facts = {name: value for name, value in calibrator.facts.items() if name not in (*FACTS, STATE)}
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
     return "\n".join([*lines, *_verdict(calibrator.facts)]) + "\n"

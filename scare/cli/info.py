@@ -42,6 +42,8 @@ def info(
                 "scaling": inputs.scaling.method,
                 "devices": list(inputs.scaling.devices),
                 "settle_readings": inputs.scaling.settle,
+                "validity": asdict(inputs.validity) if inputs.validity else None,
+                "floor": model.floor,
                 "cost": asdict(cost),
                 "steps": [step.kernel for step in model.plan.steps],
                 "facts": dict(model.facts),

@@ -34,7 +34,9 @@ Change = Callable[[Any], None]
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound bundle."""
-    return make_calibrator(attention_plan(), settle=30).save(tmp_path_factory.mktemp("bundle") / "sound.scare")
+    return make_calibrator(attention_plan(), settle=30, validity=EDGES).save(
+        tmp_path_factory.mktemp("bundle") / "sound.scare"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,7 @@ def test_what_is_saved_is_what_is_loaded(calibrator: Calibrator, tmp_path: Path)
 
 
 def test_the_same_calibrator_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
-    again = make_calibrator(attention_plan(), settle=30).save(tmp_path / "again.scare")
+    again = make_calibrator(attention_plan(), settle=30, validity=EDGES).save(tmp_path / "again.scare")
     loaded = Calibrator.load(saved).save(str(tmp_path / "loaded.scare"))
     assert again.read_bytes() == loaded.read_bytes() == saved.read_bytes()
 
@@ -353,7 +355,7 @@ def drop(place: tuple[Any, ...]) -> Change:
 
 
 FREE = ("facts", "made_with", "sha256")  # what they hold is the writer's, or rewritten by `pack`
-OPTIONAL = {"unit", "low", "high", "checked", "hold", "percent", "bias"}  # have defaults
+OPTIONAL = {"unit", "low", "high", "checked", "hold", "percent", "bias", "validity", "slope", "least"}  # have defaults
 
 
 def test_every_part_of_the_manifest_is_needed(saved: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -175,6 +176,8 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: Type, model: Path) -> N
         "split: by time",
         "test scores",
         "preset: default",
+        "rows unlike training are flagged OUTSIDE",
+        "flagged outside: at most 0.001",
     ):
         assert word in card
     assert "multiply adds" in said.out
@@ -182,6 +185,16 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: Type, model: Path) -> N
     assert facts["window"] == 8
     assert facts["devices"] == ["box-01", "box-02", "box-03", "box-04"]
     assert facts["facts"]["test_scores"].keys() == {"raw", "linear", "linear, all", "line (default)"}
+    assert facts["facts"]["flagged_outside"].keys() == {"at_most", "training", "validation"}
+    assert facts["validity"]["high"] > facts["validity"]["low"]
+    assert facts["floor"] is None
+
+
+def test_info_says_of_a_file_without_it_that_training_is_not_known(scare: Type, model: Path) -> None:
+    known = Calibrator.load(model)
+    replace(known, inputs=replace(known.inputs, validity=None)).save("older.scare")
+    assert "what training had is not known: no row is flagged OUTSIDE" in scare("scare info older.scare").out
+    assert json.loads(scare("scare info older.scare --json").out)["validity"] is None
 
 
 def test_the_demo_leaves_a_calibrator_a_figure_and_a_page(scare: Type) -> None:

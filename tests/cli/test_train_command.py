@@ -46,6 +46,18 @@ def fleet() -> str:
     return "fleet.csv"
 
 
+def test_a_floor_is_stated_and_no_value_is_below_it(scare: Type, boxes: list[str]) -> None:
+    line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
+    assert trained(scare(line)).floor is None
+    floored = trained(scare(f"{line} --floor 30"))
+    assert floored.floor == 30
+    assert "no value is below 30" in scare("scare info no2.scare").out
+    assert scare("scare predict no2.scare box1.csv --out out.parquet").code == 0
+    frame = pl.read_parquet("out.parquet")
+    assert frame["calibrated"].min() == frame["low"].min() == 30
+    assert "model.floor is 'sea'; it takes a number" in scare(f"{line} --floor sea").err
+
+
 def test_the_ladder_is_told_at_the_end_and_in_json(
     scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

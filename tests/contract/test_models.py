@@ -215,6 +215,15 @@ def test_folding_never_costs_and_never_changes_the_function(model: Architecture,
 
 
 @every_model
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_windows_that_never_change_divide_by_nothing(model: Architecture, number: type[np.floating[Any]]) -> None:
+    plan = fold(random_network(model, WINDOW, 2).plan()).astype(number)
+    windows = np.stack([np.full((WINDOW, 2), level, number) for level in (0.0, 1.5, -40.0, 1e4)])
+    with np.errstate(divide="raise", invalid="raise"):
+        assert np.isfinite(run(plan, windows)).all()
+
+
+@every_model
 def test_a_network_names_only_parameters_that_exist(model: Architecture) -> None:
     paths = jax.tree_util.tree_leaves_with_path(split_trainable(random_network(model, WINDOW, 1))[0])
     names = {path[-1].name for path, _ in paths}

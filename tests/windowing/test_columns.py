@@ -28,3 +28,10 @@ def test_a_state_is_taken_over_and_grows_on() -> None:
     other.add(1)
     assert other.state()["count"].tolist() == [1, 2, 3, 0]
     assert columns.state()["count"].tolist() == [1, 2, 3]
+
+
+def test_a_state_of_an_older_version_lacks_a_name_that_is_new_then() -> None:
+    columns = Columns({"count": np.array(0), "slow": np.array([1.5, 2.5])})
+    columns.restore({"count": np.array([4, 5])})
+    assert columns.state()["count"].tolist() == [4, 5]
+    assert columns.state()["slow"].tolist() == [[1.5, 2.5], [1.5, 2.5]]
