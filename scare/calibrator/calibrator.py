@@ -62,7 +62,8 @@ class Calibrator:
 
     `golden` windows carry the outputs the plan gave when it was made, `validation` windows the reference's
     values. `facts` say where it came from (model, preset, seed, data, scores), `intervals` how sure it is. Nothing is
-    below the `floor` that the user has stated.
+    below the `floor` that the user has stated. `training_hours` are borders of bins of equal weight of each channel's
+    hourly means in training, scaled [7, channels]; an older file has none.
     """
 
     plan: Plan
@@ -73,6 +74,7 @@ class Calibrator:
     facts: Mapping[str, Any] = field(default_factory=dict)
     floor: float | None = None
     intervals: Intervals | None = None
+    training_hours: np.ndarray | None = None
 
     @property
     def window(self) -> int:

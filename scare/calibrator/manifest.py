@@ -37,6 +37,7 @@ UNKNOWN = "what training had is not known: no row is flagged OUTSIDE, and nothin
 VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
 DEEPEST = 20  # tables and lists within each other, in facts
 TRIED = 10**7  # operations of a plan that are tried when it is loaded: as many golden windows as that, and one
+HOURS = "training.hours"  # an array
 Arrays = dict[str, np.ndarray]
 StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
@@ -149,6 +150,8 @@ def describe(calibrator: "Calibrator") -> tuple[dict[str, Any], Arrays, str]:
     for name in ("golden", "validation"):
         sample = getattr(calibrator, name)
         arrays[f"{name}.windows"], arrays[f"{name}.numbers"] = sample.windows, sample.numbers
+    if calibrator.training_hours is not None:
+        arrays[HOURS] = calibrator.training_hours
     facts = {
         "version": list(VERSION),
         "made_with": f"scare {scare.__version__}",
@@ -176,6 +179,7 @@ def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
         "intervals": found.intervals,
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
+        "training_hours": _restore_hours(arrays, plan),
     }
 
 
@@ -357,6 +361,14 @@ def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, 
         if array.dtype.kind != "f" or not np.isfinite(array).all():
             raise ValueError(f"the {name} windows are not all finite numbers")
     return windows, numbers
+
+
+def _restore_hours(arrays: Arrays, plan: Plan) -> np.ndarray | None:
+    """What the hours of training were, None of a file that does not tell."""
+    found = arrays.get(HOURS)
+    if found is not None and not (found.ndim == 2 and found.shape[1] == plan.channels and np.isfinite(found).all()):
+        raise ValueError("the hours of training do not fit the channels")
+    return found
 
 
 def _check_runs(plan: Plan, windows: np.ndarray) -> None:

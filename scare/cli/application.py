@@ -30,6 +30,7 @@ from scare.cli import (
     tune,
     update,
     verify,
+    watch,
 )
 from scare.cli.config import MOVED, as_settings
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
@@ -78,6 +79,7 @@ for command in (
     verify.verify,
     score.score,
     report.report,
+    watch.watch,
     demo.demo,
 ):
     app.command(cls=Configured)(command)

@@ -27,6 +27,7 @@ from scare.training.presets import Recipe
 from scare.training.sureness import with_intervals
 from scare.training.validity import flagged_outside, with_validity
 from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
+from scare.upkeep.hours import training_hours
 from scare.windowing.feeding import Inputs
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
@@ -66,6 +67,7 @@ def fit(
     facts["flagged_outside"] = flagged_outside(calibrator.inputs, training=train, validation=validation)
     facts |= _what_it_is(members, calibrator.plan, found)
     calibrator = _with_samples(replace(calibrator, facts=facts), shown)
+    calibrator = replace(calibrator, training_hours=training_hours(calibrator.inputs, train))
     return with_intervals(calibrator, learned, validation, recipe.settings.level)
 
 

@@ -1,0 +1,82 @@
+"""`scare watch`: which boxes drift, without a reference."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from scare.calibrator.calibrator import Calibrator
+from scare.cli import options
+from scare.cli.console import emit, progress, say, show_table
+from scare.data.inspection import find_labels
+from scare.data.mapping import ColumnMapping
+from scare.data.readings import TIME, Readings
+from scare.data.tables import read_readings
+from scare.files import replacing
+
+
+def watch(
+    model: Annotated[Path, typer.Argument(help="A .scare file.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Readings since the boxes were known to be well, a file or many.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the page and its numbers.")],
+    time: options.TimeColumns = "",
+    device_column: options.DeviceColumn = "",
+    as_json: options.Json = False,
+) -> None:
+    """Say of every box of a fleet whether it is fine, needs a look or should be re-collocated, and why.
+
+    Examples:
+      scare watch pm.scare fleet.parquet --out out/watch
+      scare watch no2.scare box*.csv --time date --out out/watch --json
+    """
+    from scare.report.watch_page import as_plain, count_states, make_watch_page
+    from scare.upkeep.watch import watch as watch_fleet
+
+    calibrator = Calibrator.load(model)
+    readings = _read(files, calibrator, time, device_column)
+    with progress("watching", "device") as (bar, task):
+        bar.update(task, total=len(readings))
+        watched = watch_fleet(calibrator, readings, lambda name: bar.update(task, advance=1, device=name))
+    page, plain = make_watch_page(watched, calibrator), as_plain(watched)
+    _write({out / "watch.json": json.dumps(plain, indent=1, allow_nan=False), out / "watch.html": page})
+    if as_json:
+        emit({"page": str(out / "watch.html"), **plain})
+    else:
+        rows = [
+            [one.device, one.state.words, f"{one.score:.2f}", "; ".join(piece.sentence for piece in one.evidence)]
+            for one in watched.verdicts
+        ]
+        show_table("boxes, worst first", ["box", "state", "units", "what speaks for it"], rows)
+    for note in watched.notes:
+        say(note)
+    counted = ", ".join(f"{count} {words}" for words, count in count_states(watched).items())
+    say(f"{counted}; {out / 'watch.html'} opens in any browser, without a network")
+
+
+def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_column: str) -> list[Readings]:
+    """The readings of every box; several files may hold one."""
+    boxes: dict[str, list[Readings]] = {}
+    for file in files:
+        times, guessed = find_labels(file, options.names(time) if time else ())
+        mapping = ColumnMapping(times, calibrator.inputs.channels, None, device_column or guessed, sort=True)
+        for one in read_readings(file, mapping):
+            boxes.setdefault(one.device, []).append(one)
+    return [_joined(parts) for parts in boxes.values()]
+
+
+def _joined(parts: Sequence[Readings]) -> Readings:
+    """One box's readings; of a time that is in two files, the first file's."""
+    frame = pl.concat([one.frame for one in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
+    return Readings(parts[0].device, frame, parts[0].channels)
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write files, each whole."""
+    for path, text in texts.items():
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")

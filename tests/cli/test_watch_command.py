@@ -1,0 +1,69 @@
+"""`scare watch`: a fleet's readings in, a page and its numbers out, or a sentence and nothing."""
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.said import Type
+
+PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
+
+
+def test_the_page_the_numbers_and_the_table_agree(scare: Type, model: Path, sim: Path) -> None:
+    said = scare(f"scare watch {model} {sim} --out w --json")
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    assert told.pop("page") == "w/watch.html"
+    assert told == json.loads(Path("w/watch.json").read_text())
+    assert [one["device"] for one in told["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
+    assert told["states"] == {"re-collocate": 0, "look": 0, "fine": 4}
+    assert "1 days are too few to tell a change" in " ".join(said.err.split())
+    page = Path("w/watch.html").read_text(encoding="utf-8")
+    assert page.count('class="grade good"') == page.count("<polyline") == 4
+    assert "http" not in page.replace("http-equiv", "")
+    assert "box-03" in scare(f"scare watch {model} {sim} --out w").out
+
+
+def test_a_box_may_be_in_several_files(scare: Type, model: Path, sim: Path) -> None:
+    rows = pl.read_parquet(sim)
+    noon = rows["time"].min() + pl.duration(hours=6)
+    rows.filter(pl.col("time") <= noon).write_csv("one.csv")
+    rows.filter(pl.col("time") >= noon).sort("time").write_csv("two.csv")
+    whole, parts = (scare(f"scare watch {model} {files} --out w --json") for files in (sim, "two.csv one.csv"))
+    assert json.loads(whole.out) == json.loads(parts.out)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("scare watch nowhere.scare {sim} --out w", "nowhere.scare: no such file"),
+        ("scare watch {model} nowhere.csv --out w", "nowhere.csv"),
+        ("scare watch {model} other.csv --out w", "no column 'pm25_raw'"),
+        ("scare watch {model} dead.parquet --out w", "no row of any box has a calibrated value"),
+        ("scare watch {model} {sim} --out other.csv", "cannot write"),
+    ],
+)
+def test_what_cannot_be_watched_is_said_and_nothing_is_written(
+    scare: Type, model: Path, sim: Path, line: str, sentence: str
+) -> None:
+    Path("other.csv").write_text("time,co2\n2026-01-01T00:00:00Z,400\n2026-01-01T00:01:00Z,401\n")
+    pl.read_parquet(sim).with_columns(pl.lit(None, pl.Float64).alias("pm25_raw")).write_parquet("dead.parquet")
+    before = set(Path().rglob("*"))
+    said = scare(line.format(model=model, sim=sim))
+    assert said.code in (2, 3), said.err
+    assert sentence in " ".join(said.err.split())
+    assert set(Path().rglob("*")) == before
+
+
+def test_the_lines_of_its_page_run(scare: Type) -> None:
+    lines = re.findall(r"^\$ (scare .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 4
+    said = {line: scare(line) for line in lines}
+    assert [one.err for one in said.values() if one.code] == []
+    told = json.loads(Path("out/watch/watch.json").read_text())
+    assert told["boxes"][0]["device"] == "box-02"
+    assert told["boxes"][0]["state"] == "re-collocate"
+    assert [one["state"] for one in told["boxes"][1:]] == ["fine"] * 5

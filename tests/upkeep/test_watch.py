@@ -1,0 +1,101 @@
+"""A simulated fleet is watched from its readings to verdicts: who drifts, why, and what could not be said."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import Flag, flag
+from scare.data.readings import Readings
+from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulated_drift import Drift, DriftKind
+from scare.errors import DataError
+from scare.experiments.yardsticks import linear_regression
+from scare.training.preparation import prepare_inputs
+from scare.training.presets import Recipe
+from scare.upkeep.hours import box_hours, hourly, side_by_side, training_hours, yardstick
+from scare.upkeep.judging import State
+from scare.upkeep.watch import watch, watch_hours
+
+FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=Kind.GAS, seed=5)
+BORDER = FLEET.start.timestamp() + 14 * 86400
+
+
+@pytest.fixture(scope="module")
+def calibrator() -> Calibrator:
+    """A line on all channels of boxes side by side, learned without their spikes."""
+    train = [one.rows((one.times < BORDER) & (one.flags & Flag.SPIKE == 0)) for one in map(flag, simulate(FLEET))]
+    inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4))
+    line = linear_regression(train, inputs, target, len(inputs.channels))
+    return replace(line, training_hours=training_hours(line.inputs, train))
+
+
+def later(*drifts: Drift) -> list[Readings]:
+    """The fleet after its co-location."""
+    return [one.rows(one.times >= BORDER) for one in simulate(replace(FLEET, drifts=drifts))]
+
+
+@pytest.mark.parametrize("kind", [DriftKind.OFFSET, DriftKind.DYING])
+def test_the_box_that_drifts_comes_first(calibrator: Calibrator, kind: DriftKind) -> None:
+    found = watch(calibrator, later(Drift(kind, box=3, day=29, ramp_days=5, size=1.0 if kind == "dying" else 9.0)))
+    assert [one.state for one in found.verdicts] == [State.RECOLLOCATE] + [State.FINE] * 5
+    first = found.verdicts[0]
+    assert first.device == "box-04"
+    assert first.evidence
+    assert [one.units for one in first.evidence] == sorted((one.units for one in first.evidence), reverse=True)
+    assert first.score == pytest.approx(first.history[-1], abs=1e-3)
+    assert max(first.history[:14]) < 1 < first.history[-1]
+    assert (found.days, first.days, found.notes) == (30, 30, ())
+
+
+def test_a_box_alone_is_watched_and_the_rules_of_neighbours_say_why_they_are_silent(calibrator: Calibrator) -> None:
+    found = watch(calibrator, later()[:1])
+    assert found.verdicts[0].state == State.FINE
+    assert "one box has no neighbours" in found.notes[0]
+
+
+def test_a_dead_box_is_silent_and_the_others_are_judged(calibrator: Calibrator) -> None:
+    fleet = later()
+    gone = fleet[1].frame.with_columns(pl.lit(None, pl.Float64).alias("no2_cell"))
+    fleet[1] = replace(fleet[1], frame=gone)
+    found = watch(calibrator, fleet)
+    assert [one.state for one in found.verdicts] == [State.LOOK] + [State.FINE] * 5
+    assert found.verdicts[0].evidence[0].sentence == "no value in 100 % of the hours that others have"
+    with pytest.raises(DataError, match="no row of any box has a calibrated value"):
+        watch(calibrator, fleet[1:2])
+
+
+def test_too_few_days_are_said(calibrator: Calibrator) -> None:
+    fleet = [one.rows(one.times < BORDER + 2 * 86400) for one in later()]
+    found = watch(calibrator, fleet)
+    assert "2 days are too few" in found.notes[0]
+    assert all(one.state == State.FINE for one in found.verdicts)
+
+
+def test_hours_are_means_on_one_calendar(calibrator: Calibrator) -> None:
+    fleet = later()
+    hours = side_by_side([(one.device, *box_hours(calibrator, one)) for one in fleet[:2]])
+    assert hours.values.shape == (2, 30, 24, 5)
+    table = calibrator.predict(fleet[0])
+    clean = table.filter((pl.col("flags") & 0b101000) == 0)
+    first = clean.filter(pl.col("time").dt.epoch("s") < BORDER + 10 * 3600, pl.col("time").dt.hour() == 9)
+    target = calibrator.inputs.scaling.target
+    mean = (first["calibrated"].mean() - target.center[0]) / target.scale[0]
+    assert hours.values[0, 0, 9, 0] == pytest.approx(mean)
+    assert watch_hours(calibrator, hours).days == 30
+
+
+def test_what_training_had_is_in_the_file_or_comes_from_its_windows(calibrator: Calibrator) -> None:
+    older = replace(calibrator, training_hours=None, validation=calibrator.golden)
+    new, old = yardstick(calibrator).borders, yardstick(older).borders
+    assert new.shape == old.shape == (7, 4)
+    assert (np.diff(new, axis=0) > 0).all()
+    assert "does not tell the hours of training" in watch(older, later()[:1]).notes[-1]
+
+
+def test_an_hour_without_a_number_has_no_mean() -> None:
+    hours, means = hourly(np.array([7200.0, 7300.0, 10800.0]), np.array([[1.0, np.nan], [3.0, np.nan], [5.0, 2.0]]))
+    np.testing.assert_array_equal(hours, [2, 3])
+    np.testing.assert_array_equal(means, [[2.0, np.nan], [5.0, 2.0]])
