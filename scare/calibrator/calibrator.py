@@ -21,6 +21,7 @@ from scare.data.flags import NO_VALUE, Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, Channel, Readings
 from scare.errors import DataError
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
+from scare.windowing.slicing import Grid
 
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
@@ -113,9 +114,14 @@ class Calibrator:
         stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
         """
         validity = self.inputs.validity
+        return self.compute_held(validity.hold(scaled) if validity else scaled, scaled[:, -1, 0], choice)
+
+    def compute_held(self, held: np.ndarray, first: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
+        """The same of windows that are held already, given the first channel of their newest rows as it was [n]."""
         with np.errstate(over="ignore", invalid="ignore"):  # NaN below
-            outputs = run(self.plan, validity.hold(scaled) if validity else scaled, choice).astype(np.float64)
-            outputs = validity.answers(outputs, scaled) if validity else outputs
+            outputs = run(self.plan, held, choice).astype(np.float64)
+            if self.inputs.validity is not None:
+                outputs = self.inputs.validity.answers(outputs, first)
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
@@ -182,11 +188,18 @@ class Stream:
         for segment in segments:
             if segment.history != self._history:
                 self._choice, self._history = Choice(), segment.history
-            for start in range(0, len(segment.ends), CHUNK):
-                part = slice(start, start + CHUNK)
-                windows = segment.grid.windows(segment.ends[part])
-                calibrated[segment.rows[part]] = self._calibrator.compute(windows, self._choice)
+            calibrated[segment.rows] = self._compute(segment.grid, segment.ends)
         return self._calibrator.answers(calibrated, flags)
+
+    def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
+        """Calibrated values of the windows that end in these slots [n]; a slot is held once, not in each window."""
+        validity, values = self._calibrator.inputs.validity, np.empty(len(ends))
+        held = replace(grid, values=validity.hold(grid.values)) if validity else grid
+        for start in range(0, len(ends), CHUNK):
+            some = ends[start : start + CHUNK]
+            windows, first = held.windows(some), grid.values[some, 0]
+            values[start : start + CHUNK] = self._calibrator.compute_held(windows, first, self._choice)
+        return values
 
     def state(self) -> dict[str, np.ndarray]:
         """All that the stream remembers: plain arrays by name."""

@@ -38,7 +38,7 @@ class Validity:
     >>> windows = np.array([[[0.0], [1.0]], [[0.0], [7.0]]])
     >>> edges.hold(windows)[..., 0]
     array([[0., 1.], [0., 3.]])
-    >>> edges.answers(np.array([10.0, 20.0]), windows)
+    >>> edges.answers(np.array([10.0, 20.0]), windows[:, -1, 0])
     array([10., 22.])
     """
 
@@ -68,23 +68,28 @@ class Validity:
         """Scaled rows [..., channels] as a plan may see them."""
         return np.clip(scaled, *self._held)
 
-    def answers(self, outputs: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        """What a plan's outputs [n] for held windows become, given the windows [n, window, channels] before."""
-        first, low, high = windows[:, -1, 0], self._held[0][0], self._held[1][0]
+    def answers(self, outputs: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """What a plan's outputs for held windows become, given the newest first channel of each, not held: [n]."""
         least = -inf if self.least is None else self.least
         risen = np.where(first >= np.float32(self.mean[0]), np.maximum(outputs, least), outputs)
-        return risen + self.slope * (first - np.clip(first, low, high)).astype(np.float64)
+        held = np.clip(first, self._held[0][0], self._held[1][0])
+        return risen + self.slope * (first - held).astype(np.float64)
 
     def distances(self, rows: np.ndarray) -> np.ndarray:
         """The squared distances of scaled rows [n, channels]; the same numbers however many rows come at once."""
-        centered = np.clip(rows, *self._range).astype(np.float64) - np.array(self.mean)
-        return np.asarray(sum(np.square((centered * line).sum(axis=-1)) for line in np.array(self.whitening)))
+        columns = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
+        parts = [sum(weight * column for weight, column in zip(line, columns, strict=True)) for line in self.whitening]
+        return np.asarray(sum(np.square(part) for part in parts))
 
     def outside(self, rows: np.ndarray, distances: np.ndarray, slow: np.ndarray) -> np.ndarray:
         """Whether scaled rows [n, channels] lie outside, bool [n]; `slow` is the slow mean with each row."""
         low, high = self._range
         beyond = ((rows < low) | (rows > high)).any(axis=-1)
         return np.asarray(beyond | (distances > self.limit) | (slow > self.slow_limit))
+
+    @cached_property
+    def _mean(self) -> np.ndarray:
+        return np.array(self.mean)
 
     @cached_property
     def _range(self) -> tuple[np.ndarray, np.ndarray]:
