@@ -1,5 +1,6 @@
 """What is done of a series, on disk: a line for each file, and the state of its devices after the last one.
 
+    OUT/.scare/looks-…            a look at each file, as it was taken
     OUT/.scare/KEY.jsonl          a line for each file that is done, in order
     OUT/.scare/KEY.safetensors    the streams' state after the last of them, with that file's line and chain
 
@@ -7,6 +8,7 @@ A file's result takes its name first, then the state, then the line: whatever a 
 same bytes, and replaces what is there.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -55,10 +57,7 @@ class Journal:
 
     def lines(self) -> list[Line]:
         """The lines that are whole, whose results are there."""
-        if not self._lines.exists():
-            return []
-        written = self._lines.read_text(encoding="utf-8").split("\n")[:-1]
-        lines = [convert(json.loads(text), Line, self._lines) for text in written]
+        lines = [convert(json.loads(text), Line, self._lines) for text in _whole_lines(self._lines)]
         there = [line for line in lines if not line.output or (self._out / line.output).exists()]
         return list({line.look.name: line for line in there}.values())
 
@@ -98,5 +97,26 @@ class Journal:
             handle.write(_written(line))
 
 
-def _written(line: Line) -> str:
+class Looks:
+    """Looks at files that were taken in any run, so that a run that is killed while it looks around goes on there."""
+
+    def __init__(self, out: Path, terms: Sequence[object]) -> None:
+        """`terms` are what a look depends on besides the file."""
+        self._path = out / KEPT / f"looks-{hashlib.sha256(repr(terms).encode()).hexdigest()[:8]}"
+        found = _whole_lines(self._path)
+        self.known = {look.name: look for text in found if (look := convert(json.loads(text), Look, self._path))}
+        with replacing(self._path) as temporary:  # without those that were replaced, or not written to the end
+            temporary.write_text("".join(_written(look) for look in self.known.values()), encoding="utf-8")
+
+    def keep(self, looks: Sequence[Look]) -> None:
+        """Remember looks at files that could be read."""
+        with self._path.open("a", encoding="utf-8") as handle:
+            handle.write("".join(_written(look) for look in looks if not look.why))
+
+
+def _whole_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+
+
+def _written(line: Line | Look) -> str:
     return json.dumps(asdict(line)) + "\n"

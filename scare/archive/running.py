@@ -14,7 +14,7 @@ from typing import Any
 
 from scare.archive.calibrating import Task, calibrate
 from scare.archive.executor import Executor, run_all
-from scare.archive.journal import KEPT, Journal, Line
+from scare.archive.journal import KEPT, Journal, Line, Looks
 from scare.archive.listing import Source, find_sources
 from scare.archive.looking import Labels, Look, look_at_all, stamp
 from scare.archive.models import Models
@@ -27,7 +27,7 @@ from scare.records import convert
 
 LOOKED_AT = 64  # files, by a worker at once
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # what a worker is given at once: no more than this input, or one series
-LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.(parquet|jsonl|safetensors|csv)")  # of `replacing`, after a kill
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}($|\.(parquet|jsonl|safetensors|csv))")  # of `replacing`, after a kill
 Progress = Callable[[int, int], None]  # files done, files in all
 
 
@@ -54,7 +54,7 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
     _prepare(archive.out)
     known = {line.look.name: line for line in _known(archive.out)}
     labels = _labels(archive, sources)
-    looks = {look.name: look for look in _looks(sources, labels, known, executor)}
+    looks = {look.name: look for look in _looks(sources, labels, Looks(archive.out, astuple(labels)), executor)}
     models = archive.models.by_device(device for look in looks.values() for device in look.devices)
     readable = [(source, looks[source.name]) for source in sources if not looks[source.name].why]
     series = arrange(readable, models, astuple(labels))
@@ -96,13 +96,13 @@ def _labels(archive: Archive, sources: Sequence[Source]) -> Labels:
     raise DataError(f"no file can be read; the first: {problems[0]}")
 
 
-def _looks(sources: Sequence[Source], labels: Labels, known: Mapping[str, Line], executor: Executor) -> Iterator[Look]:
-    """A look at each file; one that has not been written to since is known from its line."""
+def _looks(sources: Sequence[Source], labels: Labels, kept: Looks, executor: Executor) -> Iterator[Look]:
+    """A look at each file; one that has not been written to since the last look needs no other."""
     fresh = []
     for source in sources:
-        line = known.get(source.name)
-        if line and line.look.stamp == _stamp(source.path):
-            yield line.look
+        look = kept.known.get(source.name)
+        if look and look.stamp == _stamp(source.path):
+            yield look
         else:
             fresh.append(astuple(source))
     parts = [fresh[start : start + LOOKED_AT] for start in range(0, len(fresh), LOOKED_AT)]
@@ -110,7 +110,9 @@ def _looks(sources: Sequence[Source], labels: Labels, known: Mapping[str, Line],
         if ended.lost:
             yield from (Look(name, why=ended.lost) for _, name, _ in ended.arguments[0])
         else:
-            yield from (convert(look, Look, "look") for look in ended.result)
+            found = [convert(look, Look, "look") for look in ended.result]
+            kept.keep(found)
+            yield from found
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

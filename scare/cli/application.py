@@ -12,11 +12,13 @@ from typer.exceptions import TyperException
 from scare import __version__
 from scare.calibrator.limits import raised
 from scare.cli import (
+    align,
     board,
     compare,
     data,
     demo,
     export,
+    fetch,
     info,
     inspect,
     live,
@@ -68,6 +70,7 @@ app = typer.Typer(
 )
 for command in (
     inspect.inspect,
+    align.align,
     simulate.simulate,
     train.train,
     compare.compare,
@@ -87,6 +90,7 @@ app.command(name="open", cls=Configured)(open.open_page)
 app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
+app.add_typer(fetch.app, name="fetch")
 app.add_typer(live.app, name="live")
 
 

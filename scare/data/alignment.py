@@ -84,8 +84,29 @@ def shift(readings: Readings, seconds: float) -> Readings:
     return replace(readings, frame=readings.frame.with_columns(later))
 
 
+@dataclass(frozen=True)
+class CrossCorrelation:
+    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag that is not judged."""
+
+    seconds: np.ndarray
+    values: np.ndarray
+
+    @property
+    def offset(self) -> ClockOffset:
+        """The shift with the largest absolute correlation."""
+        best, zero = int(np.nanargmax(np.abs(self.values))), int(np.argmin(np.abs(self.seconds)))
+        return ClockOffset(float(self.seconds[best]), float(self.values[best]), float(self.values[zero]))
+
+
 def find_clock_offset(sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0) -> ClockOffset:
-    """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation.
+    """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation."""
+    return cross_correlate(sensor, reference, channel, max_seconds).offset
+
+
+def cross_correlate(
+    sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0
+) -> CrossCorrelation:
+    """The correlation at every shift of the sensor up to `max_seconds`, in whole steps of the coarser side.
 
     A lag is judged by the times at which both sides have values, if they are at least half as many as at the
     best-covered lag.
@@ -102,8 +123,7 @@ def find_clock_offset(sensor: Readings, reference: Readings, channel: str, max_s
     )
     if np.isnan(correlations).all():
         raise DataError(f"{sensor.device}: '{channel}' and the reference do not both vary when both have values")
-    best = int(np.nanargmax(np.abs(correlations)))
-    return ClockOffset((best - lags) * step_seconds, float(correlations[best]), float(correlations[lags]))
+    return CrossCorrelation(step_seconds * np.arange(-lags, lags + 1), correlations)
 
 
 def _only_channel(reference: Readings) -> Channel:

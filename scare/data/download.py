@@ -1,15 +1,16 @@
-"""Download the files of a Zenodo record, resumed where it stopped and checked against the record's checksums.
+"""Download files, resumed where it stopped and checked against their checksums; those of a Zenodo record, too.
 
-A file grows as `<name>.part` and takes its name only when its checksum is right. Goes to `senseurcity`.
+A file grows as `<name>.part` and takes its name only when it is whole. Goes to `senseurcity` and `fetch`.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from types import MappingProxyType
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -19,14 +20,20 @@ from scare.errors import DataError, UnreachableError, UsageError
 ZENODO = "https://zenodo.org/api/records"
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
-PARTIAL_CONTENT = 206
+PARTIAL_CONTENT, NOT_FOUND, NO_SUCH_RANGE = 206, 404, 416
 
 Progress = Callable[[int, int, str], None]
 
 
+class MissingError(UnreachableError):
+    """The server answers, but has no such file."""
+
+
 @dataclass(frozen=True)
 class RecordFile:
-    """One file of a record: its name, size in bytes, checksum as `algorithm:digest`, and address.
+    """A file on the web: its name, size in bytes, checksum as `algorithm:digest`, and address.
+
+    Where size and checksum are not known before (0 and nothing), it is whole when all that was promised has come.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "empty.csv"
@@ -44,13 +51,15 @@ class RecordFile:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[^/\\:\x00-\x1f]+", self.name) or self.name in (".", ".."):
             raise DataError(f"the record names a file '{self.name}', which is not a plain file name")
-        if not re.fullmatch(r"(md5|sha256):[0-9a-f]+", self.checksum):
+        if self.checksum and not re.fullmatch(r"(md5|sha256):[0-9a-f]+", self.checksum):
             raise DataError(f"the record gives {self.name} the checksum '{self.checksum}', not md5 or sha256")
 
     def is_at(self, path: Path) -> bool:
         """Whether this file, whole and unchanged, is at the path."""
-        if not path.is_file() or path.stat().st_size != self.size:
+        if not path.is_file() or (self.size and path.stat().st_size != self.size):
             return False
+        if not self.checksum:
+            return True
         algorithm, digest = self.checksum.split(":")
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, algorithm).hexdigest() == digest
@@ -70,9 +79,23 @@ def download_record(record: str, out: Path, base_url: str = ZENODO, progress: Pr
         raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
 
 
+def download_file(file: RecordFile, out: Path, progress: Progress | None = None) -> Path:
+    """The path of a file in the folder `out`, downloaded unless it is already there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return _download(file, out, progress)
+    except OSError as error:
+        raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
+    """What a server answers."""
+    with _open(url, headers=headers or {}) as response:
+        return _read(response, url)
+
+
 def _list_files(url: str) -> list[RecordFile]:
-    with _open(url) as response:
-        content = _read(response, url)
+    content = read_url(url)
     try:
         files = [
             RecordFile(entry["key"], int(entry["size"]), entry["checksum"], str(entry["links"]["self"]))
@@ -89,9 +112,9 @@ def _download(file: RecordFile, out: Path, progress: Progress | None) -> Path:
     path, part = out / file.name, out / f"{file.name}.part"
     if file.is_at(path):
         return path
-    if part.exists() and part.stat().st_size > file.size:
+    if part.exists() and file.size and part.stat().st_size > file.size:
         part.unlink()
-    if not part.exists() or part.stat().st_size < file.size:
+    if not part.exists() or not file.size or part.stat().st_size < file.size:
         _fetch(file, part, progress)
     if not file.is_at(part):
         part.unlink()
@@ -105,25 +128,33 @@ def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
         # A server that ignores the range sends the file from its beginning.
         resumed = response.status == PARTIAL_CONTENT
         done = done if resumed else 0
+        promised = int(response.headers.get("Content-Length") or 0)
+        size = file.size or (promised and done + promised)
         with part.open("ab" if resumed else "wb") as handle:
-            while done < file.size:
-                chunk = _read(response, file.url, min(CHUNK_BYTES, file.size - done))
+            while done < size or not size:
+                chunk = _read(response, file.url, min(CHUNK_BYTES, size - done) if size else CHUNK_BYTES)
+                if not chunk and not size:
+                    return
                 if not chunk:
-                    raise _unreachable(file.url, f"it stopped after {done} of {file.size} bytes")
+                    raise _unreachable(file.url, f"it stopped after {done} of {size} bytes")
                 handle.write(chunk)
                 done += len(chunk)
                 if progress:
-                    progress(done, file.size, file.name)
+                    progress(done, size or done, file.name)
 
 
-def _open(url: str, start: int = 0) -> HTTPResponse:
+def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyType({})) -> HTTPResponse:
     if not url.startswith(("http://", "https://")):
         raise DataError(f"'{url}' is not a web address")
-    headers = {"User-Agent": "scare"} | ({"Range": f"bytes={start}-"} if start else {})
+    asked = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
+        return urlopen(Request(url, headers=asked), timeout=TIMEOUT_SECONDS)
     except HTTPError as error:
         error.close()
+        if error.code == NO_SUCH_RANGE and start:  # nothing is left of a file whose size was not known
+            return _open(url, headers=headers)
+        if error.code == NOT_FOUND:
+            raise MissingError(str(_unreachable(url, f"HTTP {error.code} {error.reason}"))) from error
         raise _unreachable(url, f"HTTP {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         raise _unreachable(url, getattr(error, "reason", error)) from error

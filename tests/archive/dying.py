@@ -20,3 +20,14 @@ def hears_ctrl_c() -> bool:
 
 def threads() -> str:
     return os.environ.get("POLARS_MAX_THREADS", "")
+
+
+def die_once(number: int, note: str) -> int:
+    """The number; whoever is first with number 2 kills its process."""
+    try:
+        if number == 2:
+            Path(note).touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+    return number

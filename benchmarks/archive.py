@@ -1,0 +1,215 @@
+"""An archive from Parquet to Parquet: rows a second of a core, two workers against one, memory, and ten kills.
+
+python -m benchmarks.archive [speed|workers|memory|kills] [--files 100] [--rows 10000] [--json]
+"""
+
+import os
+
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", POLARS_MAX_THREADS="1")
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from scare.archive.executor import Here, open_executor
+from scare.archive.models import one_model
+from scare.archive.running import Archive, run_archive
+from scare.calibrator.calibrator import Calibrator
+from scare.data.mapping import ColumnMapping
+from scare.data.readings import TIME, TIME_TYPE, Channel
+from scare.data.tables import iterate_tables, writing_table
+
+WINDOW, DEVICES, ROUNDS, KILLS = 60, 20, 3, 10
+CHANNELS = (Channel("pm25", "ug/m3", 0, 1000), Channel("temperature", "C", -40, 85), Channel("humidity", "%", 0, 100))
+STDERR = Console(stderr=True)
+
+
+def make_model(path: Path) -> Path:
+    """SCARE's default preset at N = 60 and three channels, with weights as they were drawn."""
+    from benchmarks.prediction import make_plan
+    from scare.calibrator.calibrator import Sample
+    from scare.data.flags import QualitySettings
+    from scare.models import Scare
+    from scare.windowing.feeding import Inputs
+    from scare.windowing.scaling import Affine, Scaling
+    from scare.windowing.slicing import RECENT
+
+    plan = make_plan(Scare.default(), WINDOW, len(CHANNELS))
+    own = Affine(np.array([20.0, 15.0, 50.0]), np.array([15.0, 5.0, 10.0]))
+    scaling = Scaling("standard", own, Affine(np.array([15.0]), np.array([10.0])))
+    inputs = Inputs(CHANNELS, scaling, 60.0, WINDOW, RECENT, QualitySettings())
+    none = Sample(np.empty((0, WINDOW, len(CHANNELS)), np.float32), np.empty(0))
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), none, none, {"model": "scare"}).save(path)
+
+
+def make_files(folder: Path, files: int, rows: int) -> None:
+    """Files of minutes in a hive folder of devices, each device's one after the other."""
+    draw = np.random.default_rng(0)
+    for number in range(files):
+        device, part = number % DEVICES, number // DEVICES
+        seconds = 1.7e9 + 60.0 * (part * rows + np.arange(rows))
+        day = np.sin(2 * np.pi * seconds / 86400)
+        columns = {
+            "pm25": np.abs(20 + 10 * day + draw.normal(0, 3, rows)),
+            "temperature": 15 + 5 * day + draw.normal(0, 0.1, rows),
+            "humidity": 50 - 10 * day + draw.normal(0, 0.3, rows),
+        }
+        time_column = pl.Series(TIME, (seconds * 1e6).astype(np.int64)).cast(TIME_TYPE)
+        home = folder / f"device=box-{device:02}"
+        home.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame([time_column]).with_columns(**columns).write_parquet(home / f"{part:05}.parquet")
+
+
+def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
+    """What became of the archive in a folder; 0 jobs: in this process."""
+    archive = Archive((str(folder / "raw"),), folder / out, one_model(folder / "model.scare"))
+    if not jobs:
+        return run_archive(archive, Here(), lambda done, total: None)
+    with open_executor("local", jobs, one_thread=True) as executor:
+        return run_archive(archive, executor, lambda done, total: None)
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """The least of a few."""
+    return min(_processor_seconds(work) for _ in range(ROUNDS))
+
+
+def _processor_seconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def speed(folder: Path, rows: int) -> dict[str, float]:
+    """Rows a second of processor time in one process, and what share of it is looking, reading and writing."""
+    numbers = iter(range(ROUNDS))
+    whole = processor_seconds(lambda: calibrate(folder, f"out-{next(numbers)}", 0))
+    raw, done = sorted((folder / "raw").rglob("*.parquet")), sorted((folder / "out-0").rglob("*.parquet"))
+    mapping = ColumnMapping((TIME,), CHANNELS)
+    frames = [pl.read_parquet(path) for path in done]
+    reading = processor_seconds(lambda: [list(iterate_tables(path, mapping)) for path in raw])
+    writing = processor_seconds(lambda: _write(frames, folder / "written"))
+    return {
+        "rows_per_second": rows / whole,
+        "microseconds_per_row": 1e6 * whole / rows,
+        "reading_share": reading / whole,
+        "writing_share": writing / whole,
+        "bytes_in_per_row": sum(path.stat().st_size for path in raw) / rows,
+        "bytes_out_per_row": sum(path.stat().st_size for path in done) / rows,
+    }
+
+
+def _write(frames: Sequence[pl.DataFrame], folder: Path) -> None:
+    for number, frame in enumerate(frames):
+        with writing_table(folder / f"{number}.parquet") as write:
+            write(frame)
+
+
+def workers(folder: Path, rows: int) -> dict[str, float]:
+    """Seconds on the clock with one worker and with two, in turns."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for turn in range(ROUNDS):
+        for jobs, spent in seconds.items():
+            spent.append(calibrate(folder, f"out-{jobs}-{turn}", jobs)["seconds"])
+    one, two = (min(spent) for spent in seconds.values())
+    return {"rows_per_second_one": rows / one, "rows_per_second_two": rows / two, "ratio": one / two}
+
+
+def memory(folder: Path, rows: int) -> dict[str, float]:
+    """Peak memory of one process that does a hundredth, a tenth and all of the files."""
+    found = {}
+    for share in (100, 10, 1):
+        part = folder / f"part-{share}"
+        paths = sorted((folder / "raw").rglob("*.parquet"))[::share]
+        for path in paths:
+            target = part / "raw" / path.relative_to(folder / "raw")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(path)
+        (part / "model.scare").symlink_to(folder / "model.scare")
+        code = f"import sys; from benchmarks.archive import peak; print(peak({str(part)!r}))"
+        said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        found[f"megabytes_{len(paths)}_files"] = float(said.stdout)
+    return found
+
+
+def peak(folder: str) -> float:
+    """Peak memory of this process, in MB, after an archive was done in it."""
+    calibrate(Path(folder), "out", 0)
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def kills(folder: Path, rows: int) -> dict[str, float]:
+    """Kill a run ten times at random moments, let it end, and hold every row against what went in."""
+    draw, code = random.Random(1), f"from benchmarks.archive import peak; peak({str(folder)!r})"
+    begun = time.monotonic()
+    for _ in range(KILLS):
+        process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        try:
+            process.wait(timeout=draw.uniform(5, 25))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    left = calibrate(folder, "out", 2)["now"]["rows"]
+    lost = doubled = 0
+    for path in (folder / "raw").rglob("*.parquet"):
+        raw = pl.read_parquet(path, columns=[TIME])
+        found = pl.read_parquet(folder / "out" / path.relative_to(folder / "raw"), columns=[TIME])
+        lost += raw.join(found, on=TIME, how="anti").height
+        doubled += found.height - found.n_unique()
+    results = [path for path in (folder / "out").rglob("*.parquet") if path.parent.name != ".scare"]
+    stray = len(results) - len(list((folder / "raw").rglob("*.parquet")))
+    seconds = time.monotonic() - begun
+    return {
+        "kills": KILLS,
+        "rows_after_last_kill": left,
+        "lost": lost,
+        "doubled": doubled,
+        "stray": stray,
+        "seconds": seconds,
+    }
+
+
+MEASURED = {"speed": speed, "workers": workers, "memory": memory, "kills": kills}
+
+
+def main() -> None:
+    """Measure what is asked for, or all, and print a table and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", default=[*MEASURED])
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = {}
+    for what in options.what:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            make_model(folder / "model.scare")
+            make_files(folder / "raw", options.files, options.rows)
+            found[what] = MEASURED[what](folder, options.files * options.rows)
+            STDERR.print(what, found[what])
+    table = Table("", "", "")
+    for what, facts in found.items():
+        for name, value in facts.items():
+            table.add_row(what, name.replace("_", " "), f"{value:,.4g}" if value < 100 else f"{value:,.0f}")
+    Console(stderr=options.json).print(table)
+    if options.json:
+        print(json.dumps({"files": options.files, "rows": options.rows, **found}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

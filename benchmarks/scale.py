@@ -1,0 +1,131 @@
+"""How cost grows: one and two processes, a Dask cluster of two workers on loopback, tasks a second of its scheduler.
+
+python -m benchmarks.scale [--files 60] [--rows 20000] [--json]
+"""
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.archive import make_files, make_model
+from scare.archive.executor import Executor, open_executor, run_all
+from scare.archive.models import one_model
+from scare.archive.running import Archive, run_archive
+
+TASKS = 2000
+SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive on paper
+OPENED = 3  # times an input file is opened: hash, look, rows; and results, state and line are written
+
+
+@contextmanager
+def cluster(workers: int) -> Iterator[str]:
+    """The address of a scheduler with so many workers of one thread, all on this computer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    address = f"127.0.0.1:{port}"
+    started = [
+        subprocess.Popen([*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], **quiet)
+    ]
+    own = ["--nworkers", str(workers), "--nthreads", "1", "--no-dashboard"]
+    started.append(subprocess.Popen([*dask, "worker", address, *own], **quiet))
+    try:
+        _wait_for(address, workers)
+        yield f"dask://{address}"
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait()
+
+
+def _wait_for(address: str, workers: int) -> None:
+    from distributed import Client
+
+    with Client(address, timeout="60s") as client:
+        client.wait_for_workers(workers, timeout=60)
+
+
+def nothing(number: int) -> int:
+    """A task that costs nothing but being handed out."""
+    return number
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had."""
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str, Any]:
+    """An archive and empty tasks on an executor that is warm."""
+    list(run_all(executor, nothing, ((number,) for number in range(executor.size))))
+    archive = Archive(
+        (str(folder / "raw"),), folder / f"out-{name.partition(':')[0]}", one_model(folder / "model.scare")
+    )
+    found = run_archive(archive, executor, lambda done, total: None)
+    memory = [one.result for one in run_all(executor, peak_megabytes, [() for _ in range(executor.size)])]
+    begun = time.perf_counter()
+    list(run_all(executor, nothing, ((number,) for number in range(TASKS))))
+    size = sum(path.stat().st_size for path in (folder / "raw").rglob("*.parquet"))
+    return {
+        "workers": executor.size,
+        "rows_per_second": rows / found["seconds"],
+        "bytes_per_second": size / found["seconds"],
+        "megabytes_per_worker": max(memory),
+        "tasks_per_second": TASKS / (time.perf_counter() - begun),
+    }
+
+
+def extrapolate(rows_per_core_second: float) -> dict[str, float]:
+    """Three years of ten thousand sensors, on paper."""
+    rows = SENSORS * YEARS * 365.25 * 86400 / STEP_SECONDS
+    files = SENSORS * YEARS * 365.25 / FILE_DAYS
+    return {
+        "rows": rows,
+        "files": files,
+        "core_hours": rows / rows_per_core_second / 3600,
+        "requests_to_read": OPENED * files,
+        "requests_to_write": OPENED * files,
+    }
+
+
+def main() -> None:
+    """Measure, extrapolate, and print a table and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=60)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows, found = options.files * options.rows, {}
+    with TemporaryDirectory() as name, cluster(2) as address:
+        folder = Path(name)
+        make_model(folder / "model.scare")
+        make_files(folder / "raw", options.files, options.rows)
+        for where, jobs in (("local", 1), ("local", 2), (address, 2)):
+            with open_executor(where, jobs, one_thread=True) as executor:
+                label = f"{where.partition(':')[0]} {jobs}"
+                found[label] = measure(folder, rows, executor, label.replace(" ", "-"))
+    paper = extrapolate(found["local 1"]["rows_per_second"])
+    table = Table("", *next(iter(found.values())))
+    for label, facts in found.items():
+        table.add_row(label, *(f"{value:,.0f}" for value in facts.values()))
+    Console(stderr=options.json).print(table, "on paper:", paper)
+    if options.json:
+        print(json.dumps({"measured": found, "estimated": paper}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

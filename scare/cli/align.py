@@ -1,0 +1,109 @@
+"""`scare align`: a folder of sensors and a reference become one co-location file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from scare.archive.listing import Source, find_sources
+from scare.cli import options
+from scare.cli.console import emit, say, show_table
+from scare.data.alignment import CrossCorrelation, cross_correlate, shift
+from scare.data.alignment import align as put_together
+from scare.data.inspection import inspect_table
+from scare.data.mapping import ColumnMapping
+from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
+from scare.data.tables import read_readings, stem, write_table
+from scare.errors import DataError, UsageError
+from scare.report.correlogram import draw_correlogram
+from scare.words import suggestion
+
+
+def align(
+    sensors: Annotated[str, typer.Argument(help="A folder (device=…), a glob or a file of sensors.")],
+    stations: Annotated[str, typer.Argument(help="The same of reference stations.")],
+    station: Annotated[str, typer.Option("--station", help="Which of them is the reference.")] = "",
+    channels: options.Channels = "",
+    reference: options.Reference = "",
+    out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
+        "colocation.csv"
+    ),
+    max_offset: Annotated[float, typer.Option("--max-offset", min=0, help="Largest shift looked at, seconds.")] = 7200,
+    apply_offset: Annotated[bool, typer.Option("--apply-offset", help="Shift each sensor by its best offset.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Put sensors and a reference on one clock and one step: a co-location file, and how well clocks agree.
+
+    Beside the table a picture (.svg) shows the correlation at every shift of a sensor's clock.
+
+    Examples:
+      scare align sensor-community airnow --station 060371103 --channels pm25,humidity --reference pm25
+      scare train colocation.csv --reference reference_pm25
+    """
+    truth = _station(_read(stations, reference), station)
+    pairs, found = [], dict[str, CrossCorrelation]()
+    for one in _read(sensors, channels):
+        try:
+            found[one.device] = cross_correlate(one, truth, one.channels[0].name, max_offset)
+            moved = shift(one, found[one.device].offset.seconds) if apply_offset else one
+            pairs.append(put_together(moved, truth))
+        except DataError as error:
+            say(f"left out: {error}")
+    if not pairs:
+        raise DataError(f"no sensor of {sensors} goes with {truth.device} of {stations}")
+    name = f"{REFERENCE}_{truth.channels[0].name}"
+    frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in pairs]
+    table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
+    write_table(table, out)
+    picture = draw_correlogram(found, out.with_name(f"{stem(out)}.svg"))
+    _tell(found, table, name, out, picture, as_json)
+
+
+def _read(place: str, names: str) -> list[Readings]:
+    """The readings of each device of a place, its files one after the other; of these columns, or of all."""
+    by_device: dict[str, list[pl.DataFrame]] = {}
+    sources = find_sources([place])
+    mapping = _mapping(sources[0], options.names(names) if names else ())
+    for source in sources:
+        for one in read_readings(source.path, mapping, source.device or None):
+            by_device.setdefault(one.device, []).append(one.frame)
+    whole = {device: pl.concat(frames).unique(TIME, keep="first").sort(TIME) for device, frames in by_device.items()}
+    return [Readings(device, frame, mapping.channels) for device, frame in whole.items()]
+
+
+def _mapping(source: Source, names: tuple[str, ...]) -> ColumnMapping:
+    """The columns of a file as a look at it shows them; of several quantities these."""
+    guess = inspect_table(source.path).mapping
+    there = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}
+    for name in names:
+        if name not in there:
+            raise UsageError(f"{source.path}: no column '{name}'{suggestion(name, there)}")
+    chosen = tuple(there[name] for name in names or there)
+    return ColumnMapping(guess.time, chosen, None, "" if source.device else guess.device_column, sort=True)
+
+
+def _station(stations: list[Readings], name: str) -> Readings:
+    """The station that is meant, with one quantity."""
+    known = [one.device for one in stations]
+    if not name and len(stations) > 1:
+        raise UsageError(f"there are {len(stations)} stations; --station names the reference: {', '.join(known[:10])}")
+    if name and name not in known:
+        raise UsageError(f"no station '{name}'{suggestion(name, known)}")
+    found = next(one for one in stations if name in ("", one.device))
+    if len(found.channels) > 1:
+        raise UsageError(f"--reference names the quantity: {', '.join(one.name for one in found.channels)}")
+    return found
+
+
+def _tell(
+    found: dict[str, CrossCorrelation], table: pl.DataFrame, name: str, out: Path, picture: Path, as_json: bool
+) -> None:
+    facts: dict[str, Any] = {device: vars(one.offset) for device, one in found.items()}
+    if as_json:
+        emit({"file": str(out), "picture": str(picture), "rows": table.height, "reference": name, "offsets": facts})
+    else:
+        rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in facts.items()]
+        show_table("clock offsets", ["", "best shift [s]", "r there", "r unshifted"], rows)
+    paired = table[name].count()
+    say(f"{paired:,} of {table.height:,} rows have a reference; written to {out}, the correlations to {picture}")

@@ -1,0 +1,185 @@
+"""`scare fetch`: public archives of sensors and reference stations, as folders of Parquet."""
+
+from collections.abc import Iterable
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from scare.cli.console import emit, progress, say
+from scare.cli.options import Json, names
+from scare.data.download import RecordFile
+from scare.data.fetch import airnow as airnow_files
+from scare.data.fetch import openaq as openaq_files
+from scare.data.fetch import purpleair as purpleair_files
+from scare.data.fetch import sensor_community as sensor_community_files
+from scare.data.fetch.fetching import Read, fetch, keep_months, write_sidecar
+from scare.data.fetch.sources import SOURCES, Place, Request, Source, read_source
+from scare.data.readings import TIME
+from scare.errors import UsageError
+
+app = typer.Typer(help="Fetch public archives of sensors and reference stations.", no_args_is_help=True)
+Devices = Annotated[list[str] | None, typer.Argument(help="Numbers of locations, sensors or stations.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder for the readings; run again to resume.")]
+From = Annotated[str, typer.Option("--from", help="First day: 2026-01-01.")]
+To = Annotated[str, typer.Option("--to", help="Last day.")]
+Near = Annotated[str, typer.Option("--near", help="LAT,LON of a place, in place of numbers.")]
+Within = Annotated[float, typer.Option("--within", min=0, help="Kilometres around it.")]
+Sources = Annotated[Path, typer.Option("--sources", help="TOML of other addresses.", show_default="ours")]
+
+
+@app.callback()
+def root() -> None:
+    """Fetch public archives of sensors and reference stations."""
+
+
+@app.command()
+def openaq(
+    out: Out,
+    first: From,
+    last: To,
+    locations: Devices = None,
+    near: Near = "",
+    within: Within = 5.0,
+    sources: Sources = SOURCES,
+    as_json: Json = False,
+) -> None:
+    """OpenAQ's archive, which needs no key; --near does (OPENAQ_API_KEY).
+
+    It holds reference stations and low-cost sensors alike: look which one a location is before you call it reference.
+
+    Examples:
+      scare fetch openaq 2178 --from 2022-05-01 --to 2022-05-31 --out openaq
+    """
+    request, source = _request(locations, first, last, near, within), read_source("openaq", sources)
+    _fetch(
+        "openaq",
+        source,
+        openaq_files.files(request, source),
+        partial(openaq_files.read, source=source),
+        request,
+        out,
+        as_json,
+    )
+
+
+@app.command("sensor-community")
+def sensor_community(
+    out: Out,
+    first: From,
+    last: To,
+    sensors: Devices = None,
+    near: Near = "",
+    within: Within = 5.0,
+    sources: Sources = SOURCES,
+    as_json: Json = False,
+) -> None:
+    """Sensor.Community's archive: a file a sensor and day.
+
+    Examples:
+      scare fetch sensor-community 12345 12346 --from 2023-01-01 --to 2023-01-31 --out sensors
+      scare fetch sensor-community --near 48.78,9.18 --within 3 --from 2023-01-01 --to 2023-01-07 --out sensors
+    """
+    request, source = _request(sensors, first, last, near, within), read_source("sensor-community", sources)
+    files, read = sensor_community_files.files(request, source), partial(sensor_community_files.read, source=source)
+    _fetch("sensor-community", source, files, read, request, out, as_json)
+
+
+@app.command()
+def airnow(
+    out: Out,
+    first: From,
+    last: To,
+    stations: Devices = None,
+    near: Near = "",
+    within: Within = 25.0,
+    aqs: Annotated[str, typer.Option("--aqs", help="Codes of AQS (88101,44201): its yearly files instead.")] = "",
+    sources: Sources = SOURCES,
+    as_json: Json = False,
+) -> None:
+    """Reference stations of the U.S.: AirNow's hourly files, or EPA's yearly ones.
+
+    Examples:
+      scare fetch airnow 060371103 --from 2023-01-01 --to 2023-01-31 --out airnow
+      scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
+    """
+    request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
+    wanted = frozenset(one.replace("-", "")[-9:] for one in request.devices) | airnow_files.near(request, source).keys()
+    if not wanted:
+        raise UsageError(f"no station is within {within:g} km of {near}; --within takes more")
+    files = airnow_files.files(request, source, names(aqs) if aqs else ())
+    _fetch("airnow", source, files, partial(airnow_files.read, source=source, stations=wanted), request, out, as_json)
+
+
+@app.command()
+def purpleair(
+    files: Annotated[list[Path], typer.Argument(help="CSVs of PurpleAir's download tool.")],
+    out: Out,
+    sources: Sources = SOURCES,
+    as_json: Json = False,
+) -> None:
+    """Files that you have downloaded from PurpleAir, in the same layout.
+
+    Examples:
+      scare fetch purpleair '12345 2023-01-01 2023-02-01 0-Minute Average.csv' --out purpleair
+    """
+    source = read_source("purpleair", sources)
+    rows = pl.concat([purpleair_files.read(file, source) for file in files], how="diagonal_relaxed")
+    months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
+    kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
+    _told("purpleair", source, keep_months(kept, out), out, as_json)
+
+
+def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> Request:
+    return Request(tuple(devices or ()), _day(first, "--from"), _day(last, "--to"), _place(near, within))
+
+
+def _day(text: str, option: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{option} takes a day like 2026-01-31, not '{text}'") from error
+
+
+def _place(near: str, within: float) -> Place | None:
+    if not near:
+        return None
+    try:
+        latitude, longitude = map(float, near.split(","))
+    except ValueError as error:
+        raise UsageError(f"--near takes LAT,LON in degrees, such as 48.78,9.18, not '{near}'") from error
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        raise UsageError(f"--near {near}: there is no such place; it takes LAT,LON in degrees")
+    return Place(latitude, longitude, within)
+
+
+def _fetch(
+    name: str,
+    source: Source,
+    files: Iterable[tuple[str, RecordFile]],
+    read: Read,
+    request: Request,
+    out: Path,
+    as_json: bool,
+) -> None:
+    with progress("fetching", "file") as (bar, task):
+
+        def report(done: int, total: int, file: str) -> None:
+            bar.update(task, completed=done, total=total, file=f"{file} {done >> 10:,} of {total >> 10:,} kB")
+
+        try:
+            found = keep_months(fetch(files, read, out, report), out, request)
+        except KeyboardInterrupt:
+            say(f"what has arrived stays in {out}; the same command resumes")
+            raise
+    _told(name, source, found, out, as_json)
+
+
+def _told(name: str, source: Source, found: dict[str, Any], out: Path, as_json: bool) -> None:
+    sidecar = write_sidecar(out, name, source, found)
+    if as_json:
+        emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
+    say(f"{sum(found['rows'].values()):,} rows of {len(found['rows']):,} devices in {out}; licence: {source.licence}")
