@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 endif
 C_FILES := $(wildcard runtime/src/*.[ch] runtime/src/*/*.[ch] scare/board/*.c)
 
-.PHONY: demo test slow lint format site clean
+.PHONY: demo test slow fuzz lint format site clean
 
 # The main job end to end: simulate, train, score, save, plot (out/demo).
 demo: $(VENV)/.train
@@ -21,6 +21,10 @@ test: $(VENV)/.dev lint
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# A million hostile files and messages and as many pushes in C again, in hours; stopped anywhere, it goes on from there (out/fuzz).
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz
 
 lint: $(VENV)/.dev site
 	$(BIN)/ruff check .

@@ -1,12 +1,22 @@
-"""Files appear whole or not at all: write beside the destination, then rename."""
+"""Files appear whole or not at all: write beside the destination, then rename.
 
+What a killed process has left beside it is removed by the next one that writes into the folder.
+"""
+
+import os
+import platform
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
 from scare.errors import UsageError
 
+COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]
 UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
 PAGES = Path(__file__).parent / "pages"  # colours and words that they share
 
@@ -23,7 +33,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    temporary = path.parent / f".{path.stem}.{token_hex(4)}{''.join(path.suffixes)}"
+    temporary = beside(path)
     with _refusing(path):
         if path.is_dir() or path.parent.is_file():
             raise OSError(0, "it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
@@ -37,6 +47,35 @@ def replacing(path: Path | str) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # a folder that cannot be written has said so already
             temporary.unlink(missing_ok=True)
+
+
+def beside(path: Path) -> Path:
+    """A name for what is to become `path`: hidden, in the same folder, and known as this process's."""
+    _remove_left(path.parent.absolute())
+    return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
+
+
+@cache
+def _remove_left(folder: Path) -> None:
+    """Remove, once, what processes of this computer that are no more have left in a folder."""
+    for path in folder.glob(f".*.{COMPUTER}-*"):
+        process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
+        if process and not _is_running(int(process[1])):
+            with suppress(OSError):  # another has been quicker
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is such a process, or no way to ask."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        pass
+    return True
 
 
 @contextmanager

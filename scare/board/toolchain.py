@@ -4,18 +4,22 @@ The same sources and flags are compiled once: what comes out is kept in the user
 their content, so it is never out of date.
 """
 
+import atexit
 import hashlib
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 
 from scare.extras import require
 from scare.files import replacing
 
+logger = logging.getLogger(__name__)
 STANDARD = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno")
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "-Werror")
 
@@ -62,10 +66,26 @@ def library_name(stem: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: the system's place for what can be made again, or a temporary folder."""
-    named = os.environ.get("SCARE_CACHE")
-    if named:
-        return Path(named)
+    """Where builds are kept: the system's place for what can be made again, or where that cannot be, for now only."""
     home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
-    folder = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
-    return folder if os.access(Path.home(), os.W_OK) else Path(gettempdir()) / "scare"
+    usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
+    folder = Path(os.environ.get("SCARE_CACHE") or usual)
+    return folder if _can_write(folder) else _folder_for_now(folder)
+
+
+@cache
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+@cache
+def _folder_for_now(instead_of: Path) -> Path:
+    """A folder of this process alone, since what is in it will be run; said once."""
+    logger.warning("%s cannot be written: what is compiled is not kept (SCARE_CACHE names another folder)", instead_of)
+    folder = TemporaryDirectory(prefix="scare-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)

@@ -20,10 +20,14 @@ def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
     lacking = {RULES[step.kernel].lacks(step) if step.kernel in RULES else step.kernel for step in plan.steps} - {""}
     if lacking:
         raise NotApplicableError(f"float32 only: there is no integer form of {', '.join(sorted(lacking))}")
-    q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
+            made = [RULES[step.kernel].emit(q, step) for step in q.steps]
+    except ArithmeticError as error:
+        raise NotApplicableError("float32 only: its numbers are too large or too small for integers") from error
     last = plan.steps[-1].output
     first = Step("window_s8", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
-    made = [RULES[step.kernel].emit(q, step) for step in q.steps]
     result = Step("result_s8", (last,), f"{last}.real", settings={"unit": q.unit(last)})
     steps = (first, *(step for step in made if step is not None), result)
     for step in steps:

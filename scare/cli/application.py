@@ -1,5 +1,6 @@
 """The `scare` command: its sub-commands, and what each kind of failure prints and returns."""
 
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from scare.cli import (
     fetch,
     info,
     inspect,
+    leave,
     live,
     open,
     predict,
@@ -36,7 +38,7 @@ from scare.cli import (
 )
 from scare.cli.config import MOVED, as_settings
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
-from scare.cli.interruption import interrupt_between_polars_calls
+from scare.cli.interruption import interrupt_between_calls
 from scare.errors import ExitCode, ScareError
 
 USUAL = """\
@@ -131,11 +133,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
-    interrupt_between_polars_calls()
     try:
+        interrupt_between_calls()
         code = run()
     except KeyboardInterrupt:  # Ctrl-C again while the first one was being dealt with
         code = ExitCode.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, leave)
     sys.exit(code)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that never arrives inside Polars: its Rust half panics when the Python it calls is interrupted."""
+"""Ctrl-C that never arrives inside an import, or inside Polars, whose Rust half panics when Python is interrupted."""
 
 import signal
 from pathlib import Path
@@ -7,29 +7,31 @@ from types import FrameType
 import polars
 
 OURS = str(Path(__file__).parents[1])
-POLARS = str(Path(polars.__path__[0]))
+CLOSED = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
 AGAIN = 0.01  # seconds until a Ctrl-C that came at a bad moment is tried again
 
 
-def interrupt_between_polars_calls() -> None:
-    """Make Ctrl-C wait until the call into Polars has returned; where there is no timer it is as Python has it."""
+def interrupt_between_calls() -> None:
+    """Make Ctrl-C wait until such a call has returned; where there is no timer it is as Python has it."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGALRM, _interrupt)
+    else:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
     """Raise now, or ring again soon."""
-    if _within_polars(frame):
+    if _within_closed(frame):
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
     else:
         raise KeyboardInterrupt
 
 
-def _within_polars(frame: FrameType | None) -> bool:
-    """Whether code of ours is waiting for Polars."""
+def _within_closed(frame: FrameType | None) -> bool:
+    """Whether code of ours is waiting for an import or for Polars."""
     while frame and not frame.f_code.co_filename.startswith(OURS):
-        if frame.f_code.co_filename.startswith(POLARS):
+        if frame.f_code.co_filename.startswith(CLOSED):
             return True
         frame = frame.f_back
     return False

@@ -70,6 +70,7 @@ class Trial:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for us
             )
         return self._child
 

@@ -3,11 +3,10 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from secrets import token_hex
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from scare.errors import UsageError
-from scare.files import replacing
+from scare.files import beside, replacing
 
 ZIP = ".zip"
 READABLE = 0o100644 << 16  # a plain file that everyone may read, as a zip says it
@@ -50,7 +49,7 @@ def _write_zip(out: Path, files: Mapping[str, str | bytes]) -> None:
 
 def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
-    temporary = folder.parent / f".{folder.name}.{token_hex(4)}"
+    temporary = beside(folder)
     try:
         for path, content in files.items():
             (temporary / path).parent.mkdir(parents=True, exist_ok=True)

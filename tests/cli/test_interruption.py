@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from scare.cli.interruption import interrupt_between_polars_calls
+from scare.cli.interruption import interrupt_between_calls
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux 
 @pytest.fixture(autouse=True)
 def _as_the_command_has_it() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
-    interrupt_between_polars_calls()
+    interrupt_between_calls()
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -498,7 +498,7 @@ class TestParquet:
 
     def test_a_file_that_ends_whoever_reads_it_is_a_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "box.parquet"
-        path.write_bytes((FINDINGS / "aborts.parquet").read_bytes())
+        path.write_bytes((FINDINGS / "parquet-aborts.parquet").read_bytes())
         with pytest.raises(DataError, match=r"box\.parquet: the file is damaged or not a table \("):
             read_table(path)
         pl.DataFrame({"time": ["2026-01-01"], "pm25": [1.0]}).write_parquet(path)

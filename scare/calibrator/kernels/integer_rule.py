@@ -13,6 +13,7 @@ import numpy as np
 
 from scare.calibrator.kernels.fixed import FULL
 from scare.calibrator.kernels.kernel import INPUT, Shape, Step
+from scare.errors import NotApplicableError
 
 LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
 WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
@@ -53,14 +54,19 @@ class Quantized:
     def unit(self, name: str) -> float:
         """The one unit of all numbers of a value."""
         unit = self.units[name]
-        assert (unit == unit.flat[0]).all(), name
+        _expect_one((unit == unit.flat[0]).all(), name)
         return float(unit.flat[0])
 
     def feature_units(self, name: str) -> np.ndarray:
         """The unit of each number of the last axis, the same in every row."""
         rows = self.units[name].reshape(-1, self.shapes[name][-1])
-        assert (rows == rows[0]).all(), name
+        _expect_one((rows == rows[0]).all(), name)
         return rows[0]
+
+
+def _expect_one(true: np.bool_, name: str) -> None:
+    if not true:
+        raise NotApplicableError(f"float32 only: the numbers of '{name}' have no unit in common")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ The matrices of a FlatBuffer are rounded by its own rule, in `export/tensors/int
 
 import numpy as np
 
+from scare.errors import NotApplicableError
+
 FULL_INT8 = 127  # the largest number of 8 bits that has a negative twin
 MOST_SUM = 65000  # of the magnitudes of weights: their products with numbers of 16 bits add up to a word
 
@@ -12,7 +14,8 @@ MOST_SUM = 65000  # of the magnitudes of weights: their products with numbers of
 def whole(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
     """Rounded, and checked to fit."""
     rounded = np.rint(numbers)
-    assert np.abs(rounded).max(initial=0) <= np.iinfo(kind).max
+    if not np.abs(rounded).max(initial=0) <= np.iinfo(kind).max:  # also if it is no number
+        raise NotApplicableError("float32 only: its weights are too large or too unlike for integers")
     return rounded.astype(kind)
 
 

@@ -1,0 +1,28 @@
+"""Twenty thousand mutants, some of each target: no traceback, no lie, none that takes long or much memory."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import pushes
+from tests.fuzz.running import run_numbers
+from tests.fuzz.targets import TARGETS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux would run it: alarms and memory"),
+]
+MUTANTS = {"bundles": 8000, "csv": 4000, "parquet": 3000, "payloads": 4000, "pushes": 1000}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_end_as_all_must(name: str, tmp_path: Path) -> None:
+    if name == "pushes" and not pushes.COMPILER:
+        pytest.skip("gcc or clang would run it")
+    found = [one for _, some in run_numbers(TARGETS[name], 19, range(MUTANTS[name]), tmp_path) for one in some]
+    assert found == []
+
+
+def test_they_are_twenty_thousand() -> None:
+    assert sum(MUTANTS.values()) == 20_000
+    assert MUTANTS.keys() == TARGETS.keys()
