@@ -47,6 +47,11 @@ class Intervals:
         if not (np.isfinite(self.edges).all() and (np.diff(self.edges) > 0).all()):
             raise UsageError("the edges between bands of intervals must rise")
 
+    @property
+    def origin(self) -> str:
+        """How they were made, in words."""
+        return f"derived from {self.kept_windows} kept windows" if self.kept_windows else "made at fit"
+
     def around(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Low and high [n] of calibrated `values` [n] of rows with these `flags` [n]; NaN where there is no value."""
         band = np.searchsorted(self.edges, values, side="right").clip(max=len(self.below) - 1)  # NaN sorts last

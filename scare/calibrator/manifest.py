@@ -15,6 +15,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 
 import scare
 from scare.calibrator.cost import all_operations
+from scare.calibrator.interval_words import FACT, interval_words
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import FLOATS
 from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
@@ -112,6 +113,16 @@ class RowsFacts:
 
 
 @dataclass(frozen=True)
+class IntervalFacts:
+    """How often intervals held the truth on rows never seen."""
+
+    level: Finite
+    rows: Whole
+    share: Finite
+    width: Finite
+
+
+@dataclass(frozen=True)
 class Facts(RowsFacts):
     """The facts that somebody reads; others are shown as they are."""
 
@@ -122,6 +133,7 @@ class Facts(RowsFacts):
     network_share: Finite = 0.0
     settings: Mapping[str, Any] | None = None
     validation: RowsFacts = RowsFacts()
+    test_interval: IntervalFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -223,7 +235,8 @@ def card(calibrator: "Calibrator") -> str:
     lines += [f"- {KNOWN if inputs.validity else UNKNOWN}"]
     if calibrator.floor is not None:
         lines += [f"- no value is below {calibrator.floor:g} {calibrator.target.unit}".rstrip()]
-    facts = {name: value for name, value in calibrator.facts.items() if name not in (*FACTS, STATE)}
+    lines += [f"- {line}" for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit)]
+    facts = {name: value for name, value in calibrator.facts.items() if name not in (*FACTS, FACT, STATE)}
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
     return "\n".join([*lines, *_verdict(calibrator.facts)]) + "\n"
 

@@ -46,6 +46,7 @@ def info(
                 "floor": model.floor,
                 "cost": asdict(cost),
                 "steps": [step.kernel for step in model.plan.steps],
+                "intervals": asdict(model.intervals) | {"origin": model.intervals.origin} if model.intervals else None,
                 "facts": dict(model.facts),
             }
         )

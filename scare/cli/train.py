@@ -1,11 +1,13 @@
 """`scare train`: from a co-location table to a calibrator."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.interval_words import FACT, interval_words
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, say
@@ -23,6 +25,7 @@ from scare.data.colocation import divide, prepare, read
 from scare.errors import ExitCode
 from scare.files import replacing
 from scare.scorecard.accuracy import Accuracy
+from scare.scorecard.series import coverage_of
 
 
 def train(
@@ -65,7 +68,8 @@ def train(
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         name, beside = f"{calibrator.facts['model']} ({recipe.name})", given.config.compare.beside
         scores = score_against_yardsticks(calibrator, parts, name, recipe, beside)
-        calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores))
+        held = {FACT: asdict(covered)} if (covered := coverage_of(calibrator, parts.test)) else {}
+        calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **held)
         calibrator.save(temporary)
     _tell(calibrator, scores, out, as_json)
 
@@ -79,6 +83,8 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
         rows = next(iter(scores.values())).rows
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}")
         show_verdict(calibrator.facts)
+    for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit):
+        say(line)
     if calibrator.facts.get("interrupted"):
         say(f"calibrator written to {out}: the best until the interruption, not the end of the training")
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -34,13 +34,14 @@ class Card:
     targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
-        """The grade of each requirement: the worst of its entries with thresholds.
+        """The grade of each requirement: the worst of its entries with thresholds that count.
 
         X if one is; otherwise none where one of them is not known.
         """
         graded: dict[str, list[Grade | None]] = {entry.requirement: [] for entry in self.entries}
         for entry in self.entries:
-            graded[entry.requirement] += [entry.grade] if entry.threshold or entry.grade else []
+            counts = (entry.threshold or {}).get("counts", True)
+            graded[entry.requirement] += [entry.grade] if counts and (entry.threshold or entry.grade) else []
         return {requirement: _worst(grades) for requirement, grades in graded.items()}
 
     def to_json(self) -> str:

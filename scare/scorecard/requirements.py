@@ -58,6 +58,7 @@ class Measure:
     yardstick: str = ""  # what the number is divided by before it is compared
     good: Positive | None = None
     fair: Positive | None = None
+    counts: bool = True  # in the grade of the requirement; otherwise its own grade informs
 
     def __post_init__(self) -> None:
         if self.good is None or self.fair is None:
@@ -174,6 +175,7 @@ class Requirements:
             facts = {name: getattr(measure, name) for name in ("better", *THRESHOLDS, "yardstick")}
             yardstick = finding.per if measure.yardstick else None
             threshold = {**facts, "yardstick_value": yardstick, "ratio": _number(ratio)}
+            threshold |= {} if measure.counts else {"counts": False}
         return Entry(
             requirement=requirement.name,
             title=requirement.title,

@@ -1,7 +1,7 @@
 """A run: the card and every device's series, as `scare score --out` keeps them in a folder and a report shows them.
 
 RUN/scorecard.json    the card of `scare score`
-RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, flags
+RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, low, high, flags
 """
 
 from collections.abc import Mapping

@@ -14,9 +14,10 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import summary, usable_values
 from scare.data.quantities import spell_unit
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.scorecard.accuracy import fastest, measure, rmse, row_changes
+from scare.scorecard.coverage import Coverage, cover
 from scare.scorecard.requirements import Finding
 from scare.scorecard.scored_rows import known_rows, origin_of, rows_made_from
 from scare.windowing.feeding import Feed
@@ -24,7 +25,7 @@ from scare.windowing.feeding import Feed
 
 @dataclass(frozen=True)
 class Series:
-    """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970.
+    """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970, intervals from `low` to `high`.
 
     `changes` is that of the raw reading since the row before (NaN if unknown), `turns` that of the reference,
     `trained` whether the calibrator was made from the row.
@@ -36,6 +37,8 @@ class Series:
     raw: np.ndarray
     reference: np.ndarray
     calibrated: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     humidity: np.ndarray
     flags: np.ndarray
     changes: np.ndarray
@@ -82,6 +85,8 @@ def device_series(frame: pl.DataFrame, raw: str, humidity: str | None, origin: M
 
 def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> Series:
     def numbers(name: str) -> np.ndarray:
+        if name not in part.columns:  # a run of an older version has no intervals
+            return np.full(part.height, np.nan)
         return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
     device, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
@@ -94,7 +99,9 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
         raw=readings,
         reference=reference,
         calibrated=numbers(CALIBRATED),
-        humidity=numbers(humidity) if humidity else np.full(len(times), np.nan),
+        low=numbers(LOW),
+        high=numbers(HIGH),
+        humidity=numbers(humidity or ""),
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),
         turns=row_changes(times, reference, step),
@@ -106,8 +113,8 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
 class CalibratedReadings:
     """What a calibrator makes of readings.
 
-    `frame` has `device`, `time`, every channel, `reference`, `calibrated` and `flags`, one device after the other; what
-    counts as missing in an input is null. `rows` are its rows, all devices together.
+    `frame` has `device`, `time`, every channel, `reference`, `calibrated`, `low`, `high` and `flags`, one device after
+    the other; what counts as missing in an input is null. `rows` are its rows, all devices together.
     """
 
     frame: pl.DataFrame
@@ -132,6 +139,7 @@ class CalibratedReadings:
             Finding("rmse", found.rmse, _spread(scored.reference), detail),
             Finding("top5_rmse", found.top5_rmse, _spread(scored.reference[fast]), fast_detail),
             Finding("top5_rmse_reference", rmse(error[turning]), detail={"rows": len(turning)}),
+            *_coverage(scored, calibrator),
         ]
 
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
@@ -175,6 +183,15 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
     return CalibratedReadings(frame, pool(series, "all devices"))
 
 
+def coverage_of(calibrator: Calibrator, readings: Sequence[Readings]) -> Coverage | None:
+    """How often a calibrator's intervals hold the reference of readings; None if it has none."""
+    if calibrator.intervals is None:
+        return None
+    tables = [calibrator.predict(one).select(LOW, HIGH).fill_null(np.nan) for one in readings]
+    low, high = pl.concat(tables).to_numpy().T
+    return cover(low, high, np.concatenate([one.targets for one in readings]), calibrator.intervals.level)
+
+
 def _calibrate_one(calibrator: Calibrator, readings: Readings) -> pl.DataFrame:
     inputs = calibrator.inputs
     usable, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
@@ -199,7 +216,20 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
 def _in_order(frame: pl.DataFrame, readings: Readings) -> pl.DataFrame:
     names = [channel.name for channel in readings.channels]
     reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
-    return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, FLAGS)
+    return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS)
+
+
+def _coverage(scored: Series, calibrator: Calibrator) -> list[Finding]:
+    """How often the intervals hold the reference, and how wide they are; nothing of a calibrator without any."""
+    level = calibrator.intervals.level if calibrator.intervals else 0.0
+    found = cover(scored.low, scored.high, scored.reference, level)
+    if found is None:
+        return []
+    detail = {**asdict(found), "origin": calibrator.intervals.origin if calibrator.intervals else ""}
+    return [
+        Finding("interval_coverage", 100 * found.share, 100 * level, detail),
+        Finding("interval_width", found.width),
+    ]
 
 
 def _spread(values: np.ndarray) -> float:

@@ -76,6 +76,17 @@ def test_the_ladder_is_told_at_the_end_and_in_json(
 # --- tables ---
 
 
+def test_how_sure_it_is_is_said_and_kept(scare: Type, boxes: list[str]) -> None:
+    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
+    found = trained(said).facts["test_interval"]
+    assert found["level"] == 0.9
+    assert 0.5 < found["share"] <= 1
+    assert found["width"] > 0
+    assert f"of {found['rows']:,} test rows and is" in said.err
+    assert "90 % interval, made at fit" in scare("scare info no2.scare").out
+    assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
+
+
 def test_several_files_are_several_devices(scare: Type, boxes: list[str]) -> None:
     line = "scare train box1.csv box2.csv box3.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --split time"
     model = trained(scare(f"{line} --window 60 --out no2.scare"))

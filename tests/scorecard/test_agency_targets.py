@@ -24,7 +24,7 @@ def beside(reference: np.ndarray, calibrated: np.ndarray, step: float = 3600.0, 
     times = step * np.arange(len(reference))
     nothing, no = np.full(len(times), np.nan), np.zeros(len(times), bool)
     flags = no.astype(np.uint32)
-    return Series(device, step, times, nothing, reference, calibrated, nothing, flags, nothing, nothing, no)
+    return Series(device, step, times, nothing, reference, calibrated, *[nothing] * 3, flags, nothing, nothing, no)
 
 
 @pytest.mark.parametrize("title", PUBLISHED)

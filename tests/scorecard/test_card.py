@@ -73,6 +73,12 @@ def test_a_requirement_has_the_worst_grade_of_its_numbers() -> None:
     assert json.loads(CARD.to_json())["grades"] == expected
 
 
+def test_a_grade_may_inform_without_counting() -> None:
+    card = make_card(Finding("top5_rmse", 1.0, 4.0), Finding("interval_coverage", 60.0, 90.0))
+    assert [entry.grade for entry in card.entries] == ["O", "X"]
+    assert card.grades() == {"instant-accuracy": "O"}
+
+
 @pytest.mark.parametrize(
     ("numbers", "grade"),
     [

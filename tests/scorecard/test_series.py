@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import Intervals
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import DataError
 from scare.scorecard.requirements import Finding
@@ -63,6 +64,27 @@ def test_accuracy_is_that_of_an_independent_computation() -> None:
     assert detail["rows"] == len(rows)
 
 
+def test_coverage_is_that_of_an_independent_computation() -> None:
+    sure = Intervals(0.8, edges=(18.0,), below=(28.0, 30.0), above=(4.0, 1.0))
+    calibrator, readings = replace(make_calibrator(), intervals=sure), colocation(60)
+    table = calibrator.predict(readings).drop_nulls("low")
+    low, high, truth = (table[name].to_numpy() for name in ("low", "high", "reference"))
+    outside = np.select([truth < low, truth > high], [low - truth, truth - high])
+    found = by_name(calibrate(calibrator, [readings]).findings(calibrator, "float32"))
+    coverage = found["interval_coverage"]
+    assert coverage.value == pytest.approx(100 * np.mean(outside == 0))
+    assert 0 < np.mean(outside == 0) < 1
+    assert coverage.per == pytest.approx(80.0)
+    assert coverage.detail["winkler"] == pytest.approx(np.mean(high - low + 2 / 0.2 * outside))
+    assert coverage.detail["origin"] == "made at fit"
+    assert found["interval_width"].value == pytest.approx(np.mean(high - low))
+
+
+def test_a_calibrator_without_intervals_has_no_coverage() -> None:
+    found = by_name(calibrate(make_calibrator(), [colocation()]).findings(make_calibrator(), "float32"))
+    assert not any("interval" in name for name in found)
+
+
 def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     readings = [colocation(), colocation(60, "box-2")]
     period = ["2023-11-14T22:13:20Z", "2023-11-14T22:32:20Z"]  # the first 20 rows
@@ -79,7 +101,8 @@ def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     assert facts["rows_scored"] == facts["rows_calibrated"] - shown
     assert facts["devices"] == ["box-1", "box-2"]
     assert facts["reference"] == {"name": "truth", "unit": "ug/m3"}
-    assert series.frame.columns == ["device", "time", "pm25", "current", "reference", "calibrated", "flags"]
+    answers = ["calibrated", "low", "high", "flags"]
+    assert series.frame.columns == ["device", "time", "pm25", "current", "reference", *answers]
 
 
 def test_what_counts_as_missing_is_null_in_its_own_column_alone() -> None:
