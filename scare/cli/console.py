@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from scare.records import finite
 
+COUNTED_SECONDS = 0.2  # between two lines of JSON that only count
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -42,7 +44,9 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 class Told(Progress):
-    """Progress for a program that reads stderr: a line of JSON for every change."""
+    """Progress for a program that reads stderr: a line of JSON for every change; of mere counting some."""
+
+    counted = 0.0  # when it was told last
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         """Take over what changed and tell it."""
@@ -52,7 +56,9 @@ class Told(Progress):
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """Count one more and tell it."""
         super().advance(task_id, advance)
-        self._tell(self.tasks[task_id])
+        if monotonic() > self.counted + COUNTED_SECONDS:
+            self.counted = monotonic()
+            self._tell(self.tasks[task_id])
 
     def _tell(self, task: Task) -> None:
         facts = {"progress": task.description, "completed": task.completed, "total": task.total, **task.fields}

@@ -1,7 +1,8 @@
 """A session is a folder: the files that were dropped, what the person chose, what each step made.
 
     NAME/session.json    title, what was said
-    NAME/config.toml     the same as every command reads it
+    NAME/draft.toml      the same as commands read it, as it is looked at
+    NAME/config.toml     the same as it was trained with
     NAME/files/          what was dropped to learn from
     NAME/later/          what was dropped only to be calibrated
     NAME/jobs/           what each step printed

@@ -13,7 +13,8 @@ from scare.web.jobs import Command, Job
 from scare.web.sessions import FILES, Session
 
 LOOKING = "scare.web.looking"
-CONFIG, MODEL = "config.toml", "model.scare"
+DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # a draft is looked at, a config was trained with
+AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # made of a calibrator, gone with it
 USUAL_BOARD, EXAMPLE = "nano33ble", "example.csv"
 
 
@@ -34,13 +35,14 @@ def _look(name: str, dates: Dates = "") -> Command:
 
 def together(choices: Choices) -> Job:
     """Sensor and reference, side by side."""
-    return Job("together", [Command(("--together", CONFIG, *_files(choices)), LOOKING)], {"config": choices.config()})
+    config = {"config": choices.config(), "written": DRAFT}
+    return Job("together", [Command(("--together", DRAFT, *_files(choices)), LOOKING)], config)
 
 
 def train(choices: Choices) -> Job:
     """A calibrator."""
     words = ("train", *_files(choices), "--config", CONFIG, "--out", MODEL, "--json")
-    return Job("train", [Command(words)], {"config": choices.config()})
+    return Job("train", [Command(words)], {"config": choices.config(), "written": CONFIG})
 
 
 def report(choices: Choices) -> Job:

@@ -66,11 +66,13 @@ class Workshop:
 
     def begin(self, name: str, asked: Mapping[str, Any]) -> None:
         """Start a step."""
-        choices = self.choices
-        job = steps.make(self.session, choices, name, asked)
+        job = steps.make(self.session, self.choices, name, asked)
         if "config" in job.about:
-            with replacing(self.session.folder / steps.CONFIG) as temporary:
+            with replacing(self.session.folder / job.about["written"]) as temporary:
                 temporary.write_text(job.about["config"], encoding="utf-8")
+        for other in list(self.jobs.found) if name == "train" else ():
+            if other.partition(":")[0] in steps.AFTER_TRAINING:
+                self.jobs.forget(other)
         self.jobs.start(job)
 
     def state(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def test_two_messy_files_whose_clocks_differ(server: Server, visitor: Visitor, t
     visitor.reads("#clock", "The curves fit best with the sensor 1 hour earlier")
     assert visitor.text("#slid") == "as in the files"
     is_fine(visitor)
-    assert "apply_offset = false" in (session(server) / "config.toml").read_text()
+    assert "apply_offset = false" in (session(server) / "draft.toml").read_text()
     visitor.click("#apply-offset")
     visitor.until("document.getElementById('slid').textContent === 'sensor 1 hour earlier'")
     train_quickly(visitor)
@@ -166,6 +166,13 @@ def test_two_messy_files_whose_clocks_differ(server: Server, visitor: Visitor, t
     assert visitor.tab.value("document.querySelectorAll('.problem').length") == 1  # the hidden one of the page
     scores = json.loads((session(server) / "jobs" / "train.json").read_text())["results"][0]["scores"]
     assert list(scores.values())[-1]["r2"] > 0.9
+    visitor.click("#next-4")
+    visitor.sees("iframe.report[src]")
+    visitor.click("#go-1")
+    visitor.click("#apply-offset")
+    visitor.click("#go-3")
+    visitor.reads("#train-begin .hint", "Something was changed since")
+    assert "apply_offset = true" in (session(server) / "config.toml").read_text()
 
 
 @pytest.mark.slow

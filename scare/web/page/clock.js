@@ -1,6 +1,7 @@
 // Two curves that slide: how far the sensor's clock seems to be off, corrected only when asked.
-import { byId, make, refresh, refusal } from "./dom.js";
+import { make, refresh, refusal } from "./dom.js";
 import { duration } from "./duration.js";
+import { isAbout } from "./files.js";
 import { lines } from "./pictures.js";
 
 const MOST = 7200, WIDTH = 900, HEIGHT = 120;
@@ -8,7 +9,7 @@ const MOST = 7200, WIDTH = 900, HEIGHT = 120;
 export function clock(element, page) {
   const job = page.job("together"), found = page.results("together")?.[0], { said } = page.state.choices;
   refresh(element, [job?.state, job?.ended, job?.said, Boolean(found), said.apply_offset], () => {
-    if (job?.state === "refused") return refusal(job);
+    if (job?.state === "refused") return page.state.files.some((name) => isAbout(job, name)) ? [] : refusal(job);
     if (!found) return job?.state === "running" ? make("p", { className: "quiet", role: "status" }, "putting sensor and reference side by side …") : [];
     return found.clock ? draw(found.clock, said.apply_offset, page) : [];
   });

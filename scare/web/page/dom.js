@@ -42,4 +42,9 @@ export const bar = (share, label) => {
   return meter;
 };
 
-export const refusal = (job) => job && job.state === "refused" && make("p", { className: "problem", role: "alert" }, job.said.at(-1) ?? "it did not work");
+// Why a job did not work; of a failure that nobody foresaw all that was printed.
+export function refusal(job) {
+  if (job?.state !== "refused") return null;
+  const [first] = job.code === 1 ? job.said.filter((text) => text.startsWith("this should not")) : [];
+  return make("div", { className: "problem", role: "alert" }, first ?? job.said.at(-1) ?? "it did not work", first && make("pre", { tabIndex: 0 }, job.said.join("\n")));
+}

@@ -20,7 +20,8 @@ export function showFiles(element, page, facts) {
   const looks = Object.fromEntries(state.files.map((name) => [name, page.results(`look:${name}`)?.at(-1)]));
   refresh(byId("coming"), [...coming], () => [...coming].map(([name, told]) => arriving(name, told, page)));
   const jobs = state.files.map((name) => page.job(`look:${name}`)).map((job) => job && [job.state, job.ended, job.said]);
-  refresh(byId("files"), [state.files, jobs, state.choices, Object.values(looks).map(Boolean)], () =>
+  const together = page.job("together");
+  refresh(byId("files"), [state.files, jobs, together?.state, together?.ended, state.choices, Object.values(looks).map(Boolean)], () =>
     state.files.map((name) => card(name, looks[name], page, facts)));
   clock(byId("clock"), page);
   refresh(byId("after-1"), [state.choices.missing, state.files.length], () => [
@@ -30,7 +31,7 @@ export function showFiles(element, page, facts) {
 }
 
 function frame(element, page) {
-  const input = make("input", { id: "drop-input", type: "file", multiple: true, accept: ".csv,.gz,.tsv,.txt,.parquet", onchange: ({ target }) => take([...target.files], page) });
+  const input = make("input", { id: "drop-input", type: "file", multiple: true, accept: ".csv,.gz,.tsv,.txt,.parquet", onchange: ({ target }) => { take([...target.files], page); target.value = ""; } });
   const drop = make("label", { className: "drop", htmlFor: "drop-input" }, make("b", {}, "Drop files here, or click to choose"), make("span", { className: "quiet" }, "CSV or Parquet, one or several; each file is one sensor box unless a column names the box"), input);
   for (const name of ["dragover", "dragleave", "drop"])
     drop.addEventListener(name, (event) => {
@@ -79,8 +80,12 @@ function card(name, look, page, { units }) {
     look && make("label", {}, "This is ", select(`kind-${name}`, KINDS, kind, (value) => page.say({ kinds: { [name]: value } }))),
     make("button", { id: `remove-${name}`, "aria-label": `Remove ${name}`, onclick: () => page.ask(`files/${encodeURIComponent(name)}`, "DELETE") }, "Remove"));
   if (!look) return make("div", { className: "card" }, title, refusal(job) && [refusal(job), dates(job, choices.said, page)] || make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.said.at(-1) : "looking at it …"));
-  return make("div", { className: "card" }, title, summary(look), columns(name, look, kind, page, units));
+  const together = page.job("together");
+  return make("div", { className: "card" }, title, summary(look), isAbout(together, name) && refusal(together), columns(name, look, kind, page, units));
 }
+
+// Whether what was refused is said of a file.
+export const isAbout = (job, name) => job?.state === "refused" && job.said.at(-1)?.startsWith(`files/${name}:`);
 
 const DATES = [["", "choose"], ["day-first", "day first: 3/4 is 3 April"], ["month-first", "month first: 3/4 is 4 March"]];
 
