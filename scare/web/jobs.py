@@ -22,6 +22,7 @@ from scare.files import replacing
 RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"
 SAID = 200  # sentences kept
 LONGEST_LINE = 1 << 20
+AT_ONCE = 3  # processes of a session
 GRACE_SECONDS = 10.0  # for a job to end in order
 WORSE = 5  # nicer than the page
 OURS = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}
@@ -74,6 +75,7 @@ class Jobs:
         self.found: dict[str, Job] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Semaphore(AT_ONCE)
         for path in sorted((folder / "jobs").glob("*.json")):
             facts = json.loads(path.read_text(encoding="utf-8"))
             commands = [Command(tuple(one["words"]), one["module"]) for one in facts.pop("commands")]
@@ -119,7 +121,10 @@ class Jobs:
         if before is not None:
             await asyncio.wait([before])
         for command in job.commands:
-            await self._run(job, command)
+            async with self._turn:
+                if self.found.get(job.name) is not job:  # forgotten while it waited
+                    return
+                await self._run(job, command)
             if job.code != ExitCode.OK:
                 break
         is_stopped = job.code == ExitCode.INTERRUPTED or job.about.get("stopping")

@@ -13,7 +13,7 @@ from scare.web.server import Server
 from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
-from tests.web.opened import PHONE, WIDE, Visitor, serving, visiting
+from tests.web.opened import PHONE, Visitor, serving, visiting
 from tests.web.tables import write_messy, write_tidy
 
 pytestmark = [
@@ -186,10 +186,8 @@ def test_stop_keeps_the_best_and_a_reload_in_the_middle_loses_nothing(
     visitor.click("#next-3")
     visitor.click("#train")
     visitor.sees("#train-curve canvas")
-    address = visitor.tab.value("location.href")
-    visitor.tab.events.clear()
-    visitor.tab.open(address, *WIDE)
-    visitor.tab.value("location.reload()")
+    visitor.tab.value("window.before = 1; location.reload()")
+    visitor.until("!window.before")
     visitor.sees("#train-curve canvas")
     visitor.click("#stop")
     visitor.sees("#train-end table.bars")

@@ -74,7 +74,7 @@ function targets(page, facts) {
     const job = page.job(`export:${target.name}`);
     const button = job?.state === "done" ? save(page, job.about.file, "Save the zip")
       : make("button", { id: `export-${target.name}`, disabled: job?.state === "running", onclick: () => page.begin(`export:${target.name}`, { arithmetic: page.arithmetic, board: target.in_c ? page.board : "" }) }, job?.state === "running" ? "making it …" : "Make it");
-    const again = job?.state === "done" && make("button", { id: `again-${target.name}`, "aria-label": `Make ${TITLES[target.name] ?? target.name} again`, onclick: () => page.begin(`export:${target.name}`, { arithmetic: page.arithmetic, board: target.in_c ? page.board : "" }) }, "Make again");
+    const again = job?.state === "done" && make("button", { id: `again-${target.name}`, "aria-label": `Make again: ${TITLES[target.name] ?? target.name}`, onclick: () => page.begin(`export:${target.name}`, { arithmetic: page.arithmetic, board: target.in_c ? page.board : "" }) }, "Make again");
     return make("li", {}, make("b", {}, TITLES[target.name] ?? target.name), make("small", {}, target.about), make("div", { className: "row" }, button, again), refusal(job));
   });
   return make("div", { className: "card" }, make("h4", {}, "Firmware"), make("p", { className: "quiet" }, `For ${board.title}, computed in ${page.arithmetic}; each zip has a README that says how it is used.`), make("ul", { className: "targets" }, items));
