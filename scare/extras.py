@@ -9,7 +9,7 @@ PACKAGES = {
     "live": ("paho", "starlette", "uvicorn"),
     "web": ("capstone", "elftools", "starlette", "unicorn", "uvicorn", "ziglang"),
     "kafka": ("confluent_kafka",),
-    "cluster": ("distributed",),
+    "cluster": ("distributed", "fsspec"),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),
     "tflite": ("ai_edge_litert", "tensorflow"),
     "onnx": ("onnx", "onnxruntime"),

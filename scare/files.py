@@ -84,3 +84,16 @@ def _refusing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed, where the system can; False if another process has it."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        return True
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except OSError:
+        return False
+    return True

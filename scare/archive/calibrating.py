@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 
 from scare.archive.journal import Counts, Journal, Line, State
-from scare.archive.looking import CHANGED, Labels, Piece, content_hash, stamp
+from scare.archive.looking import CHANGED, Labels, Piece, content_hash
+from scare.archive.places import on_disk, stamp
 from scare.archive.series import Member, Model, Series
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.streams import Streams
@@ -51,7 +52,7 @@ def calibrate(described: dict[str, Any]) -> list[str]:
 @lru_cache(maxsize=64)
 def load_model(path: str, sha256: str) -> Calibrator:
     """The calibrator of this name, if it has this content."""
-    if content_hash(path) != sha256:
+    if content_hash(Path(path)) != sha256:
         raise DataError(f"{path} is not the model that the run began with; run again")
     return Calibrator.load(path)
 
@@ -116,10 +117,11 @@ class _Desk:
         column = "" if member.source.device else self._task.labels.device_column
         labels, target = self._task.labels, calibrators[0].target
         mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, dates=labels.dates)
-        for chunk in iterate_tables(member.source.path, mapping, device=member.source.device):
-            if len(devices) < len(member.look.devices):
-                chunk = chunk.filter(pl.col(DEVICE).is_in(devices))
-            yield self._push(chunk, devices)
+        with on_disk(member.source.path) as file:
+            for chunk in iterate_tables(file, mapping, device=member.source.device, tried=True):
+                if len(devices) < len(member.look.devices):
+                    chunk = chunk.filter(pl.col(DEVICE).is_in(devices))
+                yield self._push(chunk, devices)
 
     def _push(self, chunk: pl.DataFrame, devices: Sequence[str]) -> pl.DataFrame:
         models = {device: self._task.models[device] for device in devices}

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from scare.archive.listing import Source
+from scare.archive.places import GONE, Stamp, on_disk, stamp
 from scare.data.readings import DEVICE, TIME
 from scare.data.table_files import open_table
 from scare.data.tables import devices_of, stem
@@ -16,7 +17,6 @@ from scare.data.times import Dates, find_time_format, parse_times
 from scare.errors import DataError, ScareError
 
 CHANGED = "it was changed while it was read; run again"
-GONE = "it is no longer there"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Look:
     """
 
     name: str
-    stamp: tuple[int, int] = (0, 0)
+    stamp: Stamp = (0, 0)
     sha256: str = ""
     pieces: tuple[Piece, ...] = ()
     why: str = ""
@@ -63,19 +63,10 @@ class Look:
         return tuple(piece.device for piece in self.pieces)
 
 
-def stamp(path: str) -> tuple[int, int]:
-    """Size and time of the last change, in nanoseconds."""
-    try:
-        found = Path(path).stat()
-    except OSError as error:
-        raise DataError(GONE) from error
-    return found.st_size, found.st_mtime_ns
-
-
-def content_hash(path: str) -> str:
+def content_hash(path: Path) -> str:
     """SHA-256 of a file."""
     try:
-        with Path(path).open("rb") as handle:
+        with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
         raise DataError(GONE) from error
@@ -89,8 +80,9 @@ def look_at_all(sources: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list
 def look_at(source: Source, labels: Labels) -> Look:
     """A look at one file; what is wrong with it is part of the look."""
     try:
-        before, sha256 = stamp(source.path), content_hash(source.path)
-        pieces = look_into(source, labels)
+        before = stamp(source.path)
+        with on_disk(source.path) as file:
+            sha256, pieces = content_hash(file), look_into(file, source.device, labels)
         if stamp(source.path) != before:
             raise DataError(CHANGED)
     except ScareError as error:
@@ -98,14 +90,15 @@ def look_at(source: Source, labels: Labels) -> Look:
     return Look(source.name, before, sha256, tuple(pieces))
 
 
-def look_into(source: Source, labels: Labels) -> list[Piece]:
+def look_into(file: Path, device: str, labels: Labels) -> list[Piece]:
     """The pieces of a file by name of the device, in memory that does not grow with its rows."""
-    table = open_table(source.path)
-    column = "" if source.device else labels.device_column
-    table.require([*labels.time, *([column] if column else [])])
-    form, device = find_time_format(table, labels.time, labels.dates), source.device or stem(Path(source.path))
+    table = open_table(file)
+    column = "" if device else labels.device_column
+    columns = [*labels.time, *([column] if column else [])]
+    table.require(columns)
+    form, device = find_time_format(table, labels.time, labels.dates), device or stem(file)
     parts = []
-    for batch in table.batches([*labels.time, *([column] if column else [])]):
+    for batch in table.batches(columns):
         times = pl.DataFrame([devices_of(batch, column, device, table), parse_times(batch, form, table).dt.epoch("us")])
         parts.append(times.group_by(DEVICE).agg(*_facts(pl.col(TIME))))
     rows = (

@@ -48,4 +48,4 @@ def model_table(path: Path) -> Models:
 
 def _open(path: str) -> Model:
     Calibrator.load(path)
-    return Model(str(Path(path).absolute()), content_hash(path))
+    return Model(str(Path(path).absolute()), content_hash(Path(path)))

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from scare.archive.calibrating import Task, calibrate
 from scare.archive.executor import Executor, run_all
 from scare.archive.journal import KEPT, Journal, Line, Looks
 from scare.archive.listing import Source, find_sources
-from scare.archive.looking import Labels, Look, look_at_all, stamp
+from scare.archive.looking import Labels, Look, look_at_all
 from scare.archive.models import Models
+from scare.archive.places import on_disk, stamp
 from scare.archive.series import Model, Series, arrange
 from scare.archive.summary import Summary, write_manifest
 from scare.data.inspection import find_labels
 from scare.data.times import Dates
 from scare.errors import DataError, UsageError
+from scare.files import lock
 from scare.records import convert
 
 LOOKED_AT = 64  # files, by a worker at once
@@ -50,8 +53,13 @@ class Archive:
 
 def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dict[str, Any]:
     """Calibrate what is not done; what became of the whole archive, as plain values."""
-    begun, sources = time.perf_counter(), archive.sources()
-    _prepare(archive.out)
+    sources = archive.sources()
+    with _prepared(archive.out):
+        return _run(archive, sources, executor, progress)
+
+
+def _run(archive: Archive, sources: Sequence[Source], executor: Executor, progress: Progress) -> dict[str, Any]:
+    begun = time.perf_counter()
     known = {line.look.name: line for line in _known(archive.out)}
     labels = _labels(archive, sources)
     looks = {look.name: look for look in _looks(sources, labels, Looks(archive.out, astuple(labels)), executor)}
@@ -67,14 +75,20 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
     return {**facts, "manifest": str(write_manifest(archive.out, lines)), **_strangers(archive, sources, known)}
 
 
-def _prepare(out: Path) -> None:
-    """Make the folder, and remove what a killed run has left half written."""
-    try:
-        (out / KEPT).mkdir(parents=True, exist_ok=True)
-        for path in [path for path in out.rglob(".*") if LEFTOVER.match(path.name)]:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
+@contextmanager
+def _prepared(out: Path) -> Iterator[None]:
+    """The folder, for this run alone, without what a killed run has left half written."""
+    with ExitStack() as stack:
+        try:
+            (out / KEPT).mkdir(parents=True, exist_ok=True)
+            handle = stack.enter_context((out / KEPT / "lock").open("a"))
+            if not lock(handle.fileno()):
+                raise UsageError(f"{out} is in use by another run; wait for it, or give each its own --out")
+            for path in [path for path in out.rglob(".*") if LEFTOVER.match(path.name)]:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
+        yield
 
 
 def _known(out: Path) -> Iterator[Line]:
@@ -88,7 +102,8 @@ def _labels(archive: Archive, sources: Sequence[Source]) -> Labels:
     problems = []
     for source in sources:
         try:
-            times, device = find_labels(source.path, archive.time, archive.dates)
+            with on_disk(source.path) as file:
+                times, device = find_labels(file, archive.time, archive.dates)
         except DataError as error:
             problems.append(error)
         else:

@@ -37,13 +37,14 @@ def read_table(path: Path | str) -> pl.DataFrame:
 
 
 def iterate_tables(
-    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = ""
+    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", tried: bool = False
 ) -> Iterator[pl.DataFrame]:
     """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
 
-    Without a device column all rows are of `device` or, without one, of a device called as the file.
+    Without a device column all rows are of `device` or, without one, of a device called as the file. One that was
+    `tried` is not read by another process first.
     """
-    table = open_table(path)
+    table = open_table(path, tried)
     if mapping.reference and mapping.reference.name not in table.columns:
         mapping = replace(mapping, reference=None)
     for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from scare.errors import DataError, UsageError
-from scare.files import replacing
+from scare.files import lock, replacing
 from scare.live.border import Reading
 from scare.live.fleet import FleetState
 from scare.live.journal import Journal, read_journal
@@ -36,7 +36,7 @@ class Store:
             self._lock = (self._folder / "lock").open("a")
         except OSError as error:
             raise UsageError(f"cannot write to the folder {folder}: {error.strerror or error}") from error
-        if not _is_locked(self._lock.fileno()):
+        if not lock(self._lock.fileno()):
             self._lock.close()
             raise InUseError(f"{folder} is in use by another scare live; give each its own state folder")
         self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)
@@ -139,16 +139,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool:
-    """Lock a file, where the system can; False if another process has it."""
-    try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-    except ImportError:
-        return True
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -14,7 +14,7 @@ from scare.archive.listing import find_sources
 from scare.archive.models import Models, model_table
 from scare.archive.running import Archive
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.errors import DataError, UsageError
+from scare.errors import DataError, UnreachableError, UsageError
 from scare.live.fleet import Route
 from tests.archive.small_archive import (
     ROWS,
@@ -208,6 +208,34 @@ def test_each_device_has_its_model_and_one_without_is_named(tmp_path: Path) -> N
     assert own["calibrated"].count() > 0
     corrected = found.filter(pl.col("device") == "roof-7")["calibrated"].drop_nulls().to_numpy()
     np.testing.assert_allclose(corrected, 0.524 * 40 - 0.0862 * 40 + 5.75, rtol=1e-6)
+
+
+def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
+    archive, said = small_archive(tmp_path), []
+
+    def run_another(work: str) -> None:
+        with pytest.raises(UsageError, match="is in use by another run") as refused:
+            run(archive)
+        said.append(refused)
+
+    run(archive, Watched(run_another))
+    assert said
+
+
+def test_an_archive_behind_an_address_gives_what_one_on_a_disk_gives(tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec", reason="pip install '.[cluster]'").filesystem("memory")
+    archive = small_archive(tmp_path)
+    run(archive)
+    memory.put(str(tmp_path / "raw"), "/network/", recursive=True)
+    for place in ("memory://network/raw", "memory://network/raw/**/*.parquet"):
+        there = replace(archive, places=(place,), out=tmp_path / place[-3:])
+        assert run(there)["rows"] == 6 * ROWS
+        assert contents(there.out) == contents(archive.out)
+        assert run(there)["now"]["files"] == 0
+    memory.rm("/network/raw/device=new/part-2.parquet")
+    assert run(there)["gone"] == ["device=new/part-2.parquet"]
+    with pytest.raises(UnreachableError, match="could not list none://x"):
+        find_sources(["none://x"])
 
 
 def test_places_name_files(tmp_path: Path) -> None:
