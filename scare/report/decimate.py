@@ -30,11 +30,10 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The row of the least value in each bucket; the buckets begin at `starts`."""
-    lengths = np.diff(starts, append=len(values))
-    bucket = np.repeat(np.arange(len(starts)), lengths)
-    order = np.lexsort((values, bucket))
-    return order[starts]
+    """The first row of the least value in each bucket; the buckets begin at `starts`."""
+    least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=len(values)))
+    rows = np.flatnonzero(values == least)
+    return rows[np.searchsorted(rows, starts)]
 
 
 def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:

@@ -100,7 +100,7 @@ def make_app(house: House) -> Starlette:
         async def take_file(request: Request) -> Response:
             workshop, name = house.workshop(request), safe_name(request.path_params["name"])
             with replacing(workshop.session.folder / place / name) as temporary:
-                await _receive(request, temporary, house.sessions.room_bytes())
+                await _receive(request, temporary, house.sessions)
             workshop.arrived(place, name)
             return JSONResponse({"name": name})
 
@@ -197,18 +197,15 @@ async def _asked(request: Request) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-async def _receive(request: Request, path: Path, room_bytes: float) -> None:
-    """Write what is sent to a file, as it comes."""
-    announced = request.headers.get("content-length", "0")
-    full = f"there is room for {room_bytes / 1e9:.3g} GB here; delete sessions, or give scare open a larger --quota"
-    if announced.isdecimal() and int(announced) > room_bytes:
-        raise DataError(full)
-    came = 0
+async def _receive(request: Request, path: Path, sessions: Sessions) -> None:
+    """Write what is sent to a file, as it comes, if there is room for all of it."""
+    announced, came, room = request.headers.get("content-length", ""), 0, sessions.room_bytes()
     with path.open("wb") as handle:
         async for part in request.stream():
             came += len(part)
-            if came > room_bytes:
-                raise DataError(full)
+            if max(came, int(announced) if announced.isdecimal() else 0) > room:
+                remedy = "delete sessions, or give scare open a larger --quota"
+                raise DataError(f"there is room for {room / 1e9:.3g} GB in {sessions.folder}; {remedy}")
             await asyncio.to_thread(handle.write, part)
 
 

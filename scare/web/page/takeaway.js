@@ -2,8 +2,8 @@
 import { download, upload } from "./api.js";
 import { bar, byId, head, make, refresh, refusal, select } from "./dom.js";
 import { number } from "./pages/words.js";
+import { KB } from "./board.js";
 
-const KB = (bytes) => `${number(bytes / 1024)} KB`;
 const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
 export function showTakeAway(element, page, facts) {

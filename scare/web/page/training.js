@@ -3,17 +3,19 @@ import { bar, byId, head, make, next, refresh, refusal } from "./dom.js";
 import { duration } from "./duration.js";
 import { chart, meter } from "./pictures.js";
 import { number } from "./pages/words.js";
+import { fits } from "./board.js";
 
 const NAMES = { raw: "the sensor as it is", linear: "a straight line", "linear, all": "a line with temperature and humidity", ridge: "ridge regression", boosting: "gradient boosting" };
 
-export function showTraining(element, page) {
-  if (!element.firstChild) element.append(...head(3, "Train", "The model learns to turn what your sensor says into what the reference said. It keeps the best it finds."), ...["train-begin", "train-now", "train-curve", "train-end", "after-3"].map((id) => make("div", { id })));
+export function showTraining(element, page, facts) {
+  if (!element.firstChild) element.append(...head(3, "Train", "The model learns to turn what your sensor says into what the reference said. It keeps the best it finds."), ...["train-begin", "train-now", "train-curve", "train-end", "train-fit", "after-3"].map((id) => make("div", { id })));
   const job = page.job("train"), found = page.results("train")?.[0], { state } = page;
   const running = job?.state === "running", stale = job && !running && job.about.config !== state.config;
   refresh(byId("train-begin"), [running, Boolean(job), stale, state.choices.said.length], () => begin(job, running, stale, page));
   refresh(byId("train-now"), running && [job.progress, job.said.at(-1), job.about.stopping], () => (running ? now(job, page) : []));
   refresh(byId("train-curve"), job?.curve, () => (job?.curve.length ? curve(job) : []));
-  refresh(byId("train-end"), [job?.state, job?.ended, Boolean(found)], () => (running ? [] : [refusal(job), found && end(found, job)]));
+  refresh(byId("train-end"), [job?.state, job?.ended, Boolean(found)], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job)]));
+  fit(byId("train-fit"), page, facts);
   refresh(byId("after-3"), page.trained, () => next(4, "Next: report", page.trained));
 }
 
@@ -29,6 +31,23 @@ function now(job, page) {
   const after = completed && completed === total ? job.said.at(-1)?.startsWith("fitting") ? job.said.at(-1) : "scoring" : words;
   return make("div", { className: "card" }, bar(total ? completed / total : null, "Training"), make("p", { role: "status" }, after),
     make("button", { id: "stop", disabled: Boolean(job.about.stopping), onclick: () => page.ask("jobs/train", "DELETE") }, "Stop and keep the best"));
+}
+
+const lost = (job, found) => job?.state === "stopped" && !found && make("p", { className: "hint" }, "Stopped before there was anything to keep.");
+
+// Whether the board that was chosen can hold it; measured as soon as it is trained.
+function fit(element, page, { boards }) {
+  const board = boards.find(({ name }) => name === page.state.choices.said.board);
+  const name = board && `measure:${board.name}:int8`, job = page.job(name), found = page.results(name)?.[0];
+  if (board && page.trained && !job && page.measured !== page.job("train").ended) {
+    page.measured = page.job("train").ended;
+    page.begin(`measure:${board.name}`, { arithmetic: "int8" });
+  }
+  refresh(element, [name, page.trained, job?.state, Boolean(found)], () => {
+    if (!board || !page.trained) return [];
+    if (!found) return refusal(job) ?? make("p", { className: "quiet", role: "status" }, `building it for ${board.title} …`);
+    return make("p", { className: found.fits ? "good" : "bad", role: "status" }, fits(found, board));
+  });
 }
 
 function curve(job) {
