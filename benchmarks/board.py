@@ -140,7 +140,7 @@ def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> R
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
         trials = trial_windows(calibrator, max(count, 200))
         chosen = trials[np.linspace(0, len(trials) - 1, count).astype(int)]
-        return {"scratch_bytes": model.layout.bytes, **measure(Path(scratch) / "model", BOARD, chosen).as_dict()}
+        return {"scratch_bytes": model.scratch_bytes, **measure(Path(scratch) / "model", BOARD, chosen).as_dict()}
 
 
 def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:

@@ -1,10 +1,12 @@
-/* Readings become windows: the same rules as windowing/ring.py and data/flags.py, which the tests compare with. */
+/* Readings become windows: the same rules as windowing/ring.py, windowing/validity.py and data/flags.py, which the tests
+ * compare with. */
 #include "scare.h"
 
 #include "scare_port.h"
 
 #define WORD_BITS 32u
-#define LARGEST_STEP 32767.0f
+#define LARGEST 3.4e38f
+#define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE)
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -34,84 +36,99 @@ static uint32_t rows_between(uint32_t elapsed_ms, uint32_t step_ms) {
     return elapsed_ms / step_ms + (rest >= step_ms - rest ? 1u : 0u);
 }
 
-static scare_status judge(const scare_model *model, const float *reading) {
-    SCARE_ROLLED
-    for (uint32_t c = 0u; c < model->channels; c++) {
-        if (!is_finite(reading[c])) {
-            return SCARE_MISSING;
-        }
-        SCARE_ROLLED
-        for (uint32_t i = 0u; i < model->absent_count; i++) {
-            if (reading[c] == model->absent[i]) {
-                return SCARE_MISSING;
-            }
-        }
-        if (reading[c] < model->channel[c].low || reading[c] > model->channel[c].high) {
-            return SCARE_RANGE;
-        }
-    }
-    return SCARE_OK;
+static float larger(float a, float b) {
+    return a > b ? a : b;
 }
 
-static float scale(const scare_channel *channel, float number) {
-    return ((number - channel->center) - channel->rest) * channel->inverse;
+static int is_absent(const scare_model *model, float number) {
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < model->absent_count; i++) {
+        if (number == model->absent[i]) {
+            return 1;
+        }
+    }
+    return !is_finite(number);
+}
+
+SCARE_SMALL float clamp(const scare_range *range, float number) {
+    number = larger(number, range->low);
+    return number < range->high ? number : range->high;
+}
+
+/* Judges a reading and scales it as the window holds it; how much of its first number is not held. */
+SCARE_SMALL scare_status scale(const scare_model *model, const float *reading, float *row, float *beyond) {
+    scare_status status = SCARE_OK;
+    SCARE_ROLLED
+    for (uint32_t c = model->channels; c-- > 0u;) {
+        const scare_channel *channel = &model->channel[c];
+        float number = reading[c], scaled = ((number - channel->center) - channel->rest) * channel->inverse;
+        float held = clamp(&channel->held, scaled);
+        row[c] = held;
+        *beyond = scaled - held;
+        if (clamp(&channel->valid, number) != number) {
+            status = SCARE_RANGE;
+        }
+        if (is_absent(model, number)) {
+            status = SCARE_MISSING;
+        }
+    }
+    return status;
 }
 
 /* The nearest whole step, halves rounded up. */
 static int16_t quantise(const scare_channel *channel, float scaled) {
-    float steps = scaled * channel->quantum + 0.5f;
-    steps = steps > -LARGEST_STEP ? steps : -LARGEST_STEP;
-    steps = steps < LARGEST_STEP ? steps : LARGEST_STEP;
+    static const scare_range steps_of_16_bits = {-32767.0f, 32767.0f};
+    float steps = clamp(&steps_of_16_bits, scaled * channel->quantum + 0.5f);
     int32_t whole = (int32_t)steps;
     return (int16_t)(whole - (steps < (float)whole ? 1 : 0));
 }
 
-/* Both kinds of window: the last `rows` rows of each are new, and hold the newest row there was or `reading`. */
-static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *reading) {
-    uint32_t channels = model->channels, end = model->window * channels, moved = end - rows * channels;
-    float newest;
+/* Both kinds of window: the last `rows` rows of each are new. The first of them is `row`, if there is one; each other one
+ * is the row before it. */
+static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *row) {
+    uint32_t channels = model->channels, end = model->window * channels, i;
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < moved; i++) {
+    for (i = 0u; i < end - rows * channels; i++) {
         window[i] = window[i + rows * channels];
     }
     SCARE_ROLLED
-    for (uint32_t c = 0u; c < channels; c++) {
-        newest = reading ? scale(&model->channel[c], reading[c]) : window[end - channels + c];
-        SCARE_ROLLED
-        for (uint32_t i = moved + c; i < end; i += channels) {
-            window[i] = newest;
-        }
+    for (uint32_t c = 0u; row && c < channels; c++) {
+        window[i++] = row[c];
+    }
+    SCARE_ROLLED
+    for (; i < end; i++) {
+        window[i] = window[i - channels];
     }
 }
 
-static void shift_integers(const scare_model *model, int16_t *window, uint32_t rows, const float *reading) {
-    uint32_t end = model->window, moved = end - rows;
-    int16_t newest;
+static void shift_integers(const scare_model *model, int16_t *window, uint32_t rows, const float *row) {
+    uint32_t end = model->window, i;
     SCARE_ROLLED
     for (uint32_t c = 0u; c < model->channels; c++, window += end) {
-        const scare_channel *channel = &model->channel[c];
-        newest = reading ? quantise(channel, scale(channel, reading[c])) : window[end - 1u];
         SCARE_ROLLED
-        for (uint32_t i = 0u; i < moved; i++) {
+        for (i = 0u; i < end - rows; i++) {
             window[i] = window[i + rows];
         }
+        if (row) {
+            window[i++] = quantise(&model->channel[c], row[c]);
+        }
         SCARE_ROLLED
-        for (uint32_t i = moved; i < end; i++) {
-            window[i] = newest;
+        for (; i < end; i++) {
+            window[i] = window[i - 1u];
         }
     }
 }
 
-static void shift(scare *self, uint32_t rows, const float *reading) {
+SCARE_SMALL void shift(scare *self, uint32_t rows, const float *row) {
     const scare_model *model = self->model;
     if (model->integer) {
-        shift_integers(model, (int16_t *)self->window, rows, reading);
+        shift_integers(model, (int16_t *)self->window, rows, row);
     } else {
-        shift_floats(model, (float *)self->window, rows, reading);
+        shift_floats(model, (float *)self->window, rows, row);
     }
 }
 
-static void mark(scare *self, uint32_t real) {
+SCARE_SMALL void mark(scare *self, uint32_t real) {
     uint32_t *word = &self->real[self->next_bit / WORD_BITS];
     uint32_t at = self->next_bit % WORD_BITS, before = (*word >> at) & 1u;
     *word ^= (before ^ real) << at;
@@ -120,10 +137,10 @@ static void mark(scare *self, uint32_t real) {
 }
 
 /* Rows without a reading repeat the newest row. */
-static void hold(scare *self, uint32_t rows) {
+SCARE_SMALL void hold(scare *self, uint32_t rows) {
     const scare_model *model = self->model;
     if (self->filled) {
-        shift(self, smaller(rows, model->window), NULL);
+        shift(self, smaller(rows, model->window - 1u), NULL);
     }
     SCARE_ROLLED
     for (uint32_t i = smaller(rows, model->checked); i > 0u; i--) {
@@ -133,26 +150,64 @@ static void hold(scare *self, uint32_t rows) {
     self->unbroken = self->age > model->hold ? 0u : smaller(self->unbroken + rows, model->checked);
 }
 
-static void take(scare *self, const float *reading) {
-    shift(self, self->filled ? 1u : self->model->window, reading);
+static void take(scare *self, const float *row) {
+    shift(self, self->filled ? 1u : self->model->window, row);
     self->filled = 1u;
     mark(self, 1u);
     self->age = 0u;
     self->unbroken = smaller(self->unbroken + 1u, self->model->checked);
 }
 
-static scare_status compute(scare *self, float *calibrated) {
+/* Whether training had no such row: a number, all of them together, or that for about a window. The row is cut off at
+ * what training had. */
+SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
     const scare_model *model = self->model;
-    float scaled, value;
+    const float *weight = model->whitening;
+    float distance = 0.0f;
+    uint32_t outside = 0u;
+    SCARE_ROLLED
+    for (uint32_t line = 0u; line < model->channels; line++) {
+        float sum = *weight++, cut = clamp(&model->channel[line].known, row[line]);
+        outside |= cut != row[line];
+        row[line] = cut;
+        SCARE_ROLLED
+        for (uint32_t c = 0u; c <= line; c++) {
+            sum += *weight++ * row[c];
+        }
+        distance += sum * sum;
+    }
+    self->slow += (distance - self->slow) / (float)model->window;
+    return outside | (uint32_t)(distance > model->limit) | (uint32_t)(self->slow > model->slow_limit);
+}
+
+/* The interval around a value that is not below the floor. The search takes three steps in every table. */
+SCARE_SMALL void surround(const scare_interval *interval, float floor, scare_answer *answer) {
+    float factor = answer->flags & LESS_SURE ? interval->widening : 1.0f, value = answer->value;
+    uint32_t band = 0u;
+    SCARE_ROLLED
+    for (uint32_t step = SCARE_BANDS / 2u; step > 0u; step /= 2u) {
+        band += value >= interval->edge[band + step - 1u] ? step : 0u;
+    }
+    answer->low = larger(value - factor * interval->below[band], floor);
+    answer->high = value + factor * interval->above[band];
+}
+
+static scare_status compute(scare *self, float beyond, scare_answer *answer) {
+    const scare_model *model = self->model;
+    float scaled, value, lowest = *(const float *)self->scratch >= model->rising ? model->lowest : -LARGEST;
     if (self->real_bits < model->needed || self->unbroken < model->checked) {
         return SCARE_HISTORY;
     }
     model->run(self->window, self->scratch, &self->choice, &scaled);
+    scaled = (scaled < lowest ? lowest : scaled) + beyond * model->slope;
     value = scaled * model->target_scale + model->target_center;
     if (!is_finite(value)) {
         return SCARE_NOT_FINITE;
     }
-    *calibrated = value;
+    answer->value = larger(value, model->floor);
+    if (model->interval) {
+        surround(model->interval, model->floor, answer);
+    }
     return SCARE_OK;
 }
 
@@ -166,6 +221,7 @@ SCARE_SMALL void forget(scare *self) {
     self->age = self->model->hold + 1u;
     self->unbroken = 0u;
     self->choice.left = self->choice.deep = 0u;
+    self->slow = (float)self->model->channels;
 }
 
 /* Whether a reading is more than a window before the last one: the clock was set. */
@@ -173,11 +229,13 @@ static int goes_back(const scare *self, uint32_t elapsed_ms) {
     return self->timed && elapsed_ms > INT32_MAX && ~elapsed_ms / self->model->step_ms >= self->model->window;
 }
 
-static scare_status push(scare *self, uint32_t now_ms, const float *reading, float *calibrated) {
+static scare_status push(scare *self, uint32_t now_ms, const float *reading, scare_answer *answer) {
     uint32_t elapsed_ms = now_ms - self->last_ms, rows;
     scare_status status;
+    float beyond;
     if (goes_back(self, elapsed_ms)) {
         forget(self);
+        answer->flags = SCARE_FLAG_RESTART;
     }
     rows = self->timed ? rows_between(elapsed_ms, self->model->step_ms) : 1u;
     if (rows == 0u) {
@@ -185,7 +243,7 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, flo
     }
     self->last_ms = now_ms;
     self->timed = 1u;
-    status = judge(self->model, reading);
+    status = scale(self->model, reading, self->scratch, &beyond);
     if (status != SCARE_OK) {
         hold(self, rows);
         return status;
@@ -193,11 +251,14 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, flo
     if (rows > 1u) {
         hold(self, rows - 1u);
     }
-    take(self, reading);
-    return compute(self, calibrated);
+    take(self, self->scratch);
+    if (self->model->whitening) {
+        answer->flags |= is_outside(self, self->scratch) * SCARE_FLAG_OUTSIDE;
+    }
+    return compute(self, beyond, answer);
 }
 
-scare_status scare_init(scare *self, const scare_model *model, void *memory, size_t bytes) {
+SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, void *memory, size_t bytes) {
     uint32_t window, real;
     if (!self || !model || !memory) {
         return SCARE_ARGUMENT;
@@ -212,7 +273,8 @@ scare_status scare_init(scare *self, const scare_model *model, void *memory, siz
     self->window = memory;
     self->real = (uint32_t *)memory + window;
     self->scratch = self->real + real;
-    return scare_reset(self);
+    forget(self);
+    return SCARE_OK;
 }
 
 scare_status scare_reset(scare *self) {
@@ -223,14 +285,30 @@ scare_status scare_reset(scare *self) {
     return SCARE_OK;
 }
 
-scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated) {
-    float value = __builtin_nanf("");
+SCARE_COMPACT scare_status scare_calibrate(scare *self, uint32_t now_ms, const float *reading, scare_answer *answer) {
+    static const uint16_t reasons[] = {0,
+                                       SCARE_FLAG_HISTORY,
+                                       SCARE_FLAG_MISSING,
+                                       SCARE_FLAG_MISSING | SCARE_FLAG_RANGE,
+                                       SCARE_FLAG_EARLY,
+                                       SCARE_FLAG_NOT_FINITE};
     scare_status status = SCARE_ARGUMENT;
-    if (self && self->model && reading && calibrated) {
-        status = push(self, now_ms, reading, &value);
+    if (answer) {
+        answer->value = answer->low = answer->high = __builtin_nanf("");
+        answer->flags = 0u;
+        if (self && self->model && reading) {
+            status = push(self, now_ms, reading, answer);
+            answer->flags |= reasons[status];
+        }
     }
+    return status;
+}
+
+scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated) {
+    scare_answer answer;
+    scare_status status = scare_calibrate(self, now_ms, reading, calibrated ? &answer : NULL);
     if (calibrated) {
-        *calibrated = value;
+        *calibrated = answer.value;
     }
     return status;
 }

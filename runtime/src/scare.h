@@ -4,9 +4,9 @@
  *     scare calibration;
  *     scare_init(&calibration, &model, memory, sizeof memory);
  *     …
- *     if (scare_push(&calibration, millis(), reading, &calibrated) == SCARE_OK) use(calibrated);
+ *     if (scare_calibrate(&calibration, millis(), reading, &answer) == SCARE_OK) use(answer.value, answer.low, answer.high);
  *
- * The caller owns all memory. Whatever the status is, `calibrated` is written: NaN unless it is SCARE_OK. */
+ * The caller owns all memory. Whatever the status is, the answer is written: NaN unless it is SCARE_OK. */
 #ifndef SCARE_H
 #define SCARE_H
 
@@ -28,13 +28,45 @@ typedef enum {
     SCARE_ARGUMENT = 7    /* a null pointer, or not initialised */
 } scare_status;
 
-/* How one channel is read: valid from low to high; scaled value = ((x - center) - rest) * inverse. */
+/* What is to be said of a row: bits of `flags`, the same as in Python (docs/flags.md). */
+enum {
+    SCARE_FLAG_RANGE = 1 << 0,
+    SCARE_FLAG_STUCK = 1 << 2, /* only where SCARE_PAST is 1 */
+    SCARE_FLAG_SPIKE = 1 << 3, /* only where SCARE_PAST is 1 */
+    SCARE_FLAG_MISSING = 1 << 8,
+    SCARE_FLAG_EARLY = 1 << 9,
+    SCARE_FLAG_HISTORY = 1 << 10,
+    SCARE_FLAG_RESTART = 1 << 12,
+    SCARE_FLAG_OUTSIDE = 1 << 13, /* beyond what training had: the value goes on by a line */
+    SCARE_FLAG_NOT_FINITE = 1 << 14
+};
+
+/* A calibrated value, the interval in which the truth lies as often as the model says, and the flags of its row. Without
+ * a value all three are NaN; a model without intervals has none of them. */
+typedef struct {
+    float value, low, high;
+    uint32_t flags;
+} scare_answer;
+
 typedef struct {
     float low, high;
+} scare_range;
+
+/* How one channel is read: scaled value = ((x - center) - rest) * inverse. */
+typedef struct {
+    scare_range valid;  /* readings */
     float center, rest; /* center + rest is the center more precisely than one float can say */
     float inverse;
-    float quantum; /* steps of the int16_t window for a scaled value of 1; 0 in float32 models */
+    float quantum;           /* steps of the int16_t window for a scaled value of 1; 0 in float32 models */
+    scare_range held, known; /* scaled values as the window holds them; those that training had */
 } scare_channel;
+
+/* Distances below and above a value, by its band: the number of edges that are not above it. */
+#define SCARE_BANDS 8
+typedef struct {
+    float edge[SCARE_BANDS - 1], below[SCARE_BANDS], above[SCARE_BANDS];
+    float widening; /* of both, in rows that are less sure */
+} scare_interval;
 
 /* The branch in use and for how many more windows, for models that choose one. */
 typedef struct {
@@ -50,8 +82,13 @@ typedef struct {
     const float *absent;            /* numbers that stand for "no reading" */
     uint32_t absent_count;
     float target_scale, target_center;
-    uint32_t integer;       /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
-    uint32_t scratch_bytes; /* that `run` needs */
+    float floor;                    /* no value is below it */
+    const scare_interval *interval; /* NULL: it does not say how sure it is */
+    const float *whitening;         /* a constant and a line of a lower triangle, each; NULL: training is not known */
+    float limit, slow_limit;        /* of squared distances to training, and of their slow mean */
+    float rising, lowest, slope;    /* from this first number on none is lower; of a scaled value for 1 not held */
+    uint32_t integer;               /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
+    uint32_t scratch_bytes;         /* that `run` needs, and one row */
     void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled);
 } scare_model;
 
@@ -66,6 +103,7 @@ typedef struct {
     uint32_t next_bit, real_bits; /* where the next bit goes; how many are set */
     uint32_t age, unbroken;       /* rows since the last real one; rows since one was held too long */
     scare_choice choice;
+    float slow; /* mean of the squared distances to training, which forgets in about a window */
 } scare;
 
 /* Bytes of a model's memory are a constant of its header; an array of words is aligned well. */
@@ -78,8 +116,11 @@ scare_status scare_init(scare *self, const scare_model *model, void *memory, siz
 scare_status scare_reset(scare *self);
 
 /* Take the reading (one number for each channel) of time `now_ms`, which may wrap around. Of several numbers that
- * cannot be used the first decides the status. A reading more than a window before the last one used, or more than
- * 2^31 ms (24 days) after it, which looks the same, begins anew as after scare_reset. */
+ * cannot be used the first decides the status and its flags. A reading more than a window before the last one used, or
+ * more than 2^31 ms (24 days) after it, which looks the same, begins anew as after scare_reset. */
+scare_status scare_calibrate(scare *self, uint32_t now_ms, const float *reading, scare_answer *answer);
+
+/* The same for those who ask for the value alone. */
 scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated);
 
 /* What a status means, in a few words. */

@@ -19,12 +19,13 @@
 /* A body that is compiled anew for each set of constant arguments. */
 #define SCARE_INLINE static inline __attribute__((always_inline))
 
-/* A body that is seldom used: small rather than fast. */
+/* A body that is seldom used, or not long: small rather than fast. */
 #if defined(__clang__)
-#define SCARE_SMALL static __attribute__((noinline, minsize))
+#define SCARE_COMPACT __attribute__((minsize))
 #else
-#define SCARE_SMALL static __attribute__((noinline))
+#define SCARE_COMPACT
 #endif
+#define SCARE_SMALL static __attribute__((noinline)) SCARE_COMPACT
 
 /* The loop that follows is seldom run, or its body is long enough: flash is worth more than its branches. */
 #if defined(__clang__)

@@ -3,9 +3,9 @@
     certificate = verify(calibrator, board("nano33ble"), list(Arithmetic), windows=1000)
     certificate.passed, certificate.reasons, certificate.as_dict()
 
-Windows are given to `run` of each runtime, and a stream of bad readings to `scare_push` and to NumPy's `LiveFeed`.
-A board scales a reading in float32, NumPy in double precision: the windows made of readings may differ by a rounding,
-so they are compared as such, and results on the windows that C made.
+Windows are given to `run` of each runtime, and a stream of bad readings, some beyond training, to `scare_calibrate` and
+to NumPy's `LiveFeed`: values, intervals and flags. A board scales a reading in float32, NumPy in double precision: the
+windows made of readings may differ by a rounding, so they are compared as such, and results on the windows that C made.
 The rules are in `agreement`, their tolerances in `calibrator.parity`, the windows and readings in `trials`. It holds no
 date: the same calibrator has the same certificate. docs/certificate.md says how to read one.
 """
@@ -38,7 +38,7 @@ from scare.calibrator.parity import (
     share_of_ties,
 )
 from scare.calibrator.plan import Plan, run, values
-from scare.data.flags import LARGEST, Flag
+from scare.data.flags import LARGEST, Flag, summary
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
@@ -49,6 +49,8 @@ from scare.windowing.slicing import history_starts
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and board
+TOLD = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.RESTART | Flag.OUTSIDE  # flags of a board that are as in NumPy
+ROUNDED = 1e-5  # of a limit of distances: nearer to it float32 decides, and either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
 
@@ -60,6 +62,8 @@ class Streaming:
     """
 
     statuses: Mapping[str, int]
+    flags: Mapping[str, int]
+    intervals: int  # readings that got one
     window_difference: float | None  # the largest, of a scaled reading; in int8 in steps
     live_difference: float | None  # in deviations, from what NumPy makes of its own windows; not judged
     agreement: Agreement | None
@@ -229,14 +233,16 @@ class _Trial:
         return farthest
 
     def _stream(self) -> Streaming:
-        """Bad readings through `scare_push` and through NumPy's own feed; then NumPy computes the host's windows."""
+        """Bad readings through C and through NumPy's own feed; then NumPy computes the host's windows."""
         readings = trial_readings(self.model.descriptor, self.plan.window)
         host, board = push_all(self.host, readings), push_all(self.board, readings)
         live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
-        broken = list(_unlike_statuses(live, host, board))
+        told = {name: count for name, count in summary(host.flags).items() if count}
+        found = counts, told, int(np.isfinite(host.low).sum())
+        broken = [*_unlike_statuses(live, host, board), *self._unlike_answers(readings, live, host, board)]
         if broken:
-            return Streaming(counts, None, None, None, tuple(broken))
+            return Streaming(*found, None, None, None, tuple(broken))
         apart, allowed = self._window_difference(live.windows, host.windows)
         if apart > allowed:
             broken.append(f"a reading in the window is {apart:.3g} from Python's; {allowed:g} is allowed")
@@ -247,24 +253,57 @@ class _Trial:
         runtimes = Runtimes(np.full(len(windows), READING), in_numpy, *in_c)
         agreement = self._agree(runtimes, windows, Tolerance(deviation, 1.0, self.center, self.rounding * self.scale))
         live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / deviation
-        return Streaming(counts, apart, live_difference, agreement, (*broken, *agreement.reasons))
+        return Streaming(*found, apart, live_difference, agreement, (*broken, *agreement.reasons))
+
+    def _unlike_answers(
+        self, readings: Sequence[Reading], live: Answers, host: Answers, board: Answers
+    ) -> Iterator[str]:
+        """Flags and intervals that are not as they must be: everywhere alike, and as NumPy makes them of C's values."""
+        reasons = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
+        near = self._flags(readings, 1 - ROUNDED) != self._flags(readings, 1 + ROUNDED)
+        unlike = {"the board": host.flags != board.flags, "Python": (host.flags != live.flags & TOLD | reasons) & ~near}
+        for name, rows in unlike.items():
+            if rows.any():
+                first = f"the first is reading {np.argmax(rows)}"
+                yield f"host and {name} have other flags for {rows.sum():,} of {len(rows):,} readings, {first}"
+        table, none = self.model.descriptor.interval, np.full(len(readings), np.nan, np.float32)
+        floor = self.model.descriptor.floor
+        made = table.around(host.values, host.flags, floor) if table else (none, none)
+        for name, ends in (("the board", (board.low, board.high)), ("Python", made)):
+            if not np.array_equal([host.low, host.high], ends, equal_nan=True):
+                yield f"host and {name} have other intervals"
+
+    def _flags(self, readings: Sequence[Reading], share: float) -> np.ndarray:
+        """The flags in NumPy where the limits of distances are a share of what they are."""
+        validity = self.inputs.validity
+        if validity is None:
+            return np.zeros(len(readings), np.uint32)
+        limits = {name: getattr(validity, name) * share for name in ("limit", "slow_limit")}
+        return self._feed(readings, replace(self.inputs, validity=replace(validity, **limits)))[1]
 
     def _live(self, readings: Sequence[Reading]) -> Answers:
         """NumPy's answers, of windows of its own."""
-        statuses, windows = [], []
-        feed = LiveFeed(self.inputs, self.device)
+        windows, flags = self._feed(readings, self.inputs)
+        pairs = zip(flags.tolist(), readings, strict=True)
+        statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
+        ran, none = statuses == OK, np.full(len(readings), np.nan, np.float32)
+        own = self.inputs.validity.hold(windows) if self.inputs.validity else windows
+        answers = none.copy()
+        answers[ran] = self._values(readings, ran, own)
+        return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, none, none, flags, own, {})
+
+    def _feed(self, readings: Sequence[Reading], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """Windows [m, window, channels], not held, and flags [n] of readings."""
+        windows, flags, feed = [], [], LiveFeed(inputs, self.device)
         for reading in readings:
             if reading.restart:
-                feed = LiveFeed(self.inputs, self.device)
+                feed = LiveFeed(inputs, self.device)
             window, flag = feed.take(reading.now_ms / 1000, reading.numbers)
-            statuses.append(self._status(flag, reading.numbers))
+            flags.append(int(flag))
             if window is not None:
                 windows.append(window)
         shape = (-1, self.plan.window, self.plan.channels)
-        ran, own = np.array(statuses) == OK, np.array(windows, np.float32).reshape(shape)
-        answers = np.full(len(readings), np.nan, np.float32)
-        answers[ran] = self._values(readings, ran, own)
-        return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, own, {})
+        return np.array(windows, np.float32).reshape(shape), np.array(flags, np.uint32)
 
     def _values(self, readings: Sequence[Reading], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
         """The calibrated values [m] of a stream's windows [m, …], a choice of a branch carried until a new history."""
@@ -274,20 +313,30 @@ class _Trial:
         for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
             choice = Choice() if reading.restart or index in starts else choice
             if has_window:
-                found.append(self._value(windows[len(found)][None], choice))
+                found.append(self._value(windows[len(found)][None], choice, np.float32(reading.numbers[0])))
         return np.array(found, np.float32)
 
-    def _value(self, window: np.ndarray, choice: Choice) -> np.float32:
-        """The calibrated value of a window, rounded as on a board; NaN where it is no number."""
-        facts = self.model.descriptor
+    def _value(self, window: np.ndarray, choice: Choice, first: np.float32) -> np.float32:
+        """The value of a window and of the newest first number, rounded as on a board; NaN where it is no number."""
+        facts, training = self.model.descriptor, self.model.descriptor.training
         with np.errstate(all="ignore"):
             exact = window if self.exact else window.astype(np.float64)
             scaled = run(self.precise, exact, choice).astype(np.float32)[0]
+            newest, beyond = self._first(first)
+            scaled = np.maximum(scaled, np.float32(training.lowest)) if newest >= training.rising else scaled
+            scaled = scaled + beyond * np.float32(training.slope)
             value = scaled * np.float32(facts.target_scale) + np.float32(facts.target_center)
-        return value if np.isfinite(value) else np.float32(np.nan)
+        return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
+
+    def _first(self, number: np.float32) -> tuple[Any, Any]:
+        """A number of the first channel, scaled and held, and how much of it is not held; both as on a board."""
+        channel = self.model.descriptor.channels[0]
+        scaled = channel.scale(float(number))
+        held = np.clip(scaled, *np.array(channel.held, np.float32))
+        return held, scaled - held
 
     def _status(self, flag: Flag, row: np.ndarray) -> int:
-        """What `scare_push` must say where NumPy has this flag, unless the result is no number."""
+        """What `scare_calibrate` must say where NumPy has this flag, unless the result is no number."""
         if flag & Flag.EARLY:
             return EARLY
         if flag & Flag.MISSING:
@@ -333,7 +382,7 @@ def _as_on_board(inputs: Inputs, model: CModel) -> Inputs:
     channels = inputs.channels
     if model.program.quanta:
         pairs = zip(channels, model.descriptor.channels, strict=True)
-        channels = tuple(replace(channel, low=board.low, high=board.high) for channel, board in pairs)
+        channels = tuple(replace(channel, low=board.valid.low, high=board.valid.high) for channel, board in pairs)
     return replace(inputs, channels=channels, scaling=replace(inputs.scaling, settle=0))
 
 

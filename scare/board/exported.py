@@ -10,10 +10,12 @@ import numpy as np
 
 from scare.board.trials import Reading
 from scare.errors import DataError
-from scare.export.descriptor import as_read
+from scare.export.descriptor import InputChannel, Range, as_read
 from scare.export.scare_json import ExportFolder, Kept, find_exports
 
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
+ANSWER = {"value": "<f4", "low": "<f4", "high": "<f4", "flags": "<u4"}  # `scare_answer`
+ANSWER_TYPE = np.dtype(list(ANSWER.items()))
 CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window, real, scratch
 
 
@@ -51,10 +53,18 @@ class Exported:
         )
 
 
+class Limits(ctypes.LittleEndianStructure):
+    """`scare_range` of scare.h."""
+
+    _fields_ = tuple((name, ctypes.c_float) for name in Range._fields)
+
+
 class Channel(ctypes.LittleEndianStructure):
     """`scare_channel` of scare.h."""
 
-    _fields_ = tuple((name, ctypes.c_float) for name in ("low", "high", "center", "rest", "inverse", "quantum"))
+    _fields_ = tuple(
+        (name, Limits if kind is Range else ctypes.c_float) for name, kind in InputChannel.__annotations__.items()
+    )
 
 
 def model_structure(pointer: type) -> Any:
@@ -63,7 +73,9 @@ def model_structure(pointer: type) -> Any:
         **dict.fromkeys(("window", "channels", "step_ms", "checked", "needed", "hold"), ctypes.c_uint32),
         **dict.fromkeys(("channel", "absent"), pointer),
         "absent_count": ctypes.c_uint32,
-        **dict.fromkeys(("target_scale", "target_center"), ctypes.c_float),
+        **dict.fromkeys(("target_scale", "target_center", "floor"), ctypes.c_float),
+        **dict.fromkeys(("interval", "whitening"), pointer),
+        **dict.fromkeys(("limit", "slow_limit", "rising", "lowest", "slope"), ctypes.c_float),
         **dict.fromkeys(("integer", "scratch_bytes"), ctypes.c_uint32),
         "run": pointer,
     }
@@ -105,7 +117,7 @@ class Pushed(Protocol):
         """Forget all readings."""
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the calibrated value's bytes."""
+        """Push one reading: status, and the answer's bytes."""
 
     def held(self) -> tuple[bytes, bytes]:
         """What is in the window and in scratch memory."""
@@ -113,13 +125,16 @@ class Pushed(Protocol):
 
 @dataclass(frozen=True)
 class Answers:
-    """What `scare_push` said to each of n readings; of the m for which the model ran, the window and values kept.
+    """What `scare_calibrate` said to each of n readings; of the m for which the model ran, the window and values kept.
 
     Windows are [m, window, channels], in steps where they are whole numbers.
     """
 
     statuses: np.ndarray
     values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    flags: np.ndarray
     windows: np.ndarray
     kept: dict[str, np.ndarray]
 
@@ -131,22 +146,23 @@ class Answers:
 
 def push_all(model: Pushed, readings: Iterable[Reading]) -> Answers:
     """Push readings one after the other into a model that has seen none."""
-    statuses, values, windows = [], bytearray(), bytearray()
+    statuses, answers, windows = [], bytearray(), bytearray()
     kept = {name: bytearray() for name in model.exported.kept}
     model.restart()
     for reading in readings:
         if reading.restart:
             model.restart()
-        status, value = model.take(reading.now_ms, reading.numbers)
+        status, answer = model.take(reading.now_ms, reading.numbers)
         statuses.append(status)
-        values += value
+        answers += answer
         if status in (OK, NOT_FINITE):
             window, scratch = model.held()
             windows += window
             for name, place in model.exported.kept.items():
                 kept[name] += scratch[place.offset : place.offset + place.size]
     contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
-    return Answers(np.array(statuses), np.frombuffer(values, "<f4"), _decoded(windows, model.facts), contents)
+    value, low, high, flags = (np.frombuffer(answers, ANSWER_TYPE)[name].copy() for name in ANSWER)
+    return Answers(np.array(statuses), value, low, high, flags, _decoded(windows, model.facts), contents)
 
 
 def _decoded(windows: bytearray, facts: Any) -> np.ndarray:

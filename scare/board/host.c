@@ -19,7 +19,7 @@ EXPORT void host_time(const unsigned char *windows, unsigned char *scratch, uint
                       size_t count);
 EXPORT size_t host_sensor_bytes(void);
 EXPORT int host_restart(void *sensor);
-EXPORT int host_push(void *sensor, const float *reading, float *calibrated, uint32_t now_ms);
+EXPORT int host_push(void *sensor, const float *reading, scare_answer *answer, uint32_t now_ms);
 
 typedef struct {
     scare calibration;
@@ -73,6 +73,6 @@ int host_restart(void *sensor) {
     return (int)scare_init(&self->calibration, &MODEL, self->memory, sizeof self->memory);
 }
 
-int host_push(void *sensor, const float *reading, float *calibrated, uint32_t now_ms) {
-    return (int)scare_push(&((host_sensor *)sensor)->calibration, now_ms, reading, calibrated);
+int host_push(void *sensor, const float *reading, scare_answer *answer, uint32_t now_ms) {
+    return (int)scare_calibrate(&((host_sensor *)sensor)->calibration, now_ms, reading, answer);
 }

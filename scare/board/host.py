@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from scare.board.exported import (
+    ANSWER_TYPE,
     CALIBRATION_WORDS,
     Channel,
     Exported,
@@ -80,11 +81,11 @@ class HostModel:
         self._library.host_restart(self._sensor.ctypes.data_as(ctypes.c_void_p))
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the calibrated value's bytes."""
-        reading, calibrated = np.ascontiguousarray(numbers, np.float32), np.empty(1, np.float32)
-        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, calibrated))
+        """Push one reading: status, and the answer's bytes."""
+        reading, answer = np.ascontiguousarray(numbers, np.float32), np.empty(1, ANSWER_TYPE)
+        pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))
         status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
-        return int(status), calibrated.tobytes()
+        return int(status), answer.tobytes()
 
     def held(self) -> tuple[bytes, bytes]:
         """What is in the window and in scratch memory."""

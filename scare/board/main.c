@@ -7,7 +7,8 @@ uint32_t board_memory[SCARE_WORDS(MODEL_MEMORY)];
 scare board_calibration;
 
 int main(void) {
-    float reading[MODEL_READING] = {0.0f}, calibrated;
+    float reading[MODEL_READING] = {0.0f};
+    scare_answer answer;
     (void)scare_init(&board_calibration, &MODEL, board_memory, sizeof board_memory);
-    return (int)scare_push(&board_calibration, 0, reading, &calibrated);
+    return (int)scare_calibrate(&board_calibration, 0, reading, &answer);
 }

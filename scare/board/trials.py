@@ -19,6 +19,7 @@ UNDEFINED = ("beyond", "nan", "infinite")  # kinds for which a result need not b
 WAITS, SHARES = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4), (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # steps between bad readings
 SPOILT = 4  # every so many of them have a bad number, as long as there are any
 CLEAN, BAD = 20, 200  # readings
+BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # times the range of training, beyond its edges
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,17 @@ def strange_trials(calibrator: Calibrator) -> Trials:
 def trial_readings(descriptor: Descriptor, window: int) -> list[Reading]:
     """Readings to push: clean, then bad (missing, out of range, early, late), a long gap, a clock set back, a restart.
 
-    The clock wraps around among the bad ones; the last readings are at the ends of the valid range.
+    The clock wraps around among the bad ones; the last readings are at and beyond the edges of training, as far as the
+    ends of the valid range.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
     farthest = ((1 << 31) - 1) // descriptor.step_ms
     gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
     bad = random.choice(WAITS, BAD, p=SHARES)
-    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(2 * clean)])
+    ends = [(column, end) for column, one in enumerate(descriptor.channels) for end in _ends_of(one)]
+    last = clean + len(ends)
+    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + last)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
     times += (1 << 32) - times[clean + BAD // 2]
     rows = np.stack([_numbers(one, len(times), random) for one in descriptor.channels], axis=1)
@@ -107,10 +111,9 @@ def trial_readings(descriptor: Descriptor, window: int) -> list[Reading]:
     for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
         column, number = spoilt[which]
         rows[clean + SPOILT * row, column] = number
-    ends = [(column, end) for column, one in enumerate(descriptor.channels) for end in (one.low, one.high)]
     for row, (column, end) in enumerate(ends):
         rows[row - len(ends), column] = end if abs(end) < LARGEST / 2 else rows[row - len(ends), column]
-    return [Reading(int(times[i]), rows[i], i == len(times) - clean) for i in range(len(times))]
+    return [Reading(int(times[i]), rows[i], i == len(times) - last) for i in range(len(times))]
 
 
 def _joined(*trials: Trials) -> Trials:
@@ -151,11 +154,18 @@ def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
 
 def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
     usual = channel.center + random.normal(size=count) / channel.inverse
-    return usual.clip(channel.low, channel.high).astype(np.float32)
+    return usual.clip(*channel.valid).astype(np.float32)
+
+
+def _ends_of(channel: InputChannel) -> np.ndarray:
+    """The edges of training, what lies just beyond and far beyond them, and the ends of the valid range."""
+    edges = channel.center + channel.rest + np.array(channel.known) / channel.inverse
+    beyond = np.multiply.outer(BEYOND, [-1, 1]) * (edges[1] - edges[0])
+    return np.unique(np.append(edges + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
 
 
 def _bad(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
     """What no reading should be, and the numbers just outside the valid range."""
-    low, high = np.float32(channel.low), np.float32(channel.high)
+    low, high = map(np.float32, channel.valid)
     outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
     return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

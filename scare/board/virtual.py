@@ -15,10 +15,18 @@ import numpy as np
 from scare.board.boards import Board
 from scare.board.cycles import CycleModel, Cycles
 from scare.board.emulator import OUTSIDE, Machine, MachineError, Trace
-from scare.board.exported import CALIBRATION_WORDS, Channel, Exported, as_stored, model_structure, window_bytes
+from scare.board.exported import (
+    ANSWER_TYPE,
+    CALIBRATION_WORDS,
+    Channel,
+    Exported,
+    as_stored,
+    model_structure,
+    window_bytes,
+)
 from scare.board.firmware import build
 
-READING, CALIBRATED, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2004, 0x200C))
+READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
 IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
 ModelStructure = model_structure(ctypes.c_uint32)
@@ -37,7 +45,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Pushes:
-    """What `scare_push` takes beside `run`, with the row of a reading, and with one more row for a gap before it."""
+    """What `scare_calibrate` takes beside `run`, with the row of a reading, and with one more for a gap before it."""
 
     instructions: int
     gap_instructions: int
@@ -92,14 +100,16 @@ class VirtualModel:
         idle.run = IDLE_RUN | 1
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)
-        reading = [min(max(channel.center, channel.low), channel.high) for channel in self.channels]
+        reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
         self.machine.write(READING, np.array(reading, np.float32))
         step = self.facts.step_ms
         for row in range(self.facts.checked):
             self._push(row * step)
         one = self._push((row + 1) * step)
         if self.machine.result:
-            raise MachineError(f"scare_push answered {self.machine.result} to a reading at the center of its scale")
+            raise MachineError(
+                f"scare_calibrate answered {self.machine.result} to a reading at the center of its scale"
+            )
         self.machine.write(self._calibration, np.array([self._model], np.uint32))
         whole, alone = self._push((row + 2) * step), self._run()
         self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
@@ -113,10 +123,10 @@ class VirtualModel:
         self._begin(self._model)
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the calibrated value's bytes."""
+        """Push one reading: status, and the answer's bytes."""
         self.machine.write(READING, numbers.astype(np.float32))
         self._push(now_ms)
-        return self.machine.result, self.machine.read(CALIBRATED, 4)
+        return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
 
     def held(self) -> tuple[bytes, bytes]:
         """What is in the window and in scratch memory."""
@@ -139,4 +149,4 @@ class VirtualModel:
             raise MachineError(f"scare_init answered {self.machine.result}")
 
     def _push(self, now_ms: int) -> Trace:
-        return self.machine.call("scare_push", self._calibration, now_ms & 0xFFFFFFFF, READING, CALIBRATED)
+        return self.machine.call("scare_calibrate", self._calibration, now_ms & 0xFFFFFFFF, READING, ANSWER)

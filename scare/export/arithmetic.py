@@ -28,11 +28,16 @@ def find_arithmetic(name: str) -> Arithmetic:
 
 
 def window_quanta(calibrator: Calibrator) -> np.ndarray:
-    """Steps of an int16 window for a scaled value of 1, [channels]: fine enough, and wide enough for valid readings."""
+    """Steps of an int16 window for a scaled value of 1, [channels]: fine enough, and wide enough for valid readings.
+
+    Where readings are held, because training is known, the window reaches as far.
+    """
     windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
-    scaling = calibrator.inputs.scaling
+    scaling, validity = calibrator.inputs.scaling, calibrator.inputs.validity
+    held = np.abs([validity.held_low, validity.held_high]).max(axis=0) if validity else 0.0
     limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
     ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
     limit = np.max(ends, axis=0)
-    return FULL / np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
+    reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
+    return FULL / np.maximum(reach, held)

@@ -45,7 +45,7 @@ def _sizes(model: CModel) -> dict[str, int]:
     return {
         "ram_bytes": model.memory_bytes,
         "window_bytes": model.window_bytes,
-        "scratch_bytes": model.layout.bytes,
+        "scratch_bytes": model.scratch_bytes,
         "constant_bytes": model.table_bytes,
     }
 
@@ -67,5 +67,6 @@ def _kept(model: CModel) -> Iterator[tuple[str, Kept]]:
 def _limits(compiled: Compiled) -> Iterator[str]:
     """Where an integer window ends before the channel does."""
     for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True):
-        if read.quantum and (read.low > channel.low or read.high < channel.high):
-            yield f"int8 reads {channel.name} from {read.low:.4g} to {read.high:.4g}; a reading beyond gives no value"
+        low, high = read.valid
+        if read.quantum and (low > channel.low or high < channel.high):
+            yield f"int8 reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"

@@ -8,23 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 
 from scare.calibrator.kernels import THRESHOLD
 from scare.errors import DataError
-from scare.export.descriptor import Descriptor
+from scare.export.descriptor import Descriptor, InputChannel, Range
+from scare.export.interval_table import IntervalTable
 from scare.export.memory import WORD, Layout, every_value
 from scare.export.program import BYTES, Argument, Branch, Call, Program, Table, Value
 
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # inside a branch
 WORD_BITS = 32
+INDENT: dict[str, Any] = {"initial_indent": " " * 8, "subsequent_indent": " " * 8, "break_on_hyphens": False}
 KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OURS = "absent channels choice input main memory rows run scaled scratch"
+OURS = "absent channels choice input interval main memory rows run scaled scratch whitening"
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
@@ -52,9 +55,14 @@ class CModel:
         return -(-program.window * program.channels * BYTES[program.kind] // WORD) * WORD
 
     @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory: of the program, or of the newest row, which is scaled there."""
+        return max(self.layout.bytes, WORD * self.program.channels)
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes that the caller gives: window, a bit for each checked row, scratch."""
-        return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.layout.bytes
+        return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.scratch_bytes
 
     @property
     def table_bytes(self) -> int:
@@ -100,7 +108,8 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
 
 def print_source(model: CModel, runtime: str = "src/") -> str:
     """The source of a model: channels, tables, `run`, and the model itself; `runtime` as in `print_header`."""
-    lines = [*_print_title(model), f'#include "{model.name}.h"', f'#include "{runtime}scare_kernels.h"', ""]
+    lines = [*_print_title(model), f'#include "{model.name}.h"']
+    lines += [*(f'#include "{runtime}{header}"' for header in ("scare_kernels.h", "scare_port.h")), ""]
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
     lines += _print_channels(model)
     for name, table in model.tables.values():
@@ -146,7 +155,7 @@ def _print_title(model: CModel) -> list[str]:
 def _sizes(model: CModel) -> Iterator[tuple[str, int, str]]:
     yield "WINDOW", model.program.window, ""
     yield "CHANNELS", model.program.channels, ""
-    yield "SCRATCH_BYTES", model.layout.bytes, ""
+    yield "SCRATCH_BYTES", model.scratch_bytes, ""
     yield "BYTES", model.memory_bytes, " /* what scare_init takes: window, real bits, scratch */"
     for name, value in model.values.values():
         if value.kept:
@@ -156,12 +165,26 @@ def _sizes(model: CModel) -> Iterator[tuple[str, int, str]]:
 
 
 def _print_channels(model: CModel) -> list[str]:
-    lines = ["/* low, high, center, rest, inverse, quantum */", "static const scare_channel channels[] = {"]
+    lines = [f"/* {', '.join(InputChannel._fields)} */", "static const scare_channel channels[] = {"]
     for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
-        numbers = (channel.low, channel.high, channel.center, channel.rest, channel.inverse, channel.quantum)
-        lines += [f"    {{{', '.join(map(print_number, numbers))}}}, /* {_comment(label)} */"]
-    absent = np.array(model.descriptor.absent, np.float32)
-    return [*lines, "};", "", *(_print_table("absent", absent) if len(absent) else [])]
+        parts = " ".join(_print_part(getattr(channel, name)) for name in InputChannel._fields)
+        lines += [f"    {{ /* {_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
+    lines += ["};"]
+    tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
+    for name, numbers in tables.items():
+        lines += ["", *_print_table(name, np.array(numbers, np.float32))] if numbers else []
+    return [*lines, *(_print_interval(model.descriptor.interval) if model.descriptor.interval else [])]
+
+
+def _print_interval(interval: IntervalTable) -> list[str]:
+    lines = ["", "static const scare_interval interval = {"]
+    for name in ("edge", "below", "above"):
+        lines += [f"    {{ /* {name} */", *_print_numbers(np.array(getattr(interval, name)), "        "), "    },"]
+    return [*lines, f"    {print_number(interval.widening)}, /* widening */", "};"]
+
+
+def _print_part(part: float | Range) -> str:
+    return f"{{{', '.join(map(print_number, part))}}}," if isinstance(part, Range) else f"{print_number(part)},"
 
 
 def _print_table(name: str, values: np.ndarray) -> list[str]:
@@ -181,7 +204,7 @@ def _print_run(model: CModel) -> list[str]:
     result, _ = model.values[model.program.result.name]
     in_window = any(model.layout.places[name].in_window for name in model.values)
     branches = any(isinstance(call, Branch) for call in model.program.calls)
-    lines = ["static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
+    lines = ["SCARE_COMPACT static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
     lines += ["    const unsigned char *const rows = input;" if in_window else "    (void)input;"]
     lines += ["    unsigned char *const memory = scratch;"]
     lines += [f"    {_print_value(model, name, value)}" for name, value in model.values.values()]
@@ -236,7 +259,7 @@ def _print_branch(model: CModel, branch: Branch) -> list[str]:
 
 
 def _print_descriptor(model: CModel) -> list[str]:
-    program, descriptor = model.program, model.descriptor
+    program, descriptor, training = model.program, model.descriptor, model.descriptor.training
     fields = {
         "window": program.window,
         "channels": program.channels,
@@ -249,8 +272,12 @@ def _print_descriptor(model: CModel) -> list[str]:
         "absent_count": len(descriptor.absent),
         "target_scale": print_number(descriptor.target_scale),
         "target_center": print_number(descriptor.target_center),
+        "floor": print_number(descriptor.floor),
+        "interval": "&interval" if descriptor.interval else "NULL",
+        **{name: print_number(number) for name, number in vars(training).items() if name != "whitening"},
+        "whitening": "whitening" if training.whitening else "NULL",
         "integer": int(program.kind != "float"),
-        "scratch_bytes": model.layout.bytes,
+        "scratch_bytes": model.scratch_bytes,
         "run": "run",
     }
     return [

@@ -3,9 +3,10 @@
 Comes from `calibrator`; goes to `c_source`. Whatever a board could not do as the calibrator does is refused here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,23 +15,57 @@ from scare.calibrator.kernels import FULL, window_s8
 from scare.data.flags import LARGEST
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
+from scare.export.interval_table import IntervalTable, interval_table
+from scare.export.training_edges import edge_readings
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.validity import Validity
 from scare.words import suggestion
 
 LONGEST_STEP_MS = (1 << 31) - 1  # from here on a clock of 32 bits cannot tell forwards from backwards
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
-class InputChannel:
-    """How one channel is read, as in `scare_channel`: float32 numbers."""
+class Range(NamedTuple):
+    """From here to there, both included."""
 
     low: float
     high: float
+
+
+EVERYTHING = Range(-LARGEST_FLOAT, LARGEST_FLOAT)
+
+
+class InputChannel(NamedTuple):
+    """How one channel is read, as in `scare_channel`: float32 numbers."""
+
+    valid: Range
     center: float
     rest: float
     inverse: float
     quantum: float
+    held: Range = EVERYTHING
+    known: Range = EVERYTHING
+
+    def scale(self, reading: float) -> np.float32:
+        """A reading scaled and rounded as on a board, not held."""
+        center, rest, inverse = (np.float32(one) for one in (self.center, self.rest, self.inverse))
+        return ((np.float32(reading) - center) - rest) * inverse
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a board must know of training, as in `scare_model`.
+
+    `whitening` is a lower triangle, row after row, each after what it adds for the mean.
+    """
+
+    whitening: tuple[float, ...] = ()
+    limit: float = 0.0
+    slow_limit: float = 0.0
+    rising: float = LARGEST_FLOAT
+    lowest: float = -LARGEST_FLOAT
+    slope: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +80,9 @@ class Descriptor:
     absent: tuple[float, ...]
     target_scale: float
     target_center: float
+    floor: float
+    interval: IntervalTable | None
+    training: Training
 
 
 def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
@@ -65,6 +103,9 @@ def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) 
         tuple(dict.fromkeys(sentinels)),
         _float32(target.scale[0], "the target's scale"),
         _float32(target.center[0], "the target's center"),
+        -LARGEST_FLOAT if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
+        interval_table(calibrator.intervals) if calibrator.intervals else None,
+        _training(inputs.validity) if inputs.validity else Training(),
     )
 
 
@@ -96,20 +137,44 @@ def _step_ms(seconds: float) -> int:
     return round(milliseconds)
 
 
+def _training(validity: Validity) -> Training:
+    weights, mean = np.array(validity.whitening), np.array(validity.mean)
+    lines = [(-float(line @ mean), *line[:size]) for size, line in enumerate(weights, 1)]
+    return Training(
+        tuple(_float32(number, "a weight of validity") for line in lines for number in line),
+        _float32(validity.limit, "the limit of distances"),
+        _float32(validity.slow_limit, "the limit of slow distances"),
+        _float32(validity.mean[0], "the mean of the first channel"),
+        -LARGEST_FLOAT if validity.least is None else _float32(validity.least, "the lowest answer"),
+        _float32(validity.slope, "the slope beyond training"),
+    )
+
+
 def _channels(inputs: Inputs, affine: Affine, quanta: Sequence[float]) -> tuple[InputChannel, ...]:
-    columns = zip(inputs.channels, affine.center, affine.scale, quanta, strict=True)
-    return tuple(_channel(*column) for column in columns)
+    columns = zip(inputs.channels, affine.center.tolist(), affine.scale.tolist(), quanta, strict=True)
+    channels = (_channel(*column, held=inputs.validity is not None) for column in columns)
+    return tuple(channels) if inputs.validity is None else tuple(_hold(inputs.validity, affine, channels))
 
 
-def _channel(channel: Channel, center: float, scale: float, quantum: float) -> InputChannel:
+def _channel(channel: Channel, center: float, scale: float, quantum: float, held: bool) -> InputChannel:
+    """What is not held is valid as far as an int16_t window reaches."""
     near = _float32(center, f"the center of {channel.name}")
     inverse = _float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
-    reach = FULL / quantum * scale if quantum else inf  # what an int16_t window can hold
+    reach = FULL / quantum * scale if quantum and not held else inf
     low = _inward(max(channel.low, center - reach, -LARGEST), inf)
-    high = _inward(min(channel.high, center + reach, LARGEST), -inf)
-    return InputChannel(low, high, near, float(np.float32(center - near)), inverse, quantum)
+    valid = Range(low, _inward(min(channel.high, center + reach, LARGEST), -inf))
+    return InputChannel(valid, near, float(np.float32(center - near)), inverse, quantum)
+
+
+def _hold(validity: Validity, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
+    """The channels with what training had of each, at whose edges a board decides as Python does."""
+    for index, channel in enumerate(channels):
+        edges = validity.low[index], validity.high[index]
+        known = edge_readings(float(affine.center[index]), float(affine.scale[index]), *edges)
+        held = np.array([validity.held_low[index], validity.held_high[index]], np.float32)
+        yield channel._replace(held=Range(*held.tolist()), known=Range(*(float(channel.scale(end)) for end in known)))
 
 
 def _inward(limit: float, inside: float) -> float:

@@ -14,6 +14,6 @@ def reading_ranges(compiled: Compiled) -> list[tuple[float, float]]:
     values = affine.invert(windows.reshape(-1, windows.shape[-1]).astype(np.float64))
     ranges = []
     for column, channel in zip(values.T, compiled.descriptor.channels, strict=True):
-        valid = np.clip(column[np.isfinite(column)], channel.low, channel.high).astype(np.float32)
+        valid = np.clip(column[np.isfinite(column)], *channel.valid).astype(np.float32)
         ranges.append((float(valid.min()), float(valid.max())) if len(valid) else (0.0, 0.0))
     return ranges

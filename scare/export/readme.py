@@ -72,7 +72,7 @@ def print_readme(model: CModel, target: Channel, building: str = PLAIN_C, in_c: 
         channels=channel_rows(model.labels, model.descriptor.channels),
         memory_bytes=model.memory_bytes,
         window_bytes=model.window_bytes,
-        scratch_bytes=model.layout.bytes,
+        scratch_bytes=model.scratch_bytes,
         table_bytes=model.table_bytes,
     )
 
@@ -89,7 +89,9 @@ def _print_use(model: CModel, target: Channel) -> str:
 def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
     """What is read, and the valid range of each, as rows of a table."""
     pairs = zip(labels, channels, strict=True)
-    return "\n".join(f"| {label} | {_limit(channel.low)} | {_limit(channel.high)} |" for label, channel in pairs)
+    return "\n".join(
+        f"| {label} | {_limit(channel.valid.low)} | {_limit(channel.valid.high)} |" for label, channel in pairs
+    )
 
 
 def _limit(number: float) -> str:

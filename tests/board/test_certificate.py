@@ -25,7 +25,7 @@ from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Architecture
-from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, with_edges
 from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import CASES, random_network
 
@@ -70,6 +70,15 @@ def test_a_calibrator_passes_for_each_device_and_for_the_fleet(plan: Plan) -> No
         found = certify(make_calibrator(plan, settle), Arithmetic.FLOAT32, device=device)
         assert found.passed, found.reasons
         assert found.calibrator["device"] == device
+
+
+def test_values_beyond_training_intervals_and_flags_are_alike() -> None:
+    found = certify(with_edges(make_calibrator(curve_plan())))
+    assert found.passed, found.reasons
+    for result in found.results.values():
+        assert result.streaming is not None
+        assert result.streaming.flags["OUTSIDE"] > 20
+        assert result.streaming.intervals == result.streaming.statuses["ok"]
 
 
 @pytest.fixture(scope="module")
@@ -151,15 +160,21 @@ def test_another_weight_is_found(monkeypatch: pytest.MonkeyPatch, arithmetic: Ar
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ("return SCARE_RANGE", "return SCARE_MISSING", "another status"),
+        ("status = SCARE_RANGE", "status = SCARE_MISSING", "another status"),
         ("rest >= step_ms - rest", "rest > 0u", "another status"),
         (" - channel->rest) * channel->inverse", ") * 1.001f * channel->inverse", "in the window"),
-        ('float value = __builtin_nanf("")', "float value = 7.0f", "without the status"),
+        ('answer->high = __builtin_nanf("")', "answer->high = 7.0f", "without the status"),
+        ("distance > model->limit", "distance > 2.0f * model->limit", "other flags"),
+        ("number < range->high", "number < 2.0f * range->high", "another status"),
+        ("lowest ? lowest : scaled", "lowest ? scaled : scaled", "farther from Python"),
+        ("beyond * model->slope", "0.9f * beyond * model->slope", "farther from Python"),
+        ("factor * interval->above", "interval->above", "other intervals"),
+        ("larger(value, model->floor)", "value", "other intervals"),
     ],
 )
 def test_another_runtime_is_found(monkeypatch: pytest.MonkeyPatch, before: str, after: str, reason: str) -> None:
     edited(monkeypatch, "src/scare.c", lambda text: text.replace(before, after))
-    found = certify(make_calibrator(newest_plan(6)), Arithmetic.FLOAT32)
+    found = certify(with_edges(make_calibrator(newest_plan(6))), Arithmetic.FLOAT32)
     assert any(reason in one for one in found.reasons), found.reasons
 
 
@@ -249,9 +264,10 @@ def test_a_stream_is_bad_in_every_way(arithmetic: Arithmetic) -> None:
     assert np.isinf(rows).any()
     assert {*facts.absent} <= {*rows.ravel().tolist()}
     for column, channel in enumerate(facts.channels):
-        assert (rows[:, column] < channel.low).any()
-        assert (rows[:, column] > channel.high).any()
-        assert {channel.low, channel.high} <= {*rows[-4:, column].tolist()} or abs(channel.high) > 1e29
+        low, high = channel.valid
+        assert (rows[:, column] < low).any()
+        assert (rows[:, column] > high).any()
+        assert {low, high} <= {*rows[-4:, column].tolist()} or high > 1e29
     waits = np.diff(times) / facts.step_ms
     assert waits.min() < -6 < waits[waits < 0].max() < 0
     assert waits.max() > facts.checked + facts.hold

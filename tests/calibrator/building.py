@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.kernels import hat_fractions
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import QualitySettings
@@ -115,6 +116,13 @@ def make_calibrator(
     facts = {"model": "hand-made", "seed": 7, "scores": {"rmse": 1.25, "rows": [1, 2]}, "note": "µg and °C"}
     calibrator = Calibrator(plan, inputs, TARGET, validation, validation, facts)
     return replace(calibrator, golden=Sample(windows[:3], calibrator.compute(windows[:3])))
+
+
+def with_edges(calibrator: Calibrator) -> Calibrator:
+    """The same calibrator, which says how sure it is, knows the edges of its training, and gives nothing below 1."""
+    edges = replace(EDGES, limit=3.0, least=0.5)
+    sure = Intervals(0.9, (12.0, 17.5, 21.0), (1.0, 1.5, 2.0, 2.75), (0.5, 1.25, 2.5, 3.0), 1.7)
+    return replace(calibrator, inputs=replace(calibrator.inputs, validity=edges), intervals=sure, floor=1.0)
 
 
 def make_readings(

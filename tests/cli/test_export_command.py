@@ -30,7 +30,7 @@ def test_the_help_fits_a_terminal(scare: Type, command: str) -> None:
 def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: Type, line: Path) -> None:
     said = scare(f"scare export c {line} --out out")
     assert said.code == 0, said.err
-    assert said.out == "RAM 56 bytes (window 48, scratch 4), constants 12 bytes\n"
+    assert said.out == "RAM 60 bytes (window 48, scratch 8), constants 12 bytes\n"
     assert "scaled with the fleet's mean and spread; for one device, give --device: box-1, box-2" in said.err
     assert "it is in out, with a README.md" in said.err
     assert Path("out/model.c").exists()
@@ -40,7 +40,7 @@ def test_a_device_and_a_name_are_taken(scare: Type, line: Path) -> None:
     said = scare(f"scare export c {line} --out out --device box-2 --name dust --json")
     facts = json.loads(said.out)
     assert (facts["device"], facts["name"], facts["arithmetic"]) == ("box-2", "dust", "float32")
-    assert facts["ram_bytes"] == 56
+    assert facts["ram_bytes"] == 60
     assert Path("out/dust.h").exists()
     assert "scaled" not in said.err
 

@@ -1,4 +1,4 @@
-"""`scare.c` by itself: the windows of `Ring`, the verdicts of `usable_values`, and what it says of misuse."""
+"""`scare.c` by itself: windows of `Ring`, verdicts of `usable_values` and `Validity`; what it says of misuse."""
 
 import ctypes
 from collections.abc import Iterator
@@ -29,8 +29,29 @@ CENTER, REST, INVERSE, QUANTUM = (3.25, -700.1), (1e-9, 2e-6), (0.37, 0.0013), (
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_float))
 
 
+class RangeFields(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_float) for name in ("low", "high")]
+
+
 class ChannelFields(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_float) for name in ("low", "high", "center", "rest", "inverse", "quantum")]
+    _fields_ = [
+        ("valid", RangeFields),
+        *((name, ctypes.c_float) for name in ("center", "rest", "inverse", "quantum")),
+        *((name, RangeFields) for name in ("held", "known")),
+    ]
+
+
+class IntervalFields(ctypes.Structure):
+    _fields_ = [
+        ("edge", ctypes.c_float * 7),
+        ("below", ctypes.c_float * 8),
+        ("above", ctypes.c_float * 8),
+        ("widening", ctypes.c_float),
+    ]
+
+
+class AnswerFields(ctypes.Structure):
+    _fields_ = [*((name, ctypes.c_float) for name in ("value", "low", "high")), ("flags", ctypes.c_uint32)]
 
 
 class ModelFields(ctypes.Structure):
@@ -41,6 +62,10 @@ class ModelFields(ctypes.Structure):
         ("absent_count", ctypes.c_uint32),
         ("target_scale", ctypes.c_float),
         ("target_center", ctypes.c_float),
+        ("floor", ctypes.c_float),
+        ("interval", ctypes.POINTER(IntervalFields)),
+        ("whitening", ctypes.POINTER(ctypes.c_float)),
+        *((name, ctypes.c_float) for name in ("limit", "slow_limit", "rising", "lowest", "slope")),
         ("integer", ctypes.c_uint32),
         ("scratch_bytes", ctypes.c_uint32),
         ("run", RUN),
@@ -63,12 +88,13 @@ class Calibration:
 
     def __init__(self, library: ctypes.CDLL, window: int, policy: GapPolicy, step_ms: int = 60000, **other: int):
         self.library, self.result, self.runs = library, 1.0, 0
-        fields = zip((-LARGEST, 0), (LARGEST, 2000), CENTER, REST, INVERSE, QUANTUM, strict=True)
+        valid, all_of_them = ((-LARGEST, LARGEST), (0, 2000)), ((-3e38, 3e38),) * 2
+        fields = zip(valid, CENTER, REST, INVERSE, QUANTUM, all_of_them, all_of_them, strict=True)
         self.channels = (ChannelFields * 2)(*(ChannelFields(*numbers) for numbers in fields))
         self.absent = (ctypes.c_float * len(SENTINELS))(*SENTINELS)
         self.keep = RUN(self._run)
         rules = (policy.rows_checked(window), policy.rows_needed(window), policy.hold)
-        self.model = ModelFields(window, 2, step_ms, *rules, self.channels, self.absent, 4, 2.0, 10.0)
+        self.model = ModelFields(window, 2, step_ms, *rules, self.channels, self.absent, 4, 2.0, 10.0, -3e38)
         self.model.integer, self.model.scratch_bytes = other.get("integer", 0), 12
         self.model.run = self.keep
         numbers = window * 2 if not self.model.integer else window
@@ -93,6 +119,12 @@ class Calibration:
         status = self.library.scare_push(self.private, now, pointer, ctypes.byref(calibrated))
         assert (self.memory[[0, -1]] == GUARD).all()
         return status, calibrated.value
+
+    def calibrate(self, now_ms: float, row: np.ndarray) -> tuple[int, AnswerFields]:
+        reading, answer = np.asarray(row, np.float32), AnswerFields(-7.0, -7.0, -7.0, 7)
+        pointer = reading.ctypes.data_as(ctypes.c_void_p)
+        now = ctypes.c_uint32(int(now_ms) % 2**32)
+        return self.library.scare_calibrate(self.private, now, pointer, ctypes.byref(answer)), answer
 
     def window(self) -> np.ndarray:
         rows, inside = self.model.window, self.memory[1:-1]

@@ -54,7 +54,7 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
 
 def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
     rows = [
-        f"    ({one.low!r}, {one.high!r}, {one.center!r}, {one.rest!r}, {one.inverse!r}),"
+        f"    ({one.valid.low!r}, {one.valid.high!r}, {one.center!r}, {one.rest!r}, {one.inverse!r}),"
         for one in descriptor.channels
     ]
     facts = {name: getattr(descriptor, name) for name in ("step_ms", "checked", "needed", "hold", "absent")}
