@@ -18,7 +18,7 @@ from scare.board.runners import RUNNERS, Runner
 from scare.calibrator.parity import TOKENS, most_unlike
 from scare.errors import DataError, NotApplicableError, ScareError
 from scare.export.golden_vectors import GoldenVectors
-from scare.export.scare_json import ExportFolder, find_exports
+from scare.export.scare_json import SCARE_JSON, ExportFolder, find_exports
 from scare.export.targets import TARGETS
 
 LARGEST_ZIP = 1 << 28  # bytes unpacked
@@ -40,13 +40,32 @@ class Comparison:
     reasons: tuple[str, ...]
 
 
-def verify_export(path: Path) -> list[Comparison]:
+def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
     """Compare every model of an exported folder or zip in every runtime that it is for and that is installed.
 
-    This runs what is there: code of others only if they are trusted.
+    This runs what is there, as it was exported or, by `trust`, whatever it is: `verifying_apart` runs it in a child.
     """
+    with checked(path, trust) as (_, exports):
+        return [compared for export in exports for compared in _verify_model(export)]
+
+
+@contextmanager
+def checked(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]]:
+    """The folder of an export, and its models: all that is known of them before anything is run."""
     with _opened(path) as folder:
-        return [compared for export in find_exports(folder, path) for compared in _verify_model(export)]
+        exports = find_exports(folder, path)
+        for export in exports:
+            _runners(export)
+            if not trust:
+                _refuse_changed(path, export)
+        yield folder, exports
+
+
+def _refuse_changed(path: Path, export: ExportFolder) -> None:
+    if not export.description.sha256:
+        raise DataError(f"{path}: its {SCARE_JSON} does not tell what was exported; to run it all the same: --trust")
+    if changed := export.changed():
+        raise DataError(f"{path}: {', '.join(changed[:3])} changed after the export; to run it all the same: --trust")
 
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:

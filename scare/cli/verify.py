@@ -38,12 +38,13 @@ def verify(
     windows: Annotated[int, typer.Option("--windows", min=1, help="At least so many strange and random ones.")] = 1000,
     device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
     out: Annotated[Path, typer.Option("--out", help="Where the certificate goes.")] = Path("certificate.json"),
+    trust: Annotated[bool, typer.Option("--trust", help="Of an export: run it although its files changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Prove that Python, C on this computer and C on a virtual board compute the same, and write a certificate.
 
-    Of what 'scare export' wrote: run its golden vectors through it. Only --json applies then. It runs what is there:
-    try only exports that you trust.
+    Of what 'scare export' wrote: run its golden vectors through it. Only --trust and --json apply then. It compiles and
+    runs the code that is there: try only exports that you trust. Files that changed after the export are refused.
     Exit code 5: a result is not what it must be.
 
     Examples:
@@ -52,7 +53,7 @@ def verify(
       scare verify no2.zip
     """
     if is_export(model):
-        try_export(Path(model), as_json)
+        try_export(Path(model), trust, as_json)
         return
     chosen, calibrator = boards.board(board), open_calibrator(model)
     if "instructions" not in chosen.measures:

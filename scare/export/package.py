@@ -3,8 +3,10 @@
 Everything that can be wrong is found before anything is written.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
 
 import scare
 from scare.calibrator.calibrator import Calibrator
@@ -71,13 +73,24 @@ def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool 
     if learn:
         artefact = replace(artefact, files={**artefact.files, **learning_files(compiled, artefact)})
     beside = f"{artefact.beside}/" if artefact.beside else ""
-    files = {
-        **artefact.files,
-        f"{beside}{GOLDEN}": artefact.golden.as_bytes(artefact.name),
-        f"{beside}{SCARE_JSON}": describe_export(target, compiled, artefact).as_text(),
-    }
-    write_files(folder, files)
+    files = {**artefact.files, f"{beside}{GOLDEN}": artefact.golden.as_bytes(artefact.name)}
+    description = replace(describe_export(target, compiled, artefact), sha256=_digests(files, artefact))
+    write_files(folder, {**files, f"{beside}{SCARE_JSON}": description.as_text()})
     return Package(target, folder, compiled, artefact)
+
+
+def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, str]:
+    """The SHA-256 of the model, of what lies beside it and of the runtime, by paths seen from `scare.json`."""
+    homes, up = {PurePosixPath(artefact.model).parent}, "../" * len(Path(artefact.beside).parts)
+    if artefact.runtime:
+        homes.add(PurePosixPath(artefact.runtime))
+    run = {path for path in map(PurePosixPath, files) if homes & {*path.parents} and path.suffix != ".md"}
+    run |= {path for path in map(PurePosixPath, files) if path.name == GOLDEN}
+    contents = {f"{path}": files[f"{path}"] for path in sorted(run)}
+    return {
+        f"{up}{path}": sha256(one.encode() if isinstance(one, str) else one).hexdigest()
+        for path, one in contents.items()
+    }
 
 
 def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> Description:

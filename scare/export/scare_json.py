@@ -1,5 +1,6 @@
 """`scare.json`: what an export is, written beside its golden vectors and read back by those who run it."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -50,7 +51,7 @@ class ScaledChannel:
 class Description:
     """What an export is; paths are seen from the folder that this lies in.
 
-    `scare` is the version that wrote it, `device` whose scaling it has (empty: the fleet's).
+    `scare` is the version that wrote it, `device` whose scaling it has (empty: the fleet's), `sha256` what is run.
     """
 
     scare: str
@@ -68,6 +69,7 @@ class Description:
     golden_header: str = ""
     runtime: str = ""
     kept: Mapping[str, Kept] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
     def as_text(self) -> str:
         """As it is written."""
@@ -96,6 +98,10 @@ class ExportFolder:
         """The folder of the C runtime."""
         return self.folder / self.description.runtime
 
+    def changed(self) -> list[str]:
+        """The files that are run and are not those that were exported."""
+        return [name for name, known in self.description.sha256.items() if _digest(self.folder / name) != known]
+
 
 def describe_channels(calibrator: Calibrator, device: str) -> tuple[ScaledChannel, ...]:
     """The channels of a reading, with the scaling of a device or (an empty name) of the fleet."""
@@ -123,6 +129,10 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
         if not path.resolve().is_relative_to(root.resolve()):
             raise DataError(f"{SCARE_JSON} names {path}, which is not in {called}; export again")
     return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _read(path: Path) -> Description:

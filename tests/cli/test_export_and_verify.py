@@ -60,10 +60,13 @@ def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, 
     other = GoldenVectors(expected.windows, moved, expected.tolerances, expected.ties, expected.tokens)
     path.write_bytes(other.as_bytes("model"))
     said = scare("scare verify out")
+    assert (said.code, f"{GOLDEN} changed after the export" in said.err) == (ExitCode.DATA, True)
+    said = scare("scare verify out --trust")
+    assert "running the code in out, apart and within limits of time and memory" in said.err
     assert said.code == ExitCode.PARITY_FAILED
     assert said.out.splitlines()[-1] == "FAILED"
     assert "1 of 3 windows are farther off than allowed; the first is window 1" in said.err
-    facts = json.loads(scare("scare verify out --json").out)
+    facts = json.loads(scare("scare verify out --trust --json").out)
     assert not facts["passed"]
 
 
@@ -85,7 +88,8 @@ def test_an_export_that_does_not_run_fails_with_the_reason(scare: Type, tmp_path
     assert scare(f"scare export {target} line.scare --out out").code == 0
     path = tmp_path / "out" / file
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    said = scare("scare verify out")
+    refused, said = scare("scare verify out"), scare("scare verify out --trust")
+    assert (refused.code, f"{file} changed after the export; to run it" in refused.err) == (ExitCode.DATA, True)
     assert said.code == ExitCode.PARITY_FAILED
     assert "it does not run: " in said.err
 

@@ -59,8 +59,8 @@ def test_sixty_interrupts_at_random(command: str, model: Path, sim: Path, tmp_pa
         code, told = run(line, folder, chance.uniform(BEGUN, 1.0) * whole)
         assert "Traceback" not in told
         assert "Exception" not in told
-        assert code in (0, 130)
-        assert code == 0 or told.splitlines()[-1] == "scare: interrupted"
+        assert code in (0, 130, -signal.SIGINT)  # the last: while Python itself was ending
+        assert code != 130 or told.splitlines()[-1] == "scare: interrupted"
         assert all(WHOLE[path.name](path) for path in folder.iterdir())
         interrupted += code == 130
     assert interrupted > INTERRUPTS / 3

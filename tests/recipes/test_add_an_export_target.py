@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.formats import print_cell, support
 from scare.board.runners import RUNNERS, Runner
+from scare.board.verifying import verify_export
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import export as command
 from scare.cli.application import run
@@ -82,9 +83,8 @@ def test_what_it_cannot_do_is_its_own_sentence(capsys: pytest.CaptureFixture[str
 def test_it_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "bundle", "line.scare", "--out", "out.zip"]) == 0
     capsys.readouterr()
-    assert run(["verify", "out.zip", "--json"]) == 0
-    (compared,) = json.loads(capsys.readouterr().out)["runtimes"]
-    assert (compared["model"], compared["runtime"], compared["windows"]) == ("model", "NumPy", 3)
+    (compared,) = verify_export(Path("out.zip"))
+    assert (compared.model, compared.runtime, compared.windows, compared.reasons) == ("model", "NumPy", 3, ())
 
 
 def test_without_a_runner_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
