@@ -119,6 +119,13 @@ class Fleet:
             pushed.raw[members] = rows[:, 0]
         return pushed
 
+    def watched(self, devices: Sequence[str]) -> np.ndarray:
+        """Whether devices that have reported drift, by their last days (`upkeep.watching`): states [n]."""
+        found = np.empty(len(devices), np.int8)
+        for name, members in _sort(self._routed[device] for device in devices).items():
+            found[members] = self._groups[name].watched([devices[member] for member in members.tolist()])
+        return found
+
     def replace(self, name: str, calibrator: Calibrator) -> None:
         """Use another calibrator in place of the one of this name.
 

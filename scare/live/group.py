@@ -1,4 +1,4 @@
-"""A group is the devices that one calibrator reads, side by side: rings, what rules remember, scalings, choices."""
+"""A group is the devices that one calibrator reads, side by side: rings, scalings, choices, what is remembered."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,6 +7,7 @@ import numpy as np
 from scare.calibrator.calibrator import Answers, Calibrator
 from scare.calibrator.kernels import Choices
 from scare.data.flags import NO_VALUE, Flag, Past, usable_values
+from scare.upkeep.watching import Watching
 from scare.windowing.columns import Columns
 from scare.windowing.feeding import Inputs
 from scare.windowing.rings import Rings
@@ -27,7 +28,7 @@ class Group:
         self.calibrator, self.devices = calibrator, dict[str, int]()
         self._rings = Rings(inputs.window, channels, inputs.step_seconds, inputs.policy)
         self._past = Columns({name: array[0] for name, array in vars(Past.none(1, channels)).items()})
-        self._settling = Settling(inputs.scaling)
+        self._settling, self._watching = Settling(inputs.scaling), Watching(calibrator)
         self._columns = Columns(
             {
                 "center": np.zeros(channels),
@@ -56,7 +57,8 @@ class Group:
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
         """The same devices read by another calibrator: as if always, or with a history that begins anew."""
         if history_of(calibrator.inputs) == self.history:
-            self.calibrator = calibrator
+            self.calibrator, self._watching = calibrator, Watching(calibrator)
+            self._watching.add(len(self.devices))
             self._settling.follow(calibrator.inputs.scaling)
             self._scale(list(self.devices), np.arange(len(self.devices)))
             return self
@@ -69,6 +71,10 @@ class Group:
         at = self._find(devices)  # before the array is asked for: it may have to grow
         self._columns["restarted"][at] = True
 
+    def watched(self, devices: Sequence[str]) -> np.ndarray:
+        """Whether each device drifts (`upkeep.judging.State`), or that it is not known yet [n]."""
+        return self._watching["state"][self._find(devices)]
+
     def state(self) -> State:
         """Plain arrays by name."""
         return {f"{part}.{name}": array for part, kept in self._parts.items() for name, array in kept.state().items()}
@@ -77,7 +83,10 @@ class Group:
         """Take the state of another group."""
         for part, kept in self._parts.items():
             inside = {name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{part}.")}
-            kept.restore(inside)
+            if inside:
+                kept.restore(inside)
+            else:  # of an older version
+                kept.add(len(devices))
         self.devices = {device: index for index, device in enumerate(devices)}
         self._scale(devices, np.arange(len(devices)))
 
@@ -93,11 +102,18 @@ class Group:
         flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
         values = np.full(len(at), np.nan)
         values[due] = self._compute(at[due])
+        self._watching.see(at, times, self._in_scales(at, values, usable), flags)
         return values, flags
 
     @property
     def _parts(self) -> dict[str, Columns]:
-        return {"ring": self._rings, "past": self._past, "settling": self._settling, "device": self._columns}
+        return {
+            "ring": self._rings,
+            "past": self._past,
+            "settling": self._settling,
+            "device": self._columns,
+            "watching": self._watching,
+        }
 
     def _find(self, devices: Sequence[str]) -> np.ndarray:
         """The numbers of devices, which are given one where they are new."""
@@ -106,6 +122,7 @@ class Group:
             at = self._rings.add(len(new))
             self._past.add(len(new))
             self._columns.add(len(new))
+            self._watching.add(len(new))
             self.devices.update(zip(new, at.tolist(), strict=True))
             self._scale(new, at)
         return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
@@ -147,6 +164,14 @@ class Group:
         for name in names:
             self._past[name][at] = getattr(flagging.past, name)
         return flags
+
+    def _in_scales(self, at: np.ndarray, values: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """What is watched of rows [n, 1 + channels]: a device that was not in training in the fleet's scales."""
+        scaling, column = self.calibrator.inputs.scaling, self._columns
+        own = (column["settling"][at] == KNOWN)[:, None]
+        center = np.where(own, column["center"][at], scaling.fleet.center)
+        scale = np.where(own, column["scale"][at], scaling.fleet.scale)
+        return np.column_stack([scaling.target.apply(values[:, None]), Affine(center, scale).apply(usable)])
 
     def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
         """Take real rows of devices, some of which have no scaling of their own yet."""

@@ -149,10 +149,11 @@ class Pipeline:
         times = np.array([one.time for one in readings])
         batch = Batch([one.device for one in readings], times, [self._row(one) for one in readings])
         pushed = self._fleet.push(batch)
-        columns = (pushed.raw, pushed.values, pushed.low, pushed.high, pushed.flags)
+        watched = self._fleet.watched(batch.devices)
+        columns = (pushed.raw, pushed.values, pushed.low, pushed.high, pushed.flags, watched)
         numbers = zip(*(column.tolist() for column in columns), strict=True)
-        for one, (raw, value, low, high, flags) in zip(readings, numbers, strict=True):
-            yield Result(one.device, one.time, raw, value, low, high, flags, self._routes[one.device])
+        for one, (raw, value, low, high, flags, drift) in zip(readings, numbers, strict=True):
+            yield Result(one.device, one.time, raw, value, low, high, flags, self._routes[one.device], drift)
 
     def _row(self, reading: Reading) -> np.ndarray:
         channels = self._fleet.calibrators[self._routes[reading.device]].inputs.channels

@@ -9,6 +9,7 @@ import numpy as np
 
 from scare.errors import DataError
 from scare.live.results import Result, finite, flag_names
+from scare.upkeep.watching import state_words
 
 KEPT = 240  # results of a device
 SPARKS = 30  # of them in the small picture of a row
@@ -24,6 +25,7 @@ class Recent:
         self._devices: dict[str, int] = {}
         self._names: list[str] = []
         self._models: list[str] = []
+        self._watch: list[str | None] = []
         self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}
         self._counts, self._changes, self._heard = (np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64))
         self._change = 0
@@ -50,7 +52,7 @@ class Recent:
         place = self._counts[index] % self._kept
         for name in KINDS:
             self._columns[name][index, place] = getattr(result, name)
-        self._models[index] = result.model
+        self._models[index], self._watch[index] = result.model, state_words(result.watch)
         self._counts[index] += 1
         self._changes[index] = self._change
         self._heard[index] = round(time(), 1)
@@ -59,6 +61,7 @@ class Recent:
         index = self._devices[device] = len(self._names)
         self._names.append(device)
         self._models.append("")
+        self._watch.append(None)
         if index == len(self._counts):
             more = max(64, index)
             self._columns = {name: _longer(array, more) for name, array in self._columns.items()}
@@ -69,8 +72,8 @@ class Recent:
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
         """The number of the newest change, and a row for each device changed `since`.
 
-        A row is [device, model, time, raw, calibrated, low, high, flags, when it was heard], and with `sparks` the last
-        calibrated values.
+        A row is [device, model, time, raw, calibrated, low, high, flags, when it was heard, whether it drifts], and
+        with `sparks` the last calibrated values.
         """
         with self._lock:
             since = -1 if since > self._change else since  # told by a process before this one
@@ -80,7 +83,8 @@ class Recent:
     def _row(self, index: int, sparks: bool) -> list[Any]:
         last = (self._counts[index] - 1) % self._kept
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
-        row = [self._names[index], self._models[index], when, *map(_short, numbers), flags, self._heard[index].item()]
+        row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
+        row += [self._heard[index].item(), self._watch[index]]
         return [*row, self._sparks(index)] if sparks else row
 
     def _sparks(self, index: int) -> list[float | None]:
@@ -94,10 +98,11 @@ class Recent:
             index = self._devices[name]
             order = self._order(index)
             when, *numbers, flags = (self._columns[column][index, order].tolist() for column in KINDS)
-            model = self._models[index]
+            model, watch = self._models[index], self._watch[index]
         return {
             "device": name,
             "model": model,
+            "watch": watch,
             "time": when,
             **{column: list(map(_short, values)) for column, values in zip(NUMBERS, numbers, strict=True)},
             "flags": flags,

@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 from scare.data.flags import Flag
 from scare.live.border import format_time
+from scare.upkeep.watching import NOT_YET, state_words
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a reading became: the raw number of the calibrated channel, the value with its interval, flags, the model.
 
-    NaN where there is no number.
+    NaN where there is no number. `watch` is whether its device drifts, as of the last day that has ended.
     """
 
     device: str
@@ -24,6 +25,7 @@ class Result:
     high: float
     flags: int
     model: str
+    watch: int = NOT_YET
 
     @property
     def is_late(self) -> bool:
@@ -35,7 +37,7 @@ class Result:
 
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
-         'flag_names': ['SPIKE'], 'model': 'pm'}
+         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None}
         """
         return {
             "time": format_time(self.time),
@@ -46,6 +48,7 @@ class Result:
             "flags": self.flags,
             "flag_names": flag_names(self.flags),
             "model": self.model,
+            "watch": state_words(self.watch),
         }
 
 

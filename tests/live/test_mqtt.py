@@ -67,9 +67,12 @@ def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int)
         "time": format_time(wanted.time),
         "raw": pytest.approx(wanted.raw, abs=1e-6, nan_ok=True),
         "calibrated": pytest.approx(wanted.calibrated, rel=1e-4) if wanted.calibrated == wanted.calibrated else None,
+        "low": None if wanted.low != wanted.low else pytest.approx(wanted.low, rel=1e-4),
+        "high": None if wanted.high != wanted.high else pytest.approx(wanted.high, rel=1e-4),
         "flags": wanted.flags,
         "flag_names": state["flag_names"],
         "model": "dust",
+        "watch": None,
     }
 
 

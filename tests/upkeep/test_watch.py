@@ -7,29 +7,14 @@ import polars as pl
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.flags import Flag, flag
 from scare.data.readings import Readings
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import simulate
 from scare.data.simulated_drift import Drift, DriftKind
 from scare.errors import DataError
-from scare.experiments.yardsticks import linear_regression
-from scare.training.preparation import prepare_inputs
-from scare.training.presets import Recipe
-from scare.upkeep.hours import box_hours, hourly, side_by_side, training_hours, yardstick
+from scare.upkeep.hours import box_hours, hourly, side_by_side, yardstick
 from scare.upkeep.judging import State
 from scare.upkeep.watch import watch, watch_hours
-
-FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=Kind.GAS, seed=5)
-BORDER = FLEET.start.timestamp() + 14 * 86400
-
-
-@pytest.fixture(scope="module")
-def calibrator() -> Calibrator:
-    """A line on all channels of boxes side by side, learned without their spikes."""
-    train = [one.rows((one.times < BORDER) & (one.flags & Flag.SPIKE == 0)) for one in map(flag, simulate(FLEET))]
-    inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4))
-    line = linear_regression(train, inputs, target, len(inputs.channels))
-    return replace(line, training_hours=training_hours(line.inputs, train))
+from tests.upkeep.conftest import BORDER, FLEET
 
 
 def later(*drifts: Drift) -> list[Readings]:

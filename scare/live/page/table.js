@@ -5,6 +5,7 @@ import { flagNames } from "./words.js";
 const HEIGHT = 36;
 const SPARE = 6; // rows above and below those in sight
 const SILENT = 180; // seconds
+const STATES = [null, "fine", "look", "re-collocate"];
 const SVG = "http://www.w3.org/2000/svg";
 
 const keys = {
@@ -13,6 +14,7 @@ const keys = {
   raw: (one) => one.raw ?? -Infinity,
   flags: (one) => one.flags,
   heard: (one) => -one.heard,
+  watch: (one) => STATES.indexOf(one.watch),
 };
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -49,7 +51,7 @@ export class Table {
   matches(one) {
     if (!this.words) return true;
     const flags = flagNames(one.flags, this.fleet.meanings).join(" ");
-    return `${one.device} ${one.model} ${flags}`.toLowerCase().includes(this.words);
+    return `${one.device} ${one.model} ${flags} ${one.watch ?? ""}`.toLowerCase().includes(this.words);
   }
 
   update() {
@@ -77,7 +79,7 @@ export class Table {
     const row = document.createElement("a");
     row.className = "row";
     row.setAttribute("role", "row");
-    for (const name of ["name", "value", "unit", "raw", "flagged", "heard"]) {
+    for (const name of ["name", "value", "unit", "raw", "flagged", "watch", "heard"]) {
       const cell = document.createElement("span");
       cell.className = name;
       cell.setAttribute("role", "cell");
@@ -94,7 +96,7 @@ export class Table {
   }
 
   fill(row, one, place) {
-    const [name, value, unit, raw, flagged, heard, picture] = row.children;
+    const [name, value, unit, raw, flagged, watch, heard, picture] = row.children;
     row.style.top = `${place * HEIGHT}px`;
     row.href = `#${encodeURIComponent(one.device)}`;
     name.textContent = one.device;
@@ -102,6 +104,8 @@ export class Table {
     unit.textContent = this.fleet.units[one.model] ?? "";
     raw.textContent = number(one.raw);
     flagged.textContent = flagNames(one.flags, this.fleet.meanings).join(", ").toLowerCase().replaceAll("_", "-");
+    watch.textContent = one.watch ?? "–";
+    watch.className = `watch ${one.watch ?? ""}`;
     heard.textContent = age(Math.max(0, this.fleet.now - one.heard));
     row.classList.toggle("silent", this.fleet.now - one.heard > SILENT);
     picture.firstChild.setAttribute("points", points(one.sparks));

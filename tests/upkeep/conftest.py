@@ -1,0 +1,25 @@
+"""A fleet of gas boxes that was calibrated side by side."""
+
+from dataclasses import replace
+
+import pytest
+
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import Flag, flag
+from scare.data.simulate import Kind, Simulation, simulate
+from scare.experiments.yardsticks import linear_regression
+from scare.training.preparation import prepare_inputs
+from scare.training.presets import Recipe
+from scare.upkeep.hours import training_hours
+
+FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=Kind.GAS, seed=5)
+BORDER = FLEET.start.timestamp() + 14 * 86400
+
+
+@pytest.fixture(scope="module")
+def calibrator() -> Calibrator:
+    """A line on all channels of boxes side by side, learned without their spikes."""
+    train = [one.rows((one.times < BORDER) & (one.flags & Flag.SPIKE == 0)) for one in map(flag, simulate(FLEET))]
+    inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4))
+    line = linear_regression(train, inputs, target, len(inputs.channels))
+    return replace(line, training_hours=training_hours(line.inputs, train))
