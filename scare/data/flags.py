@@ -60,7 +60,7 @@ MEANINGS = {  # in words, as docs/flags.md has them
     Flag.HISTORY: "too little history for a window under the gap policy",
     Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
     Flag.RESTART: "a new history begins: time went back by more than a window, or the model was replaced",
-    Flag.OUTSIDE: "beyond what training had: a channel's range, how channels go together, or for about a window",
+    Flag.OUTSIDE: "unlike training: beyond a channel's range, or channels that do not go together",
     Flag.NOT_FINITE: "the model's result is not a number",
 }
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing

@@ -1,0 +1,113 @@
+"""What holding readings beyond training costs: RMSE on the test rows of accuracy.toml, held, not held, at the edge.
+
+    python -m benchmarks.validity DATA [--tasks JRC] [--work out/validity] [--json]
+
+What is fitted (preset `default`, one seed) stays in `--work` as a `.scare` file and is not fitted again.
+"""
+
+import argparse
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import Flag
+from scare.data.split import Split
+from scare.training.examples import make_examples
+from scare.training.fit import fit
+from scare.training.presets import Recipe
+from scare.training.validity import flagged_outside, with_validity
+from scare.windowing.slicing import ANY
+from scare.windowing.validity import Validity
+
+COLUMNS = "| task | turned out | first channel held | outside, validation | test | RMSE | held | all at the edge |"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One task: where its first channel is held, shares of rows outside, and errors on the test rows."""
+
+    task: str
+    outcome: str
+    held: str
+    outside_validation: float
+    outside_test: float
+    free_rmse: float
+    held_rmse: float
+    edge_rmse: float
+
+    @property
+    def line(self) -> str:
+        """A row of the table; errors as ratios to the one that is not held."""
+        shares = f"{self.outside_validation:.1%} | {self.outside_test:.1%}"
+        ratios = [f"{rmse / self.free_rmse:.3f}" for rmse in (self.held_rmse, self.edge_rmse)]
+        return (
+            f"| {self.task} | {self.outcome} | {self.held} | {shares} | {self.free_rmse:.3g} | {' | '.join(ratios)} |"
+        )
+
+
+def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
+    """A calibrator with the validity of its training rows, and the same without or with closer edges."""
+    if calibrator.inputs.validity is None:
+        examples = make_examples(split.train, replace(calibrator.inputs, policy=ANY))
+        calibrator = with_validity(calibrator, split.train, examples)
+    known = calibrator.inputs.validity
+    assert known is not None
+    closer = replace(known, held_low=known.low, held_high=known.high)
+    shares = flagged_outside(calibrator.inputs, validation=split.validation, test=split.test)
+    errors = [_rmse(calibrator, one, split) for one in (None, known, closer)]
+    outcome = str(calibrator.facts.get("outcome", "network"))
+    return Found(name, outcome, _where(known), shares["validation"], shares["test"], *errors)
+
+
+def _where(known: Validity) -> str:
+    """Where the first channel is held: below and above."""
+    ends = {"below": known.held_low[0] < known.low[0], "above": known.held_high[0] > known.high[0]}
+    far = [side for side, is_far in ends.items() if is_far]
+    return "far out" if len(far) == 2 else f"far out {far[0]}" if far else "at the edge"
+
+
+def _rmse(calibrator: Calibrator, validity: Validity | None, split: Split) -> float:
+    """The error on the test rows with another validity."""
+    changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, validity=validity)), []
+    for one in split.test:
+        answers = changed.stream(one.device).push(one.times, changed.inputs.select(one))
+        known = np.isfinite(answers.values) & np.isfinite(one.targets) & ((answers.flags & Flag.NOT_FINITE) == 0)
+        squares.append(np.square(answers.values[known] - one.targets[known]))
+    return float(np.sqrt(np.concatenate(squares).mean()))
+
+
+def fitted(task: Task, split: Split, work: Path) -> Calibrator:
+    """The calibrator of a task, from the folder or fitted."""
+    path = work / f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name)}.scare"
+    if not path.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        fit(split.train, split.validation, Recipe.preset("default", task.window)).save(path)
+    return Calibrator.load(path)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--tasks", default="")
+    parser.add_argument("--work", type=Path, default=Path("out/validity"))
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    found = []
+    for task in load_tasks(given.tasks):
+        if readings := read_task(task, given.data):
+            split = split_task(task, readings, given.data)
+            found.append(measure(task.name, fitted(task, split, given.work), split))
+    if given.json:
+        print(json.dumps([asdict(one) for one in found], indent=1))
+    else:
+        print("\n".join([COLUMNS, "|---" * 8 + "|", *(one.line for one in found)]))
+
+
+if __name__ == "__main__":
+    main()
