@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks.validity import measure
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.newest import raw_reading
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import DEFAULT_SETTINGS, Flag
 from scare.data.readings import Channel, Readings
 from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.split import Split
 from scare.training.examples import make_examples
 from scare.training.fit import fit
 from scare.training.presets import Recipe
@@ -158,6 +160,14 @@ def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Reading
             window[-age:] = times * largest
             found.append(calibrator.predict_one(window, linear.device))
         assert (np.diff(found) >= 0).all()
+
+
+def test_the_benchmark_measures_what_holding_costs() -> None:
+    found = measure("smoke", FALLS, Split((READINGS,), (READINGS,), (READINGS,), ""))
+    assert found.held == "far out below" or found.held == "at the edge"
+    assert found.held_rmse == found.free_rmse == found.edge_rmse > 0
+    assert found.line.startswith("| smoke | network |")
+    assert 0 < found.outside_test <= 1e-3
 
 
 @pytest.mark.slow
