@@ -55,7 +55,7 @@ class Announcing:
 
 
 def describe(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
-    """A device, its calibrated and raw sensor, and its flags."""
+    """A device, its calibrated sensor with the ends of its interval, its raw one, and its flags."""
     name = f"scare_{object_id(device)}"
     expires = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
     target, raw = calibrator.target, calibrator.inputs.channels[0]
@@ -64,6 +64,8 @@ def describe(device: str, model: str, calibrator: Calibrator, prefix: str) -> di
         "origin": {"name": "scare", "sw_version": __version__},
         "components": {
             "calibrated": _sensor(name, "calibrated", "Calibrated", _measured(target) | expires),
+            "low": _sensor(name, "low", "Low", _measured(target) | expires | {"entity_category": "diagnostic"}),
+            "high": _sensor(name, "high", "High", _measured(target) | expires | {"entity_category": "diagnostic"}),
             "raw": _sensor(name, "raw", "Raw", _measured(raw) | expires | {"entity_category": "diagnostic"}),
             "flags": _sensor(name, "flags", "Flags", expires | {"entity_category": "diagnostic"}),
         },

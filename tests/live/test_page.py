@@ -90,10 +90,11 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     until(tab, "document.getElementById('facts').textContent.includes('model dust')")
     gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 60.5, 80.5, 0, "dust")])
     gateway.monitor.refuse("http", "line 3: <b>not JSON</b>")
-    until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 µg/m³, raw 77')")
+    until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 (60.5 – 80.5) µg/m³, raw 77')")
     until(tab, "document.getElementById('reasons').textContent.includes('<b>not JSON</b>')")
     tab.value("document.getElementById('back').click()")
     until(tab, "!document.getElementById('fleet').hidden")
+    until(tab, "[...document.querySelectorAll('.between')].some(one => one.textContent === '60.5 – 80.5')")
     assert tab.problems == []
 
 

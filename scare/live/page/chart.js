@@ -1,4 +1,4 @@
-// One device in full: raw and calibrated over time, and the flags of its rows.
+// One device in full: raw, calibrated and its interval over time, and the flags of its rows.
 import { moment, number } from "./pages/words.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -45,16 +45,17 @@ export class DeviceView {
     this.found = await answer.json();
     this.tell();
     const flagged = this.found.raw.map((value, index) => (this.found.flags[index] ? value : null));
-    this.values = [this.found.time, this.found.raw, this.found.calibrated, flagged];
+    this.values = [this.found.time, this.found.raw, this.found.low, this.found.high, this.found.calibrated, flagged];
     if (this.chart) this.chart.setData(this.values, !this.zoomed);
     else this.redraw();
   }
 
   tell() {
-    const { time, calibrated, raw, unit, model, flags, flag_names: names } = this.found;
+    const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names } = this.found;
     const last = time.length - 1;
+    const between = low[last] == null ? "" : ` (${number(low[last])} – ${number(high[last])})`;
     byId("facts").textContent =
-      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])} ${unit}, raw ${number(raw[last])}; model ${model}`;
+      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])}${between} ${unit}, raw ${number(raw[last])}; model ${model}`;
     byId("chart").setAttribute("aria-label", `Raw and calibrated values of ${this.name}, the last ${time.length} readings`);
     const list = byId("flags");
     const counts = new Map();
@@ -72,13 +73,15 @@ export class DeviceView {
     this.chart?.destroy();
     const axis = (label) => ({ label, stroke: colour("quiet"), grid: { stroke: colour("grid") }, ticks: { stroke: colour("grid") } });
     const line = (label, name) => ({ label, stroke: colour(name), width: 1.5, points: { show: false }, value: (_, value) => number(value) });
+    const edge = (label) => ({ ...line(label, "calibrated"), width: 0 });
     const dots = { ...line("flagged", "fair"), paths: () => null, points: { show: true, size: 5, fill: colour("fair") } };
     this.chart = new uPlot({
       width: byId("chart").clientWidth,
       height: HEIGHT,
       scales: { x: { time: true } },
       axes: [{ ...axis(""), values: STAMPS }, axis(this.found.unit)],
-      series: [{ label: "time", value: (_, value) => (value == null ? "–" : moment(value)) }, line("raw", "raw"), line("calibrated", "calibrated"), dots],
+      series: [{ label: "time", value: (_, value) => (value == null ? "–" : moment(value)) }, line("raw", "raw"), edge("low"), edge("high"), line("calibrated", "calibrated"), dots],
+      bands: [{ series: [3, 2], fill: `${colour("calibrated")}2b` }],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       hooks: { setSelect: [() => { this.zoomed = true; }] },
     }, this.values, byId("chart"));

@@ -79,7 +79,7 @@ export class Table {
     const row = document.createElement("a");
     row.className = "row";
     row.setAttribute("role", "row");
-    for (const name of ["name", "value", "unit", "raw", "flagged", "watch", "heard"]) {
+    for (const name of ["name", "value", "unit", "between", "raw", "flagged", "watch", "heard"]) {
       const cell = document.createElement("span");
       cell.className = name;
       cell.setAttribute("role", "cell");
@@ -96,12 +96,13 @@ export class Table {
   }
 
   fill(row, one, place) {
-    const [name, value, unit, raw, flagged, watch, heard, picture] = row.children;
+    const [name, value, unit, between, raw, flagged, watch, heard, picture] = row.children;
     row.style.top = `${place * HEIGHT}px`;
     row.href = `#${encodeURIComponent(one.device)}`;
     name.textContent = one.device;
     value.textContent = figure(one.calibrated);
     unit.textContent = this.fleet.units[one.model] ?? "";
+    between.textContent = one.low == null ? "" : `${number(one.low)} – ${number(one.high)}`;
     raw.textContent = number(one.raw);
     flagged.textContent = flagNames(one.flags, this.fleet.meanings).join(", ").toLowerCase().replaceAll("_", "-");
     watch.textContent = one.watch ?? "–";

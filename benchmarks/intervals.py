@@ -1,0 +1,198 @@
+"""How often intervals hold the truth, how wide they are, and how quantile boosting does beside them.
+
+    python -m benchmarks.intervals DATA [--models FOLDER] [--tasks NO2] [--work out/intervals]
+        [--out docs/benchmarks/intervals.md] [--json]
+
+Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (its name with a hyphen for what is no
+letter or number), and fitted otherwise. What was found stays in `--work`, a file a task, and is not made again.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.conformal import derive
+from scare.calibrator.intervals import LESS_SURE, LEVEL
+from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
+from scare.data.split import Split
+from scare.experiments.boosting import RATE, ROUNDS, SEED, Boosted, one_thread
+from scare.experiments.window_ridge import make_both
+from scare.files import replacing
+from scare.layers.hats import HatBasis
+from scare.scorecard.coverage import cover
+from scare.training.examples import known, make_examples
+from scare.training.fit import fit
+from scare.training.presets import Recipe
+from scare.training.sureness import with_intervals
+from scare.training.validity import with_validity
+from scare.windowing.feeding import Inputs
+
+OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile boosting"
+BAND = (LEVEL - 0.03, LEVEL + 0.03)
+PAGE = Template("""# Intervals
+
+Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
+
+$level % intervals on test rows of the tasks of `accuracy.toml`, which nothing was learned or chosen from: validation follows training,
+test follows validation, a window apart. Calibrators are of preset `default`, seed 0. *Winkler*: the mean width plus $penalty times the
+mean distance of what lies outside; less is better. Width and Winkler score are in the target's unit. *Quantile boosting*: scikit-learn's
+gradient boosting for the two quantiles, on the newest value, lags and rolling means, learned from training alone. *Derived*: as a file
+without intervals gets them when it is opened. *Flagged*: share of rows flagged UNSETTLED, SPIKE or OUTSIDE.
+
+$summary
+
+| task | rows | flagged | held | held, not flagged | width | Winkler | derived: held | Winkler | boosting: held | width | Winkler |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+$rows
+""")
+
+
+def run_task(task: Task, split: Split, models: Path | None) -> dict[str, Any]:
+    """Coverage, width and score of each on the test rows that all have an interval for."""
+    stem = "".join(letter if letter.isalnum() else "-" for letter in task.name)
+    kept = models / f"{stem}.scare" if models else None
+    recipe = Recipe.preset("default", task.window)
+    if kept is not None and kept.exists():
+        calibrator = as_fitted(Calibrator.load(kept), split, recipe)
+    else:
+        calibrator = fit(split.train, split.validation, recipe)
+    windows, references = calibrator.validation.windows, calibrator.validation.numbers
+    older = replace(calibrator, intervals=derive(calibrator.compute(windows), references))
+    trees = [grow(split, calibrator.inputs, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
+    found = {OURS: _ends(calibrator, split.test), DERIVED: _ends(older, split.test)}
+    found[BOOSTING] = np.stack([_values(one, split.test) for one in trees])
+    return _score(calibrator, split.test, found)
+
+
+def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrator:
+    """A calibrator whose file has no intervals, with those that it would be fitted with."""
+    if calibrator.intervals is not None and not calibrator.intervals.kept_windows:
+        return calibrator
+    learned = make_examples(split.train, replace(calibrator.inputs, policy=recipe.learned_from))
+    calibrator = with_validity(calibrator, split.train, learned)
+    return with_intervals(calibrator, learned, split.validation, LEVEL)
+
+
+def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
+    """Boosted trees for a quantile, on the features of the yardstick `boosting`."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    examples, _ = make_both(split.train, split.validation, inputs)
+    basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
+    learned = known(examples, basis)
+    flat = learned.features.reshape(len(learned.targets), -1)
+    how: dict[str, Any] = {"max_iter": ROUNDS, "learning_rate": RATE, "early_stopping": False, "random_state": SEED}
+    trees = HistGradientBoostingRegressor(loss="quantile", quantile=share, **how)
+    return Boosted(inputs, basis, (np.zeros(flat.shape[1]), 0.0), one_thread(trees.fit, flat, learned.targets), {})
+
+
+def _ends(calibrator: Calibrator, readings: Sequence[Readings]) -> np.ndarray:
+    tables = [calibrator.predict(one).select(LOW, HIGH).fill_null(np.nan).to_numpy() for one in readings]
+    return np.asarray(np.concatenate(tables).T)
+
+
+def _values(trees: Boosted, readings: Sequence[Readings]) -> np.ndarray:
+    return np.concatenate([trees.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in readings])
+
+
+def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str, np.ndarray]) -> dict[str, Any]:
+    tables = [calibrator.predict(one) for one in readings]
+    reference = np.concatenate([one[REFERENCE].fill_null(np.nan).to_numpy() for one in tables])
+    flagged = (np.concatenate([one[FLAGS].to_numpy() for one in tables]) & LESS_SURE) > 0
+    rows = np.isfinite([reference, *(end for ends in found.values() for end in ends)]).all(axis=0)
+    plain = rows & ~flagged
+
+    def scored(ends: np.ndarray, which: np.ndarray) -> dict[str, Any] | None:
+        one = cover(ends[0][which], ends[1][which], reference[which], LEVEL)
+        return asdict(one) if one else None
+
+    result: dict[str, Any] = {name: scored(ends, rows) for name, ends in found.items()}
+    intervals = asdict(calibrator.intervals) if calibrator.intervals else None
+    return {**result, "not flagged": scored(found[OURS], plain), "flagged": float(flagged[rows].mean())} | {
+        "intervals": intervals
+    }
+
+
+def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
+    """The result as Markdown."""
+    rows = "\n".join(f"| {' | '.join(_cells(name, one))} |" for name, one in results.items())
+    penalty = f"{2 / (1 - LEVEL):.0f}"
+    return PAGE.substitute(level=f"{100 * LEVEL:.0f}", penalty=penalty, summary=_summary(results, sets), rows=rows)
+
+
+def _cells(name: str, found: dict[str, Any]) -> list[str]:
+    ours, older, trees = (found[one] for one in (OURS, DERIVED, BOOSTING))
+    plain = found["not flagged"]
+    held = [f"{100 * one['share']:.1f}" if one else "" for one in (ours, plain, older, trees)]
+    numbers = [f"{ours['width']:.3g}", f"{ours['winkler']:.3g}"]
+    more = [held[2], f"{older['winkler']:.3g}", held[3], f"{trees['width']:.3g}", f"{trees['winkler']:.3g}"]
+    return [name, f"{ours['rows']:,}", f"{found['flagged']:.1%}", held[0], held[1], *numbers, *more]
+
+
+def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
+    """What was seen, each set counted once."""
+    shares = {one: [found[one]["share"] for found in results.values()] for one in (OURS, DERIVED, BOOSTING)}
+    inside = {one: sum(BAND[0] <= share <= BAND[1] for share in some) for one, some in shares.items()}
+    under = {one: sum(share < BAND[0] for share in some) for one, some in shares.items()}
+    mean = {one: _by_set(dict(zip(results, some, strict=True)), sets) for one, some in shares.items()}
+    ratios = {name: np.log(one[OURS]["winkler"] / one[BOOSTING]["winkler"]) for name, one in results.items()}
+    better = sum(ratio < 0 for ratio in ratios.values())
+    lines = [
+        f"- {one}: {100 * mean[one]:.1f} % held (mean over sets); between {100 * BAND[0]:.0f} and {100 * BAND[1]:.0f} %"
+        f" on {inside[one]} of {len(results)} tasks, below on {under[one]}"
+        for one in (OURS, DERIVED, BOOSTING)
+    ]
+    ratio = float(np.exp(_by_set(ratios, sets)))
+    last = f"- Winkler score of ours: {ratio:.2f} of quantile boosting's (geometric mean over sets), lower on {better}"
+    return "\n".join([*lines, f"{last} of {len(results)}"])
+
+
+def _by_set(numbers: dict[str, Any], sets: dict[str, str]) -> float:
+    """The mean over sets of the means of their tasks."""
+    names = dict.fromkeys(sets[name] for name in numbers)
+    return float(np.mean([np.mean([value for key, value in numbers.items() if sets[key] == one]) for one in names]))
+
+
+def main() -> None:
+    """Run what is asked, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", help="folder of the files; without it only simulated tasks")
+    parser.add_argument("--models", type=Path, help="folder of calibrators that are fitted already")
+    parser.add_argument("--tasks", default="", help="tasks with one of these words in their names, comma-separated")
+    parser.add_argument("--work", type=Path, default=Path("out/intervals"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    tasks, results = load_tasks(options.tasks), {}
+    for task in tasks:
+        path = options.work / f"{task.name}.json"
+        if not path.exists() and (readings := read_task(task, options.data)):
+            print(task.name, file=sys.stderr)
+            found = run_task(task, split_task(task, readings, options.data), options.models)
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        if path.exists():
+            results[task.name] = json.loads(path.read_text(encoding="utf-8"))
+    if not results:
+        sys.exit(f"no task called '{options.tasks}' has its files under {options.data}")
+    text = page(results, {task.name: task.set for task in tasks})
+    if options.out is not None:
+        with replacing(options.out) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    if options.json:
+        print(json.dumps(results, indent=1))
+    elif options.out is None:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
