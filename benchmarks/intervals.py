@@ -3,8 +3,8 @@
     python -m benchmarks.intervals DATA [--models FOLDER] [--tasks NO2] [--work out/intervals]
         [--out docs/benchmarks/intervals.md] [--json]
 
-Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (its name with a hyphen for what is no
-letter or number), and fitted otherwise. What was found stays in `--work`, a file a task, and is not made again.
+Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (a hyphen for what is no letter or
+number), and fitted otherwise. What was found stays in `--work`, a file a task, and is not made again.
 """
 
 import argparse
@@ -42,18 +42,27 @@ PAGE = Template("""# Intervals
 
 Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
 
-$level % intervals on test rows of the tasks of `accuracy.toml`, which nothing was learned or chosen from: validation follows training,
-test follows validation, a window apart. Calibrators are of preset `default`, seed 0. *Winkler*: the mean width plus $penalty times the
-mean distance of what lies outside; less is better. Width and Winkler score are in the target's unit. *Quantile boosting*: scikit-learn's
-gradient boosting for the two quantiles, on the newest value, lags and rolling means, learned from training alone. *Derived*: as a file
-without intervals gets them when it is opened. *Flagged*: share of rows flagged UNSETTLED, SPIKE or OUTSIDE.
+$level % intervals on the test rows of the tasks of `accuracy.toml`: validation follows training, test follows
+validation. Calibrators are of preset `default`, seed 0. How the rule was chosen, and how it does on a set that had no
+say, is in [decisions](../decisions/intervals.md).
+
+- *held*: share of the rows whose reference lies in the interval, in %. *Flagged*: share of rows flagged UNSETTLED,
+  SPIKE or OUTSIDE, whose intervals are wider.
+- *Winkler*: the mean width plus $penalty times the mean distance of what lies outside; less is better. Width and
+  Winkler score are in the target's unit.
+- *derived*: as a file without intervals gets them when it is opened.
+- *boosting*: scikit-learn's gradient boosting for the two quantiles, on the newest value, lags and rolling means,
+  learned from training alone.
 
 $summary
 
-| task | rows | flagged | held | held, not flagged | width | Winkler | derived: held | Winkler | boosting: held | width | Winkler |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+$head
 $rows
 """)
+HEAD = (
+    *("task", "rows", "flagged", "held", "held, not flagged", "width", "Winkler"),
+    *("derived: held", "Winkler", "boosting: held", "width", "Winkler"),
+)
 
 
 def run_task(task: Task, split: Split, models: Path | None) -> dict[str, Any]:
@@ -124,9 +133,10 @@ def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str
 
 def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
     """The result as Markdown."""
+    head = "\n".join(f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD)))
     rows = "\n".join(f"| {' | '.join(_cells(name, one))} |" for name, one in results.items())
-    penalty = f"{2 / (1 - LEVEL):.0f}"
-    return PAGE.substitute(level=f"{100 * LEVEL:.0f}", penalty=penalty, summary=_summary(results, sets), rows=rows)
+    numbers = {"level": f"{100 * LEVEL:.0f}", "penalty": f"{2 / (1 - LEVEL):.0f}"}
+    return PAGE.substitute(numbers, summary=_summary(results, sets), head=head, rows=rows)
 
 
 def _cells(name: str, found: dict[str, Any]) -> list[str]:
