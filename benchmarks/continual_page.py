@@ -26,9 +26,10 @@ $sections
 # A new box
 
 Boxes of JRC that training did not have. The reference comes for the hours before the test, and the box's calibrator is
-made of those hours alone by `scare update --device`. *Settled*: no reference, its scaling from its first 96 hours of
-readings, as `scare predict` does. *The fleet's own*: the error of the same calibrator on the boxes it was trained on,
-in the same days. RMSE. The rule for scaling was chosen on simulated fleets.
+made by `scare update --device`, of those hours alone, or of all its readings with references in those hours only.
+*Settled*: no reference, its scaling from its first 96 hours of readings, as `scare predict` does. *The fleet's own*:
+the error of the same calibrator on the boxes it was trained on, in the same days. RMSE. The rules were chosen on
+simulated fleets; a dash: the visit was refused.
 
 $transfers
 """)
@@ -83,7 +84,9 @@ def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
     hours = list(next(iter(transfers.values()))["hours"]) if transfers else []
     rows = []
     for name, found in transfers.items():
-        after = [f"{found['hours'][hour]:.4g}" for hour in hours]
-        rows.append([name, f"{found['fleet']:.4g}", f"{found['settled']:.4g}", f"{found['unsettled']:.4g}", *after])
+        fixed = [f"{found[kind]:.4g}" for kind in ("fleet", "settled", "unsettled")]
+        for kind in ("hours", "all rows"):
+            after = [f"{error:.4g}" if (error := found[kind][hour]) is not None else "–" for hour in hours]
+            rows.append([f"{name}, {kind}", *fixed, *after])
     heads = [f"{hour} h" for hour in hours]
-    return _table(["task", "the fleet's own", "settled, 96 h", "as the fleet", *heads], *rows)
+    return _table(["task, and what is given", "the fleet's own", "settled, 96 h", "scaled as the fleet", *heads], *rows)

@@ -1,15 +1,17 @@
 """Transfer: a calibrator of other boxes, and hours of a reference beside a new one (part of continual.py)."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
-from scare.data.readings import CALIBRATED, Readings
+from scare.data.readings import CALIBRATED, REFERENCE, Readings
 from scare.errors import DataError
 from scare.training.fit import fit
 from scare.training.presets import Recipe
@@ -41,7 +43,8 @@ def _run(task: Task, data: Path, work: Path) -> dict[str, Any]:
         "fleet": float(np.mean(known)),
         "settled": _rmse(calibrator, box, start),
         "unsettled": _rmse(unsettled, box, start),
-        "hours": {str(hours): _after(calibrator, box, start, hours) for hours in HOURS},
+        "hours": {str(hours): _after(calibrator, box, start, hours, hours) for hours in HOURS},
+        "all rows": {str(hours): _after(calibrator, box, start, hours, np.inf) for hours in HOURS},
     }
 
 
@@ -52,13 +55,16 @@ def _fitted(task: Task, train: Sequence[Readings], held: Sequence[Readings], pat
     return Calibrator.load(path)
 
 
-def _after(calibrator: Calibrator, box: Readings, start: float, hours: int) -> float:
-    """The error of what is made of so many hours before the test; if they are refused, of the fleet's scaling."""
-    visit = box.rows((box.times >= start - 3600 * hours) & (box.times < start))
+def _after(calibrator: Calibrator, box: Readings, start: float, hours: float, rows: float) -> float | None:
+    """The error of what is made of hours with a reference, and of rows, before the test; None if they are refused."""
+    visit = box.rows((box.times >= start - 3600 * rows) & (box.times < start))
+    references = np.where(visit.times >= start - 3600 * hours, visit.targets, np.nan)
+    frame = visit.frame.with_columns(pl.Series(REFERENCE, references).fill_nan(None))
     try:
-        return _rmse(adopt(calibrator, visit).calibrator, box, start)
-    except DataError:
-        return float("nan")
+        return _rmse(adopt(calibrator, replace(visit, frame=frame)).calibrator, box, start)
+    except DataError as error:
+        print(f"{hours} h: {error}", file=sys.stderr)
+        return None
 
 
 def _rmse(calibrator: Calibrator, readings: Readings, start: float) -> float:

@@ -1,6 +1,6 @@
 """Which rows are scored: those with a reference and a value, unless the calibrator was made from them.
 
-A row of a device that training or validation had, within that part's period, is shown and never scored. When several
+A row of a device that training, validation or a visit had, within its period, is shown and never scored. When several
 are compared, the rows scored are those that all have, the same for everyone. Only what is not fitted to the readings (a
 formula that ends at 95 % humidity, persistence after a gap) takes no rows from others: if it has values for much fewer
 of theirs, it is scored on what it has, and its coverage says so.
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scare.calibrator.learned import LEARNED
 from scare.errors import DataError
 
 FULL = 0.95  # of the others' rows: what has less takes no row from them
@@ -24,20 +25,22 @@ def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
 
 
 def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """The rows of a device, at `times` in seconds, that training or validation had; `origin` is a card's dataset."""
+    """The rows of a device, at `times` in seconds, that it was made from; `origin` is a card's dataset."""
     rows = np.zeros(len(times), bool)
-    for part in ("training", "validation"):
-        period = origin[f"{part}_period"]
-        if device in origin[f"{part}_devices"] and len(period) == 2:
+    parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
+    parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
+    for devices, period in parts:
+        if device in devices and len(period) == 2:
             first, last = (datetime.fromisoformat(text).timestamp() for text in period)
             rows |= (times >= first) & (times < last + 1)  # the file has whole seconds
     return rows
 
 
-def origin_of(facts: Mapping[str, Any]) -> dict[str, list[str]]:
+def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Devices and period of the readings that a calibrator was made from, as far as the facts of its file say."""
-    held = facts.get("validation", {})
-    return {
+    held, learned = facts.get("validation", {}), facts.get(LEARNED, {})
+    visits = {"visit_devices": list(learned["devices"]), "visit_periods": list(learned["periods"])} if learned else {}
+    return visits | {
         "training_devices": list(facts.get("devices", ())),
         "training_period": list(facts.get("period", ())),
         "validation_devices": list(held.get("devices", ())),

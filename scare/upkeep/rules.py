@@ -12,10 +12,10 @@ import numpy as np
 from scare.windowing.feeding import Inputs
 
 MOST = 7  # numbers: of the value, of five inputs, of 1
-REMEMBERED_DAYS = 4.0  # of pairs: older ones fade
-ROUND_HOURS, SHORTEST_ROUND = 12.0, 8  # how long a candidate is judged before it may take over; in pairs at least
+REMEMBERED_DAYS = 1.5  # of pairs: older ones fade
+ROUND_HOURS, SHORTEST_ROUND = 8.0, 8  # how long a candidate is judged before it may take over; in pairs at least
 LARGEST_ROUND = 1024
-PRIOR = 2.0**-4, 1.0, 2.0**-5  # what pairs have to outweigh, of the value, of an input, of 1
+PRIOR = 2.0**-2, 1.0, 2.0**-4  # what pairs have to outweigh, of the value, of an input, of 1
 LIMIT = 8.0  # a residual beyond is no pair; a feature beyond is held
 STEP = 0.5  # that a number may move at once
 KEPT_SHARE = 7, 8  # of the squared error that a candidate may leave: 7/8

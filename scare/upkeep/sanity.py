@@ -15,6 +15,7 @@ from scare.upkeep.rules import LIMIT
 
 LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
 FARTHEST_CLOCK = 12 * 3600.0  # seconds looked for
+LEAST_OVERLAP = 24 * 3600.0  # seconds of references: in fewer, slow air goes together with itself at any time
 CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # with which another clock is believed, and how much better it is
 
 
@@ -55,7 +56,9 @@ def _check_size(calibrator: Calibrator, pairs: Pairs, references: np.ndarray) ->
 def _check_clock(readings: Readings) -> None:
     """Refuse a reference that would fit much better at another time."""
     known = readings.frame.select(TIME, REFERENCE).drop_nulls()
-    if readings.reference is None or known.height < 3:
+    if readings.reference is None or not known.height:
+        return
+    if (known[TIME][-1] - known[TIME][0]).total_seconds() < LEAST_OVERLAP:
         return
     station = Readings("the reference", known.rename({REFERENCE: "reference value"}), (Channel("reference value"),))
     sensor = replace(readings, frame=readings.frame.drop(REFERENCE), reference=None)

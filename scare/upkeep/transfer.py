@@ -1,7 +1,8 @@
 """A transfer is a fleet's calibrator for a box it has never seen, after hours beside a reference.
 
 Its scaling comes from all its rows, the fewer they are the nearer to the fleet's; the few numbers at the plan's end
-come from those with a reference. They are kept if they lower the error on parts of the visit not learned from.
+come from those with a reference. While the scaling is not its own they make up for it: they are learned from all pairs
+at once, and kept if they lower the error on parts of the visit not learned from. Later a visit is judged as any other.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from scare.upkeep.learner import Learner
 from scare.upkeep.pairs import Pairs, find_pairs
 from scare.upkeep.rules import KEPT_SHARE
 from scare.upkeep.sanity import check_visit
-from scare.upkeep.update import Update, finish, learner_of
+from scare.upkeep.update import Update, finish, learner_of, update
 from scare.windowing.scaling import Affine, Scaling
 
 BLOCKS = 4  # parts of the visit, each left out once
@@ -25,7 +26,9 @@ STEPS = 4  # that numbers may move at once, where all of a visit judges
 
 def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     """The calibrator for the device of these readings alone, its scaling and a few numbers learned from them."""
-    own = _for_device(calibrator, readings)
+    own, settled = _for_device(calibrator, readings)
+    if settled:
+        return update(own, [readings])
     learner = learner_of(own)
     pairs = find_pairs(own, [readings], learner.rules)
     check_visit(own, [readings], pairs)
@@ -67,11 +70,13 @@ def _squares(pairs: Pairs, added: np.ndarray) -> float:
     return float(np.square(pairs.residuals - added).sum())
 
 
-def _for_device(calibrator: Calibrator, readings: Readings) -> Calibrator:
-    """The calibrator with the scaling of one device alone."""
+def _for_device(calibrator: Calibrator, readings: Readings) -> tuple[Calibrator, bool]:
+    """The calibrator with the scaling of one device alone, and whether that is its own."""
     inputs, device = calibrator.inputs, readings.device
-    affine = inputs.scaling.known(device) or own_scaling(inputs.scaling, _real_rows(calibrator, readings))
-    return replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
+    known, rows = inputs.scaling.known(device), _real_rows(calibrator, readings)
+    affine = known or own_scaling(inputs.scaling, rows)
+    own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
+    return own, known is not None or len(rows) >= inputs.scaling.settle
 
 
 def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:

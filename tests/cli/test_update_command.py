@@ -42,11 +42,11 @@ def test_a_visit_is_learned_from_and_taken_back(scare: Type, shipped: Path, tabl
 
 
 def test_what_changes_nothing_says_how_long_a_visit_must_be(scare: Type, shipped: Path, table: Path) -> None:
-    pl.read_csv(table).head(20).write_csv("box-1.csv")
+    pl.read_csv(table).head(18).write_csv("box-1.csv")
     said = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
     assert said.code == 0, said.err
     assert "values stay as they are" in said.out
-    assert "every 12 pairs and judged on the next 12" in said.err
+    assert "every 8 pairs and judged on the next 8" in said.err
 
 
 def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: Type, shipped: Path, table: Path) -> None:

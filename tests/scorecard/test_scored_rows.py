@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 
 from scare.errors import DataError
-from scare.scorecard.scored_rows import FULL, share_rows
+from scare.scorecard.scored_rows import FULL, origin_of, rows_made_from, share_rows
 
 ROWS = 40
 KNOWN = arrays(bool, ROWS)
@@ -47,3 +48,12 @@ def test_the_order_does_not_matter(masks: list[np.ndarray]) -> None:
     spared = list(estimates)[1:]
     one, other = (share_rows(np.ones(ROWS), each, spared)[0].tolist() for each in (estimates, turned))
     assert one == other
+
+
+def test_rows_of_a_visit_are_rows_it_was_made_from() -> None:
+    learned = {"devices": ["a"], "periods": [["1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"]]}
+    times = np.arange(40.0)
+    made_from = rows_made_from("a", times, origin_of({"learned": learned}))
+    assert_array_equal(np.flatnonzero(made_from), np.arange(10, 21))
+    assert not rows_made_from("b", times, origin_of({"learned": learned})).any()
+    assert not rows_made_from("a", times, origin_of({})).any()
