@@ -39,9 +39,9 @@ def test_only_the_first_half_and_the_visits_are_known(fleet: Fleet) -> None:
 def test_everyone_is_scored_and_a_drift_is_made_up_for(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = replace(presets.PRESETS["default"], model=Line(), settings=Settings(steps=40, checkpoints=2, rate=0.05))
+    quick = replace(presets.PRESETS["default"], model=Line(), settings=Settings(steps=400, checkpoints=2, rate=0.05))
     monkeypatch.setitem(presets.PRESETS, "default", quick)
-    monkeypatch.setattr(continual, "STEPS", 40)
+    monkeypatch.setattr(continual, "STEPS", 400)
     found = run_fleet(fleet, tmp_path)
     assert list(found["rmse"]) == [NEVER, UPDATED, FULL, LINE]
     assert found["rmse"][UPDATED] < 0.9 * found["rmse"][NEVER]

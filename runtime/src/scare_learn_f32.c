@@ -8,6 +8,7 @@
 #define KEPT_SHARE 0.875f
 #define LEAST_CORRELATION 0.25f /* squared */
 #define LEAST_VARIANCE 0.0625f
+#define LEAST_EXPLAINED 0.5f
 #define MOST_EXPLAINED 4.0f
 
 static float held(float feature) {
@@ -102,7 +103,7 @@ static void solve(const scare_learner *self, float *numbers) {
     }
 }
 
-/* Whether values and references go together, and the correction is not larger than the target varies. */
+/* Whether values and references go together, and a correction explains enough of what is missing, not too much. */
 static int plausible(const scare_learner *self, const float *numbers) {
     uint32_t last = self->rules->numbers - 1u;
     float weight = self->moments[(last + 1u) * (last + 2u) / 2u - 1u].real, mean = self->moments[last].real;
@@ -111,8 +112,10 @@ static int plausible(const scare_learner *self, const float *numbers) {
     float common = self->products[0].real * weight - mean * error;
     float other = self->square.real * weight - error * error;
     float together = spread + common, references = spread + common + common + other;
+    float explained = dot(self->products, numbers, last + 1u);
     return together > 0.0f && together * together >= LEAST_CORRELATION * (spread * references) &&
-           references >= LEAST_VARIANCE * spread && dot(self->products, numbers, last + 1u) <= MOST_EXPLAINED * weight;
+           references >= LEAST_VARIANCE * spread && explained >= LEAST_EXPLAINED * self->square.real &&
+           explained <= MOST_EXPLAINED * weight;
 }
 
 static void propose(scare_learner *self) {

@@ -14,6 +14,7 @@
 #define LEAST_PIVOT (1 << 12)
 #define LEFT 7u /* of 8: the squared error that a candidate may leave */
 #define OF 8u
+#define LEAST_EXPLAINED_BITS 1u
 #define MOST_EXPLAINED_BITS 2u
 
 static int64_t rounded(int64_t number, uint32_t bits) {
@@ -150,7 +151,7 @@ static int64_t difference(int32_t a, int32_t b, int32_t c, int32_t d) {
     return rounded((int64_t)a * b - (int64_t)c * d, 2u * NUMBER_BITS - RESULT_BITS);
 }
 
-/* Whether values and references go together, and the correction is not larger than the target varies. */
+/* Whether values and references go together, and a correction explains enough of what is missing, not too much. */
 static int plausible(const scare_learner *self, const int32_t *numbers) {
     uint32_t last = self->rules->numbers - 1u;
     int32_t weight = self->moments[(last + 1u) * (last + 2u) / 2u - 1u].fixed, mean = self->moments[last].fixed;
@@ -159,8 +160,10 @@ static int plausible(const scare_learner *self, const int32_t *numbers) {
     int64_t common = difference(self->products[0].fixed, weight, mean, error);
     int64_t other = difference(self->square.fixed, weight, error, error);
     int64_t together = spread + common, references = spread + common + common + other;
+    int64_t explained = dot(self->products, numbers, last + 1u);
     return together > 0 && together * together * 4 >= spread * references && references * 16 >= spread &&
-           dot(self->products, numbers, last + 1u) <= (int64_t)weight << (NUMBER_BITS + MOST_EXPLAINED_BITS);
+           explained >= (int64_t)self->square.fixed << (NUMBER_BITS - LEAST_EXPLAINED_BITS) &&
+           explained <= (int64_t)weight << (NUMBER_BITS + MOST_EXPLAINED_BITS);
 }
 
 static void propose(scare_learner *self) {

@@ -5,6 +5,7 @@ import numpy as np
 from scare.upkeep.rules import (
     KEPT_SHARE,
     LEAST_CORRELATION,
+    LEAST_EXPLAINED,
     LEAST_VARIANCE,
     LIMIT,
     MOST_EXPLAINED,
@@ -79,7 +80,7 @@ def _solve(rules: LearningRules, state: State) -> np.ndarray:
 
 
 def _plausible(state: State, numbers: np.ndarray) -> bool:
-    """Whether values and references go together, and the correction is not larger than the target varies."""
+    """Whether values and references go together, and a correction explains enough of what is missing, not too much."""
     weight, mean, error = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
     spread = state.moments[0] * weight - mean * mean
     common = state.products[0] * weight - mean * error
@@ -87,7 +88,9 @@ def _plausible(state: State, numbers: np.ndarray) -> bool:
     together, references = spread + common, spread + common + common + other
     follows = together > 0 and together * together >= NUMBER(LEAST_CORRELATION**2) * (spread * references)
     varies = references >= NUMBER(LEAST_VARIANCE) * spread
-    return bool(follows and varies and _dot(numbers, state.products) <= NUMBER(MOST_EXPLAINED) * weight)
+    explained = _dot(numbers, state.products)
+    some = explained >= NUMBER(LEAST_EXPLAINED) * state.square[0] and explained <= NUMBER(MOST_EXPLAINED) * weight
+    return bool(follows and varies and some)
 
 
 def _dot(numbers: np.ndarray, features: np.ndarray) -> np.float32:

@@ -10,6 +10,7 @@ import numpy as np
 from scare.upkeep.rules import (
     KEPT_SHARE,
     LEAST_CORRELATION,
+    LEAST_EXPLAINED,
     LEAST_VARIANCE,
     LIMIT,
     MOST_EXPLAINED,
@@ -120,7 +121,7 @@ def _solve(rules: LearningRules, state: State) -> list[int]:
 
 
 def _plausible(state: State, numbers: list[int]) -> bool:
-    """Whether values and references go together, and the correction is not larger than the target varies."""
+    """Whether values and references go together, and a correction explains enough of what is missing, not too much."""
     moments, products = [int(one) for one in state.moments], [int(one) for one in state.products]
     weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
     half = 2 * NUMBER_BITS - RESULT_BITS  # leaves 20 bits after the point
@@ -131,7 +132,8 @@ def _plausible(state: State, numbers: list[int]) -> bool:
     follows = together > 0 and together * together * int(1 / LEAST_CORRELATION**2) >= spread * references
     varies = references * int(1 / LEAST_VARIANCE) >= spread
     explained = sum(number * product for number, product in zip(numbers, products, strict=True))
-    return follows and varies and explained <= int(MOST_EXPLAINED) * (weight << NUMBER_BITS)
+    least, most = (int(state.square[0]) << NUMBER_BITS) // int(1 / LEAST_EXPLAINED), int(MOST_EXPLAINED) * weight
+    return follows and varies and least <= explained <= most << NUMBER_BITS
 
 
 def _steps(features: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ STEP = 0.5  # that a number may move at once
 KEPT_SHARE = 7, 8  # of the squared error that a candidate may leave: 7/8
 LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
 LEAST_VARIANCE = 1 / 16  # of references, of that of calibrated values: less is a stuck instrument or another unit
+LEAST_EXPLAINED = 0.5  # of the squared residuals: less may be noise
 MOST_EXPLAINED = 4.0  # times the variance of the target: a correction that is larger is no drift
 
 
