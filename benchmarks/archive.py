@@ -10,6 +10,7 @@ os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS
 import argparse
 import json
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -94,22 +95,46 @@ def _processor_seconds(work: Callable[[], object]) -> float:
 
 
 def speed(folder: Path, rows: int) -> dict[str, float]:
-    """Rows a second of processor time in one process, and what share of it is looking, reading and writing."""
-    numbers = iter(range(ROUNDS))
-    whole = processor_seconds(lambda: calibrate(folder, f"out-{next(numbers)}", 0))
+    """Rows a second of processor time, of all processes of a run, and what share of it is reading and writing.
+
+    A run of a tenth of the files is subtracted, and with it what starting takes.
+    """
+    tenth = some_of(folder, 10)
+    files = [len(list((one / "raw").rglob("*.parquet"))) for one in (folder, tenth)]
+    spent = min(_children(folder, turn) - _children(tenth, turn) for turn in range(ROUNDS))
+    row = spent / rows / (1 - files[1] / files[0])
     raw, done = sorted((folder / "raw").rglob("*.parquet")), sorted((folder / "out-0").rglob("*.parquet"))
-    mapping = ColumnMapping((TIME,), CHANNELS)
-    frames = [pl.read_parquet(path) for path in done]
-    reading = processor_seconds(lambda: [list(iterate_tables(path, mapping)) for path in raw])
+    mapping, frames = ColumnMapping((TIME,), CHANNELS), [pl.read_parquet(path) for path in done]
+    reading = processor_seconds(lambda: [list(iterate_tables(path, mapping, tried=True)) for path in raw])
     writing = processor_seconds(lambda: _write(frames, folder / "written"))
     return {
-        "rows_per_second": rows / whole,
-        "microseconds_per_row": 1e6 * whole / rows,
-        "reading_share": reading / whole,
-        "writing_share": writing / whole,
+        "rows_per_second": 1 / row,
+        "microseconds_per_row": 1e6 * row,
+        "reading_share": reading / rows / row,
+        "writing_share": writing / rows / row,
         "bytes_in_per_row": sum(path.stat().st_size for path in raw) / rows,
         "bytes_out_per_row": sum(path.stat().st_size for path in done) / rows,
     }
+
+
+def _children(folder: Path, turn: int) -> float:
+    """Processor seconds of a run in a process of its own, with those that it starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = f"from pathlib import Path; from benchmarks.archive import calibrate; calibrate(Path({str(folder)!r}), 'out-{turn}', 0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def some_of(folder: Path, share: int) -> Path:
+    """A folder with one in so many of the files."""
+    part = folder / f"part-{share}"
+    for path in sorted((folder / "raw").rglob("*.parquet"))[::share]:
+        target = part / "raw" / path.relative_to(folder / "raw")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+    (part / "model.scare").symlink_to(folder / "model.scare")
+    return part
 
 
 def _write(frames: Sequence[pl.DataFrame], folder: Path) -> None:
@@ -132,16 +157,10 @@ def memory(folder: Path, rows: int) -> dict[str, float]:
     """Peak memory of one process that does a hundredth, a tenth and all of the files."""
     found = {}
     for share in (100, 10, 1):
-        part = folder / f"part-{share}"
-        paths = sorted((folder / "raw").rglob("*.parquet"))[::share]
-        for path in paths:
-            target = part / "raw" / path.relative_to(folder / "raw")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(path)
-        (part / "model.scare").symlink_to(folder / "model.scare")
-        code = f"import sys; from benchmarks.archive import peak; print(peak({str(part)!r}))"
+        part = some_of(folder, share)
+        code = f"from benchmarks.archive import peak; print(peak({str(part)!r}))"
         said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-        found[f"megabytes_{len(paths)}_files"] = float(said.stdout)
+        found[f"megabytes_{len(list((part / 'raw').rglob('*.parquet')))}_files"] = float(said.stdout)
     return found
 
 
