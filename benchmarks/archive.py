@@ -120,8 +120,8 @@ def speed(folder: Path, rows: int) -> dict[str, float]:
 def _children(folder: Path, turn: int) -> float:
     """Processor seconds of a run in a process of its own, with those that it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = f"from pathlib import Path; from benchmarks.archive import calibrate; calibrate(Path({str(folder)!r}), 'out-{turn}', 0)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    call = f"archive.calibrate(archive.Path({str(folder)!r}), 'out-{turn}', 0)"
+    subprocess.run([sys.executable, "-c", f"from benchmarks import archive; {call}"], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

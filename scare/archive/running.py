@@ -30,7 +30,7 @@ from scare.records import convert
 
 LOOKED_AT = 64  # files, by a worker at once
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # what a worker is given at once: no more than this input, or one series
-LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}($|\.(parquet|jsonl|safetensors|csv))")  # of `replacing`, after a kill
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # of `replacing`, after a kill, on whichever computer
 Progress = Callable[[int, int], None]  # files done, files in all
 
 

@@ -47,7 +47,7 @@ READ = (
 class TableFile:
     """A table file of which the columns are known and the rows still to be read; Parquet has no delimiter.
 
-    `others` are columns that are not read, such as lists, each with its type.
+    `others` are columns that are not read, such as lists, each with its type; `temporal` ones hold times as such.
     """
 
     path: Path
@@ -55,6 +55,7 @@ class TableFile:
     delimiter: str = ""
     decimal: str = "."
     others: Mapping[str, str] = field(default_factory=dict)
+    temporal: tuple[str, ...] = ()
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
         """Frames of at most `rows` rows with the line of each row and these columns as the file has them.
@@ -160,7 +161,8 @@ def _open_parquet(path: Path, tried: bool) -> TableFile:
     schema = pl.scan_parquet(path, glob=False).collect_schema()
     columns = cs.expand_selector(schema, READ)
     others = {name: str(kind) for name, kind in schema.items() if name not in columns}
-    return TableFile(path, columns, others=others)
+    temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
+    return TableFile(path, columns, others=others, temporal=temporal)
 
 
 def _open_csv(path: Path) -> TableFile:

@@ -47,6 +47,8 @@ def _joined(columns: tuple[str, ...]) -> pl.Expr:
 def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = "") -> TimeFormat:
     """The format of the first time in these columns of a table, `dates` if known; a DataError if that is not a time."""
     table.require(columns)
+    if columns[0] in table.temporal and len(columns) == 1:
+        return TimeFormat(columns, "", _from_temporal)
     first = _first_time(table, columns)
     sample, doubt = str(first[TIME][0]), ""
     if SLASHES.match(sample) and not dates:
