@@ -22,6 +22,7 @@ from scare.report.sections.board import board
 from scare.report.sections.card import scorecard
 from scare.report.sections.head import choices, lead, tiles
 from scare.report.sections.origin import provenance, quality, verdict
+from scare.report.sections.sureness import sureness
 from scare.report.sections.targets import target_section
 from scare.report.templating import render
 from scare.report.views import View, make_views, opening
@@ -32,6 +33,7 @@ ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
     "scorecard": "Scorecard",
     "readings": "Readings",
+    "sureness": "How sure",
     "comparison": "Other methods",
     "board": "Board",
     "targets": "EPA targets",
@@ -68,6 +70,7 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         choices=choices(views),
         opening=opening(views),
         devices=devices(views, run.target.unit),
+        sureness=sureness(run),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
         targets=target_section(run),
