@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scare.board.exported import ANSWER_TYPE
 from scare.board.toolchain import STANDARD, STRICT, compile_c, library_name
 from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
@@ -174,6 +175,12 @@ class LoadedModel:
         now = ctypes.c_uint32(now_ms % 2**32)
         status = self._library.scare_push(_pointer(self._calibration), now, _pointer(row), ctypes.byref(calibrated))
         return status, calibrated.value
+
+    def calibrate(self, now_ms: int, reading: Sequence[float] | np.ndarray) -> tuple[int, np.void]:
+        """Status, and an answer with `value`, `low`, `high` and `flags`."""
+        row, answer = np.asarray(reading, np.float32), np.zeros(1, ANSWER_TYPE)
+        now, pointers = ctypes.c_uint32(now_ms % 2**32), map(_pointer, (row, answer))
+        return self._library.scare_calibrate(_pointer(self._calibration), now, *pointers), answer[0]
 
     def run(self, window: np.ndarray, choice: np.ndarray | None = None) -> float:
         """The scaled result of one window as the model reads it."""

@@ -20,6 +20,7 @@ from scare.board.plain_python import run_module
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.fold import fold
 from scare.calibrator.plan import run
+from scare.data.flags import Flag
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.golden_vectors import GOLDEN, GoldenVectors
 from scare.export.micropython import scare_live
@@ -36,10 +37,12 @@ from tests.parity.test_streaming import (
     ROWS,
     WRAP,
     close,
+    events,
     expected_status,
     milliseconds,
     readings_in_float32,
     times_set_back,
+    told_alike,
 )
 
 WINDOW = 16
@@ -137,6 +140,19 @@ def test_reading_by_reading_it_is_as_live(name: str, tmp_path: Path) -> None:
     close(values, expected, calibrator)
 
 
+@pytest.mark.parametrize("name", ["edges", "newest_edges"])
+def test_beyond_training_it_is_as_live(name: str, tmp_path: Path) -> None:
+    calibrator, live = CALIBRATORS[name], CALIBRATORS[name].live("box-1")
+    board = load(export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", "box-1", "one"))
+    pushed = [board.calibrate(60_000 * index, row.tolist()) for index, row in enumerate(events())]
+    expected = [live.push(60.0 * index, row.astype(float)) for index, row in enumerate(events())]
+    assert [flags for _, _, _, flags, _ in pushed] == [told_alike(one.flags) for one in expected]
+    numbers, others = (np.array([one[:3] for one in some]) for some in (pushed, expected))
+    close(numbers[:, 0], others[:, 0], calibrator)
+    alike = [bool(one.flags & Flag.OUTSIDE or not one.flags & Flag.SPIKE) for one in expected]  # SPIKE is wider
+    close(numbers[alike], others[alike], calibrator)
+
+
 @pytest.mark.parametrize("name", ["one_row", "attention", "branches"])
 def test_a_clock_that_is_set_back_is_as_live(name: str, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name]
@@ -167,7 +183,7 @@ def test_two_sensors_share_a_model_and_nothing_else(tmp_path: Path) -> None:
 
 def test_a_result_that_is_no_number_has_its_status() -> None:
     class Endless(Stream):
-        channels = ((-1e30, 1e30, 0.0, 0.0, 1.0),)
+        channels = ((-1e30, 1e30, 0.0, 0.0, 1.0, -1e38, 1e38, -1e38, 1e38),)
 
         def run(self, rows: Any) -> float:
             return 1e39 * rows[0] / rows[0]

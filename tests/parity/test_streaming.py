@@ -1,6 +1,7 @@
 """An exported calibrator fed reading by reading gives what `live` and `predict` give, whatever the readings are."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.calibrator.building import (
     make_calibrator,
     make_readings,
     newest_plan,
+    with_edges,
 )
 from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import random_network
@@ -58,10 +60,22 @@ CALIBRATORS = {
     "curve": make_calibrator(curve_plan()),
     "newest_curve": make_calibrator(curve_plan(5, hats=False)),
     "branches": make_calibrator(choice_plan()),
+    "edges": with_edges(make_calibrator(curve_plan())),
+    "newest_edges": with_edges(make_calibrator(newest_plan())),
     "six_hours": make_calibrator(line_plan(360), policy=RECENT),
     "six_hours_scare": make_calibrator(scare_plan(360), policy=RECENT),
 }
-INTEGER = ("newest", "long_window", "line", "long_line", "curve", "newest_curve", "six_hours", "six_hours_scare")
+INTEGER = (
+    "newest",
+    "long_window",
+    "line",
+    "long_line",
+    "curve",
+    "newest_curve",
+    "edges",
+    "six_hours",
+    "six_hours_scare",
+)
 PUBLISHED = {
     f"correction_{index}": bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
     for index, correction in enumerate(CORRECTIONS.values())
@@ -131,6 +145,34 @@ def test_reading_by_reading_it_is_as_live_and_predict(built: Built, name: str, s
     close(values, table["calibrated"].fill_null(np.nan).to_numpy(), calibrator)
 
 
+def events() -> np.ndarray:
+    """Readings in which events step to 0 … 50 times the largest that training had, as far as that is valid."""
+    random, largest = np.random.default_rng(3), 20.0 + 3.0 * 8.0
+    sizes = np.repeat([1.0, 0.0, 2.0, 5.0, 20.0, 50.0, 1.0], ROWS // 7 + 1)[:ROWS]
+    first = np.where(sizes == 1.0, random.normal(20, 6, ROWS), sizes * largest).clip(0, 1000)
+    return np.stack([first, random.normal(300, 40, ROWS)], axis=1).astype(np.float32)
+
+
+def told_alike(flags: int) -> int:
+    """What a board tells by the same rule as Python."""
+    return flags & (Flag.HISTORY | Flag.OUTSIDE | Flag.RESTART)
+
+
+@pytest.mark.parametrize("name", ["edges", "newest_edges"])
+def test_beyond_training_it_is_as_live(built: Built, name: str) -> None:
+    calibrator, board, live = CALIBRATORS[name], built[name], CALIBRATORS[name].live("box-1")
+    board.reset()
+    pushed = [board.calibrate(60_000 * index, row)[1] for index, row in enumerate(events())]
+    expected = [live.push(60.0 * index, row.astype(float)) for index, row in enumerate(events())]
+    assert [int(one["flags"]) for one in pushed] == [told_alike(one.flags) for one in expected]
+    assert {Flag.HISTORY, 0, Flag.OUTSIDE} <= {int(one["flags"]) for one in pushed}
+    close(np.array([one["value"] for one in pushed]), np.array([one.value for one in expected]), calibrator)
+    with_spikes = np.array([one.flags & Flag.SPIKE > 0 for one in expected])  # wider in Python
+    for end in ("low", "high"):
+        pairs = np.array([(one[end], getattr(other, end)) for one, other in zip(pushed, expected, strict=True)])
+        close(*pairs[~with_spikes | np.array([one.flags & Flag.OUTSIDE > 0 for one in expected])].T, calibrator)
+
+
 def times_set_back(count: int) -> np.ndarray:
     """Seconds of readings: a clock far ahead for one of them, then set back by less and by more than a window."""
     waits = np.full(count, 60.0)
@@ -184,7 +226,7 @@ def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None
     assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
     assert [status == OK for status, _ in pushed] == calibrator.predict(readings)["calibrated"].is_not_null().to_list()
     given = np.stack([window for window in windows if window is not None])
-    expected = compile_calibrator(calibrator, "int8").compute(given)
+    expected = replace(calibrator, plan=compile_calibrator(calibrator, "int8").plan).compute(given)
     values = np.array([value for status, value in pushed if status == OK])
     # a reading within rounding of half a step may be one step apart: the board scales in float32
     assert np.isclose(values, expected, rtol=1e-6, atol=1e-5).mean() > 0.95

@@ -6,6 +6,7 @@ Comes from `descriptor` and `tensors`; goes to `package`.
 import re
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 from scare.calibrator.kernels import PERIODS
 from scare.calibrator.plan import Plan
@@ -54,10 +55,12 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
 
 def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
     rows = [
-        f"    ({one.valid.low!r}, {one.valid.high!r}, {one.center!r}, {one.rest!r}, {one.inverse!r}),"
+        f"    {(*one.valid, one.center, one.rest, one.inverse, *one.held, *one.known)!r},"
         for one in descriptor.channels
     ]
-    facts = {name: getattr(descriptor, name) for name in ("step_ms", "checked", "needed", "hold", "absent")}
+    facts = {name: getattr(descriptor, name) for name in ("step_ms", "checked", "needed", "hold", "absent", "floor")}
+    facts |= _in_unit(descriptor)
+    facts |= {"interval": tuple(vars(descriptor.interval).values())} if descriptor.interval else {}
     facts |= {name: plan.steps[-1].settings[name] for name in PERIODS} if plan.branches else {}
     return [
         f"window = {plan.window}",
@@ -66,6 +69,14 @@ def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
         *rows,
         ")",
     ]
+
+
+def _in_unit(descriptor: Descriptor) -> dict[str, Any]:
+    """What is known of training, where values are in the target's unit: as `run` gives them."""
+    scale, center, training = descriptor.target_scale, descriptor.target_center, descriptor.training
+    if not training.whitening:
+        return {}
+    return {**vars(training), "lowest": training.lowest * scale + center, "slope": training.slope * scale}
 
 
 def _imports(source: str) -> list[str]:

@@ -16,6 +16,12 @@ MEANINGS = (
     "too soon after the last reading",
     "the result is not a number",
 )
+RANGE_FLAG, STUCK, SPIKE, MISSING_FLAG, EARLY_FLAG = 1, 4, 8, 256, 512  # bits of flags, as docs/flags.md has them
+HISTORY_FLAG, RESTART, OUTSIDE, NOT_FINITE_FLAG = 1024, 4096, 8192, 16384
+REASONS = (0, HISTORY_FLAG, MISSING_FLAG, MISSING_FLAG | RANGE_FLAG, EARLY_FLAG, NOT_FINITE_FLAG)  # by status
+LESS_SURE = SPIKE | OUTSIDE
+LARGEST = 3.4e38
+SLOWNESS = 16  # rows in which a usual change is forgotten
 CLOCK = 0xFFFFFFFF  # where a clock of 32 bits wraps around
 LARGEST_EXPONENT = 88.0  # of which e to the power is a float of 32 bits
 
@@ -29,11 +35,21 @@ class Stream:
     window = 1  # rows that the model reads
     step_ms = 1  # from one reading to the next
     checked, needed, hold = 1, 1, 0  # of the newest `checked` rows, `needed` are real and none is held longer
-    channels = ((0.0, 0.0, 0.0, 0.0, 1.0),)  # low, high, center, the rest of center, 1 / scale
+    channels = ((0.0, 0.0, 0.0, 0.0, 1.0, -LARGEST, LARGEST, -LARGEST, LARGEST),)  # low, high, center, the rest of
+    # center, 1 / scale; scaled: from where to where it is held, and what training had
     absent = ()  # numbers that stand for "no reading"
+    floor = -LARGEST  # no value is below it
+    interval = ((LARGEST,), (nan, nan), (nan, nan), 1.0)  # edges between bands of values; distances below and above a
+    # value of each; how much wider where a row is less sure
+    whitening = array("f")  # a constant and a line of a lower triangle, each; none where training is not known
+    limit = slow_limit = 0.0  # of squared distances to training, and of their slow mean
+    rising, lowest, slope = LARGEST, -LARGEST, 0.0  # from this first number on none is lower; of a value for 1 not held
+    stuck_rows, spike_factor, spike_floors = 60, 8.0, (0.0,)  # what is stuck, and what a spike
     simple_period, deep_period = 1, 1  # windows for which a choice of a branch holds
 
-    def __init__(self) -> None:
+    def __init__(self, past: bool = False) -> None:
+        """Where `past`, rows that are stuck or a spike are flagged too."""
+        self._looks_back = past
         self.reset()
 
     def reset(self) -> None:
@@ -44,16 +60,31 @@ class Stream:
         self._age = self.hold + 1  # rows since the last real one
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
+        self._slow = float(len(self.channels))  # mean of the squared distances to training
+        self._past = [[0.0, 1.0 / channel[4], 0] for channel in self.channels]  # last number, usual change, rows alike
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
-        """The calibrated value of a reading, NaN unless the status is `OK`, and the status.
+        """The calibrated value of a reading, NaN unless the status is `OK`, and the status; arguments as below."""
+        value, _, _, _, status = self.calibrate(now_ms, reading)
+        return value, status
 
-        `reading` is a number for each channel; `now_ms` is any clock of milliseconds, which may wrap at 32 bits.
+    def calibrate(self, now_ms: int, reading: "list[float]") -> "tuple[float, float, float, int, int]":
+        """The calibrated value of a reading, the ends of its interval, the row's flags, and the status.
+
+        Numbers are NaN unless the status is `OK`. `reading` is a number for each channel; `now_ms` is any clock of
+        milliseconds, which may wrap at 32 bits.
         """
+        self._flags = 0
+        value, status = self._push(now_ms, reading)
+        low, high = self._surround(value) if status == OK else (nan, nan)
+        return value, low, high, self._flags | REASONS[status], status
+
+    def _push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
         if len(reading) != len(self.channels):
             raise ValueError("a reading has one number for each channel")
         if self._timed and self._goes_back(now_ms):
             self.reset()
+            self._flags = RESTART
         rows = self._rows_since(now_ms) if self._timed else 1
         if rows == 0:
             return nan, EARLY
@@ -65,11 +96,20 @@ class Stream:
             return nan, status
         if rows > 1:
             self._hold(rows - 1)
-        self._take(numbers)
+        if self._looks_back:
+            self._look_back(numbers)
+        beyond = self._take(numbers)
+        if self.whitening and self._is_outside(numbers):
+            self._flags |= OUTSIDE
         if self._real_rows < self.needed or self._unbroken < self.checked:
             return nan, HISTORY
         value = self.compute(self._rows)
-        return (value, OK) if isfinite(value) else (nan, NOT_FINITE)
+        if not isfinite(value):
+            return nan, NOT_FINITE
+        if numbers[0] >= self.rising:
+            value = max(value, self.lowest)
+        value += beyond * self.slope
+        return (max(value, self.floor), OK) if isfinite(value) else (nan, NOT_FINITE)
 
     def compute(self, rows: "array[float]") -> float:
         """What the model gives for scaled rows, in the target's unit; NaN if that is not a number."""
@@ -126,14 +166,53 @@ class Stream:
         self._age = min(self._age + rows, self.hold + 1)
         self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
 
-    def _take(self, numbers: "array[float]") -> None:
-        for index, (_, _, center, rest, inverse) in enumerate(self.channels):
-            numbers[index] = ((numbers[index] - center) - rest) * inverse
+    def _take(self, numbers: "array[float]") -> float:
+        """Scale a reading as the window holds it; how much of its first number is not held."""
+        beyond = 0.0
+        for index in range(len(numbers) - 1, -1, -1):
+            _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
+            scaled = ((numbers[index] - center) - rest) * inverse
+            numbers[index] = min(max(scaled, low), high)
+            beyond = scaled - numbers[index]
         self._shift(1 if self._filled else self.window, numbers)
         self._filled = True
         self._mark(1)
         self._age = 0
         self._unbroken = min(self._unbroken + 1, self.checked)
+        return beyond
+
+    def _is_outside(self, row: "array[float]") -> bool:
+        """Whether training had no such row: a number, all of them together, or that for about a window.
+
+        The row is cut off at what training had.
+        """
+        distance, at, outside = 0.0, 0, False
+        for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
+            total, cut = self.whitening[at], min(max(row[line], low), high)
+            outside = outside or cut != row[line]
+            row[line] = cut
+            for index in range(line + 1):
+                total += self.whitening[at + 1 + index] * row[index]
+            distance += total * total
+            at += line + 2
+        self._slow += (distance - self._slow) / self.window
+        return outside or distance > self.limit or self._slow > self.slow_limit
+
+    def _look_back(self, numbers: "array[float]") -> None:
+        """Flag a number that has not changed for long, and one that changed much more than usual."""
+        for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
+            last, usual, alike = past
+            change, most = abs(number - last) if alike else 0.0, self.spike_factor * usual + floor
+            alike = 1 if change else alike + 1
+            self._flags |= (STUCK if alike >= self.stuck_rows else 0) | (SPIKE if change > most else 0)
+            past[:] = number, usual + (min(change, most) - usual) / SLOWNESS, alike
+
+    def _surround(self, value: float) -> "tuple[float, float]":
+        """The interval around a value."""
+        edges, below, above, widening = self.interval
+        band = sum(value >= edge for edge in edges)
+        factor = widening if self._flags & LESS_SURE else 1.0
+        return max(value - factor * below[band], self.floor), value + factor * above[band]
 
     def _shift(self, rows: int, newest: "array[float]") -> None:
         held, count, width = self._rows, len(self._rows), len(newest)
