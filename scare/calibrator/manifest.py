@@ -24,7 +24,7 @@ from scare.calibrator.limits import check
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
-from scare.records import Count, Finite, Name, Positive, Whole, convert
+from scare.records import Count, Finite, Name, Positive, Whole, can_be_printed, convert
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.slicing import GapPolicy
@@ -198,8 +198,7 @@ def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
 def read_schema(facts: Any) -> Manifest:
     """What a manifest says, of the right types and within the limits; a newer minor version may say more."""
     found = convert(facts, Manifest, "its manifest", unknown="ignore")
-    if _depth(found.facts) > DEEPEST:
-        raise ValueError(f"its facts are nested more than {DEEPEST} deep")
+    _check_facts(found.facts)
     convert(found.facts, Facts, "its facts", unknown="ignore")
     plan, scaling = found.plan, found.inputs.scaling
     check(window=plan.window, channels=plan.channels, steps=len(plan.steps), devices=len(scaling.devices))
@@ -213,13 +212,22 @@ def _refuse_twice(what: str, names: Sequence[str]) -> None:
         raise ValueError(f"a {what} is there twice")
 
 
-def _depth(facts: Any) -> int:
-    """How deep tables and lists are nested."""
-    depth, level = 0, [facts]
-    while level := [one for one in level if isinstance(one, dict | list)]:
-        level = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+def _check_facts(facts: Mapping[str, Any]) -> None:
+    """Not nested deep, and nothing in them that would do something to a terminal."""
+    depth, level = 0, list[Any]([facts])
+    while level := [part for one in level for part in _parts(one)]:
         depth += 1
-    return depth
+        if depth > DEEPEST:
+            raise ValueError(f"its facts are nested more than {DEEPEST} deep")
+        if not all(can_be_printed(" ".join(one.split())) for one in level if isinstance(one, str)):
+            raise ValueError("its facts hold control characters")
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a table or a list holds, names included."""
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def card(calibrator: "Calibrator") -> str:

@@ -16,6 +16,7 @@ import scare
 from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
 from scare.export.golden_vectors import golden_vectors
+from scare.export.naming import markdown
 from scare.export.scare_json import describe_channels
 from scare.export.target_contract import Artefact, templates
 from scare.export.tensors.lowering import lower
@@ -74,16 +75,17 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
 def _fields(name: str, facts: Mapping[str, Any], size: int, operators: str) -> dict[str, str]:
     """What pages may name."""
     rows = [
-        f"| {one['name']} | {one['unit']} | {one['center']:.9g} | {one['scale']:.9g} |" for one in facts["channels"]
+        f"| {markdown(one['name'])} | {markdown(one['unit'])} | {one['center']:.9g} | {one['scale']:.9g} |"
+        for one in facts["channels"]
     ]
     return {
         "name": name,
-        "target": facts["target"],
-        "unit": facts["unit"] or "the unit of the reference",
+        "target": markdown(facts["target"]),
+        "unit": markdown(facts["unit"]) or "the unit of the reference",
         "rows": str(facts["rows"]),
         "columns": str(len(facts["channels"])),
         "step": f"{facts['step_seconds']:g}",
-        "scaled_for": facts["scaled_for"],
+        "scaled_for": markdown(facts["scaled_for"]),
         "arithmetic": facts["arithmetic"],
         "channels": "\n".join(rows),
         "bytes": f"{size:,}",

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from html import escape
 from keyword import iskeyword
 from unicodedata import normalize
 
@@ -53,6 +54,16 @@ def plain(text: str) -> str:
     """
     spelled = normalize("NFKC", " ".join(text.split())).replace("μ", "u").replace("°", "deg ")
     return " ".join(re.sub(r"[^\w .,:;/%()\[\]+-]", "", normalize("NFKD", spelled), flags=re.ASCII).split())
+
+
+def markdown(text: str) -> str:
+    """The text as part of a line of Markdown, in which nothing of it is a tag, code, a block or a cell.
+
+    >>> markdown("PM2.5 <b>`raw`</b> | [µg/m³]")
+    'PM2.5 &lt;b&gt;&#96;raw&#96;&lt;/b&gt; &#124; [µg/m³]'
+    """
+    escaped = escape(" ".join(text.split()), quote=False)
+    return escaped.replace("`", "&#96;").replace("|", "&#124;").replace("$(", "&#36;(")
 
 
 def _is_short_word(name: str) -> bool:

@@ -10,6 +10,7 @@ from scare.data.flags import LARGEST
 from scare.data.readings import Channel
 from scare.export.c_source import CModel
 from scare.export.descriptor import InputChannel
+from scare.export.naming import markdown
 from scare.export.runtime import runtime_sources
 
 PAGE = Template("""# $target, calibrated in C
@@ -65,8 +66,8 @@ PLAIN_C = """\
 def print_readme(model: CModel, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
     """The page, in Markdown; `building` says how the folder is compiled, and also how it is used if not `in_c`."""
     return PAGE.substitute(
-        title=model.title,
-        target=target.name,
+        title=markdown(model.title),
+        target=markdown(target.name),
         use=f"{_print_use(model, target)}\n{building}" if in_c else building,
         step_ms=model.descriptor.step_ms,
         channels=channel_rows(model.labels, model.descriptor.channels),
@@ -81,7 +82,7 @@ def _print_use(model: CModel, target: Channel) -> str:
     return IN_C.substitute(
         name=model.name,
         upper=model.name.upper(),
-        unit=target.unit or "the unit of the reference",
+        unit=markdown(target.unit) or "the unit of the reference",
         statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
     )
 
@@ -90,7 +91,8 @@ def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str
     """What is read, and the valid range of each, as rows of a table."""
     pairs = zip(labels, channels, strict=True)
     return "\n".join(
-        f"| {label} | {_limit(channel.valid.low)} | {_limit(channel.valid.high)} |" for label, channel in pairs
+        f"| {markdown(label)} | {_limit(channel.valid.low)} | {_limit(channel.valid.high)} |"
+        for label, channel in pairs
     )
 
 

@@ -1,5 +1,6 @@
 """Ctrl-C at any moment of a command: one line, its exit code, and no file that is not whole."""
 
+import json
 import random
 import signal
 import subprocess
@@ -26,11 +27,14 @@ LINES = {
     "export": "export c {model} --out model_c",
     "simulate": "simulate --boxes 3 --days 3 --out sim.parquet",
     "verify": "verify {model}",
+    "train": "train {sim} --window 8 --steps 200 --out m.scare",
 }
 WHOLE = {
     "calibrated.csv": lambda path: pl.read_csv(path)["calibrated"].count() > 0,
     "sim.parquet": lambda path: pl.read_parquet(path).height == 3 * 3 * 1440,
     "sim.toml": lambda path: "[data]" in path.read_text(),
+    "certificate.json": lambda path: json.loads(path.read_text())["results"],
+    "m.scare": lambda path: Calibrator.load(path).window == 8,
     "model_c": lambda path: (path / "scare.json").exists(),
 }
 
