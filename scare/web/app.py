@@ -177,7 +177,7 @@ def _attached(path: Path) -> str:
 
 def _facts() -> dict[str, Any]:
     """What the page offers to choose from."""
-    names = ("name", "title", "chip", "clock_hz", "ram", "flash")
+    names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
     listed = [{name: getattr(one, name) for name in names} for one in boards().values()]
     targets = [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()]
     return {"boards": listed, "targets": targets, "units": units(), "version": __version__}

@@ -27,9 +27,8 @@ from scare.errors import ScareError
 from scare.records import convert, finite, load_toml
 from scare.report.decimate import decimate, with_breaks
 
-POINTS = 400  # of a picture
+SMALL, LARGE = 400, 2000  # points of a picture
 WEATHER = {"T": "temperature", "RH": "humidity"}
-SHOWN_DEVICES = 12
 
 
 def look(path: Path, dates: Dates = "") -> dict[str, Any]:
@@ -59,12 +58,12 @@ def _pictures(found: Inspection) -> dict[str, Any]:
     frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
     columns = {name: frame[name].fill_null(np.nan).to_numpy()[:, None] for name in found.numbers.columns}
-    return {name: _picture(times, column, found.step_seconds) for name, column in columns.items()}
+    return {name: _picture(times, column, found.step_seconds, SMALL) for name, column in columns.items()}
 
 
-def _picture(times: np.ndarray, columns: np.ndarray, step: float) -> list[list[float | None]]:
+def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
     """Times and columns of a thinned series, with a break at every gap."""
-    kept = decimate(columns, POINTS)
+    kept = decimate(columns, points)
     shown, values = with_breaks(times, columns, kept, step)
     return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
 
@@ -85,13 +84,15 @@ def together(config: Path, files: Sequence[Path]) -> dict[str, Any]:
         "said": [*said, *parts.notes, *parts.left_out],
         "how": parts.how,
         "step_seconds": float(np.median([one.step_seconds for one in readings])),
-        "devices": [_device(one) for one in readings[:SHOWN_DEVICES]],
+        "devices": [one.device for one in readings],
+        "first": _sides(readings[0]),
         "parts": _bands(parts),
         "clock": _clock(files, data),
     }
 
 
-def _device(one: Readings) -> dict[str, Any]:
+def _sides(one: Readings) -> dict[str, Any]:
+    """A device and its reference over time."""
     columns = np.column_stack([one.values[:, 0], one.targets])
     assert one.reference is not None
     return {
@@ -102,7 +103,7 @@ def _device(one: Readings) -> dict[str, Any]:
         "sensor_unit": display_unit(one.channels[0].unit),
         "reference": one.reference.name,
         "unit": display_unit(one.reference.unit),
-        "picture": _picture(one.times, columns, one.step_seconds),
+        "picture": _picture(one.times, columns, one.step_seconds, LARGE),
     }
 
 
@@ -134,7 +135,7 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     pictures = {}
     for name, one in (("sensor", sensor), ("reference", station)):
         near = (one.times > sensor.times[0] - 7200) & (one.times < sensor.times[-1] + 7200)
-        pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds)
+        pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds, LARGE)
     return {
         "device": sensor.device,
         "seconds": offset.seconds,

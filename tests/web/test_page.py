@@ -119,7 +119,6 @@ def test_the_whole_way_with_the_example(server: Server, visitor: Visitor, tmp_pa
     visitor.click("#next-5")
     visitor.click("#export-arduino")
     visitor.click("[id='save-exports/arduino.zip']")
-    visitor.click("#measure")
     visitor.click("#verify")
     visitor.click("[id='predict-example.csv']")
     visitor.reads("#proof .good", "Passed")

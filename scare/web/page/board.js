@@ -3,6 +3,9 @@ import { number } from "./pages/words.js";
 
 export const KB = (bytes) => `${number(bytes / 1024)} KB`;
 
+// Integers where the board has room for them: the kernels of int8 count on an int of 32 bits.
+export const arithmetic = (board) => (board.int_bits < 32 ? "float32" : "int8");
+
 export const fits = (found, board) => (found.fits
-  ? `It fits ${board.title}: ${KB(found.ram_bytes)} of ${KB(board.ram)} memory, ${KB(found.flash_bytes)} of ${KB(board.flash)} flash, in whole numbers.`
+  ? `It fits ${board.title}: ${KB(found.ram_bytes)} of ${KB(board.ram)} memory, ${KB(found.flash_bytes)} of ${KB(board.flash)} flash.`
   : `It does not fit ${board.title}: ${found.reasons.join("; ")}.`);

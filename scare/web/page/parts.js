@@ -14,7 +14,7 @@ export function showParts(element, page, facts) {
   const { state } = page, { said } = state.choices;
   const job = page.job("together"), found = page.results("together")?.[0];
   const fresh = job?.about.config === state.config;
-  const devices = new Set(found?.devices.map(({ name }) => name) ?? []);
+  const devices = new Set(found?.devices ?? []);
   refresh(byId("split"), [said.split, devices.size], () => splits(said, devices.size, page));
   refresh(byId("sides"), [job?.ended, job?.state, job?.said, Boolean(found)], () => [
     job?.state === "running" && make("p", { className: "quiet", role: "status" }, "reading all rows …"), refusal(job), found && sides(found)]);
@@ -33,7 +33,7 @@ function splits(said, devices, page) {
 }
 
 function sides(found) {
-  const one = found.devices[0], same = one.sensor_unit === one.unit;
+  const one = found.first, same = one.sensor_unit === one.unit;
   const drawing = make("div", { id: "sides-chart" });
   requestAnimationFrame(() => chart(drawing, one.picture, [
     { label: one.sensor, name: "raw", scale: same ? "y" : "right" }, { label: `reference ${one.reference}`, name: "reference" }],

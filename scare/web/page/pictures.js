@@ -38,7 +38,7 @@ const STAMPS = [
 ];
 
 // A chart of several series; those with an own axis are drawn against the right side.
-export function chart(element, data, series, { time = true, height = 260, unit = "", right = "", label = "" } = {}) {
+export function chart(element, data, series, { time = true, height = 260, unit = "", right = "", last, label = "" } = {}) {
   element.replaceChildren();
   element.setAttribute("role", "img");
   element.setAttribute("aria-label", label);
@@ -48,7 +48,7 @@ export function chart(element, data, series, { time = true, height = 260, unit =
   const plot = new uPlot({
     width: Math.max(200, element.clientWidth),
     height,
-    scales: { x: { time } },
+    scales: { x: last ? { time, range: [1, Math.max(2, last)] } : { time } },
     axes,
     cursor: { drag: { x: false, y: false } },
     legend: { show: series.length > 1 },

@@ -2,17 +2,18 @@
 import { download, upload } from "./api.js";
 import { bar, byId, head, make, refresh, refusal, select } from "./dom.js";
 import { number } from "./pages/words.js";
-import { KB } from "./board.js";
+import { KB, arithmetic } from "./board.js";
 
 const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
 export function showTakeAway(element, page, facts) {
   if (!element.firstChild) element.append(...head(5, "Take away", "Save what you need: the calibrator, calibrated readings, or firmware for a board."), ...["files-5", "boards", "targets", "proof", "commands"].map((id) => make("div", { id })));
-  page.arithmetic ??= "int8";
   page.board ??= page.state.choices.said.board || facts.boards[0].name;
+  page.arithmetic ??= arithmetic(facts.boards.find(({ name }) => name === page.board));
+  measure(page, facts);
   const { jobs, files, later, choices } = page.state;
   const some = (kind) => Object.values(jobs).filter((job) => job.name.startsWith(kind)).map((job) => [job.name, job.state, job.ended, job.said.at(-1), Boolean(page.results(job.name))]);
-  refresh(byId("files-5"), [some("predict"), files, later], () => results(page, files, later, choices));
+  refresh(byId("files-5"), [some("predict"), some("report"), files, later], () => results(page, files, later, choices));
   refresh(byId("boards"), [some("measure"), page.arithmetic, page.board], () => boards(page, facts));
   refresh(byId("targets"), [some("export"), page.arithmetic, page.board], () => targets(page, facts));
   refresh(byId("proof"), [some("verify"), page.board], () => proof(page, facts));
@@ -24,10 +25,16 @@ const save = (page, file, text) => make("button", { id: `save-${file}`, onclick:
 function results(page, files, later, choices) {
   const sensors = files.filter((name) => page.job(`look:${name}`)?.state === "done" && name !== choices.reference_file);
   return make("div", { className: "card" }, make("h4", {}, "Files"),
-    make("p", { className: "row" }, save(page, "model.scare", "The calibrator (.scare)"), save(page, "run/report.html", "The report (.html)")),
+    make("p", { className: "row" }, save(page, "model.scare", "The calibrator (.scare)"), report(page)),
     make("h4", {}, "Calibrated readings"),
     make("ul", { className: "plain" }, [...sensors, ...later].map((name) => calibrated(name, page))),
     make("p", { className: "quiet" }, make("label", { htmlFor: "another" }, "Of another file of the same kind: "), make("input", { id: "another", type: "file", accept: ".csv,.gz,.tsv,.txt,.parquet", onchange: ({ target }) => another(target.files[0], page) })));
+}
+
+function report(page) {
+  const job = page.job("report"), running = job?.state === "running";
+  if (job?.state === "done") return save(page, "run/report.html", "The report (.html)");
+  return [make("button", { id: "make-report", disabled: running, onclick: () => page.begin("report") }, running ? "making the report …" : "Make the report"), refusal(job)];
 }
 
 function calibrated(name, page) {
@@ -59,13 +66,16 @@ function boards(page, facts) {
   });
   const kinds = [["int8", "whole numbers (small and fast)"], ["float32", "decimal numbers (as in Python)"]];
   return make("div", { className: "card" }, make("h4", {}, "Which board?"),
-    make("p", { className: "row" }, make("label", { htmlFor: "arithmetic" }, "Computed in"), select("arithmetic", kinds, page.arithmetic, (value) => { page.arithmetic = value; page.show(); }),
-      make("button", { id: "measure", onclick: () => measureAll(page, facts) }, "Measure on every board")),
+    make("p", { className: "row" }, make("label", { htmlFor: "arithmetic" }, "Computed in"), select("arithmetic", kinds, page.arithmetic, (value) => { page.arithmetic = value; page.show(); })),
     make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ["board", "memory", "flash", "time of one value (estimate)", ""].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))));
 }
 
-async function measureAll(page, facts) {
-  for (const one of facts.boards) await page.begin(`measure:${one.name}`, { arithmetic: page.arithmetic });
+// Every board is measured once for a calibrator and an arithmetic.
+function measure(page, { boards }) {
+  const asked = `${page.job("train").ended} ${page.arithmetic}`;
+  if (page.measuring === asked) return;
+  page.measuring = asked;
+  for (const { name } of boards) if (!page.job(`measure:${name}:${page.arithmetic}`)) page.begin(`measure:${name}`, { arithmetic: page.arithmetic });
 }
 
 function targets(page, facts) {

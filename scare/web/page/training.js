@@ -3,7 +3,7 @@ import { bar, byId, head, make, next, refresh, refusal } from "./dom.js";
 import { duration } from "./duration.js";
 import { chart, meter } from "./pictures.js";
 import { number } from "./pages/words.js";
-import { fits } from "./board.js";
+import { arithmetic, fits } from "./board.js";
 
 const NAMES = { raw: "the sensor as it is", linear: "a straight line", "linear, all": "a line with temperature and humidity", ridge: "ridge regression", boosting: "gradient boosting" };
 
@@ -38,10 +38,10 @@ const lost = (job, found) => job?.state === "stopped" && !found && make("p", { c
 // Whether the board that was chosen can hold it; measured as soon as it is trained.
 function fit(element, page, { boards }) {
   const board = boards.find(({ name }) => name === page.state.choices.said.board);
-  const name = board && `measure:${board.name}:int8`, job = page.job(name), found = page.results(name)?.[0];
+  const name = board && `measure:${board.name}:${arithmetic(board)}`, job = page.job(name), found = page.results(name)?.[0];
   if (board && page.trained && !job && page.measured !== page.job("train").ended) {
     page.measured = page.job("train").ended;
-    page.begin(`measure:${board.name}`, { arithmetic: "int8" });
+    page.begin(`measure:${board.name}`, { arithmetic: arithmetic(board) });
   }
   refresh(element, [name, page.trained, job?.state, Boolean(found)], () => {
     if (!board || !page.trained) return [];
@@ -53,7 +53,7 @@ function fit(element, page, { boards }) {
 function curve(job) {
   const drawing = make("div", {}), caption = make("p", { className: "quiet" }, "Error on the part for choosing, round by round");
   requestAnimationFrame(() => chart(drawing, [job.curve.map(([round]) => round), job.curve.map(([, error]) => error)],
-    [{ label: "error on the part for choosing", name: "calibrated" }], { time: false, height: 180, label: "Validation error by round" }));
+    [{ label: "error on the part for choosing", name: "calibrated" }], { time: false, height: 180, last: job.progress.total, label: "Validation error by round" }));
   return [caption, drawing];
 }
 
