@@ -17,6 +17,8 @@ NAMES = ["README.md", "CONTRIBUTING.md", *(page.relative_to(ROOT).as_posix() for
 COMMANDS = typer.main.get_command(app)
 LINE = re.compile(r"^\$ (scare .*)$|`(scare [a-z][^`]*)`|\"(scare [a-z][^\"]*)\"", re.M)
 
+INSTALLED = re.compile(r"""pip install (?:--?\S+ )*["']?([\w.-]+)""")
+
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
@@ -81,3 +83,15 @@ def test_the_tutorial_types_what_the_readme_does() -> None:
     typed = re.findall(r"^\$ scare .*$", read("docs/tutorial.md"), re.M)
     assert len(typed) == 10
     assert set(typed) <= lines
+
+
+def test_nobody_is_told_to_install_a_strangers_package() -> None:
+    """`scare` on PyPI is not ours: ours is installed from the clone."""
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "Makefile")]
+    for folder in ("docs", "scare", "benchmarks", "runtime"):
+        pages += [
+            path for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py", ".toml", ".in", ".html", ".js")
+        ]
+    told = {name for path in pages for name in INSTALLED.findall(path.read_text(encoding="utf-8"))}
+    assert "." in told
+    assert {name for name in told if name.startswith("scare")} == set()

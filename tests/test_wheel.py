@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -23,6 +24,8 @@ COMMANDS = """
     scare export micropython pm.scare --out pm_py
     scare score pm.scare --data sim.csv --out run
     scare report run
+    scare board run pm.scare --arithmetic int8
+    scare demo --out demo
 """
 pytestmark = pytest.mark.slow
 
@@ -66,14 +69,37 @@ def test_the_source_archive_has_every_file(built: Path) -> None:
     assert {name for name in sources(".") if not name.startswith((".ci", ".git"))} <= names
 
 
-def test_the_commands_run_where_only_the_wheel_is(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
-    call([sys.executable, "-m", "venv", "fresh"], tmp_path)
-    tools = tmp_path / "fresh" / ("Scripts" if sys.platform == "win32" else "bin")
-    call([str(tools / "python"), "-m", "pip", "install", "--quiet", f"{wheel}[train,board]"], tmp_path)
+def install(wheel: Path, folder: Path, *more: str) -> Path:
+    """The tools of a new environment in which only the wheel is, and what it needs."""
+    call([sys.executable, "-m", "venv", "fresh"], folder)
+    tools = folder / "fresh" / ("Scripts" if sys.platform == "win32" else "bin")
+    call([str(tools / "python"), "-m", "pip", "install", "--quiet", f"{wheel}[train,board]", *more], folder)
+    return tools
+
+
+def run_commands(tools: Path, folder: Path) -> None:
     for line in COMMANDS.strip().splitlines():
         name, *arguments = shlex.split(line)
-        call([str(tools / name), *arguments], tmp_path)
+        call([str(tools / name), *arguments], folder)
+
+
+def lowest() -> list[str]:
+    """What the project says it needs at least, as the very versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    return [one.replace(">=", "==") for one in needed]
+
+
+def test_the_commands_run_with_the_lowest_versions_that_are_asked_for(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    (tmp_path / "lowest.txt").write_text("\n".join(lowest()))
+    run_commands(install(wheel, tmp_path, "--constraint", "lowest.txt"), tmp_path)
+
+
+def test_the_commands_run_where_only_the_wheel_is(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    tools = install(wheel, tmp_path)
+    run_commands(tools, tmp_path)
     where = call([str(tools / "python"), "-c", "import scare; print(scare.__file__)"], tmp_path)
     assert Path(where.strip()).is_relative_to(tmp_path / "fresh")
     assert (tmp_path / "pm_c" / "src" / "scare.c").exists()
