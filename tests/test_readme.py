@@ -39,7 +39,12 @@ def train_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     train_for_a_moment(monkeypatch)
-    others = ("box*.csv", "scare live", "scare fetch")  # need files or a network, or work until they are ended
+    others = (
+        "box*.csv",
+        "scare live",
+        "scare fetch",
+        "scare open",
+    )  # need files or a network, or work until they are ended
     own = [block for block in blocks("console") if not any(word in block for word in others)]
     lines = [line[2:] for block in own for line in block.splitlines() if line.startswith("$ scare")]
     assert len(lines) == 13
