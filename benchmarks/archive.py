@@ -172,16 +172,18 @@ def peak(folder: str) -> float:
 
 
 def kills(folder: Path, rows: int) -> dict[str, float]:
-    """Kill a run ten times at random moments, let it end, and hold every row against what went in."""
-    draw, code = random.Random(1), f"from benchmarks.archive import peak; peak({str(folder)!r})"
-    begun = time.monotonic()
+    """Kill a run ten times, each in the midst of its work, let it end, and hold every row against what went in."""
+    draw, call = random.Random(1), f"archive.calibrate(archive.Path({str(folder)!r}), 'out', 2)"
+    files, begun = len(list((folder / "raw").rglob("*.parquet"))), time.monotonic()
     for _ in range(KILLS):
-        process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-        try:
-            process.wait(timeout=draw.uniform(5, 25))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        run = [sys.executable, "-c", f"from benchmarks import archive; {call}"]
+        process = subprocess.Popen(run, start_new_session=True)
+        enough = _results(folder) + draw.randint(1, files // (KILLS + 1))
+        while process.poll() is None and _results(folder) < enough:
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0, 0.1))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     left = calibrate(folder, "out", 2)["now"]["rows"]
     lost = doubled = 0
     for path in (folder / "raw").rglob("*.parquet"):
@@ -189,8 +191,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
         found = pl.read_parquet(folder / "out" / path.relative_to(folder / "raw"), columns=[TIME])
         lost += raw.join(found, on=TIME, how="anti").height
         doubled += found.height - found.n_unique()
-    results = [path for path in (folder / "out").rglob("*.parquet") if path.parent.name != ".scare"]
-    stray = len(results) - len(list((folder / "raw").rglob("*.parquet")))
+    stray = _results(folder) - files
     seconds = time.monotonic() - begun
     return {
         "kills": KILLS,
@@ -200,6 +201,11 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
         "stray": stray,
         "seconds": seconds,
     }
+
+
+def _results(folder: Path) -> int:
+    """How many results there are; what is hidden is none."""
+    return sum(path.name[0] != "." for path in (folder / "out").rglob("*.parquet"))
 
 
 MEASURED = {"speed": speed, "workers": workers, "memory": memory, "kills": kills}
