@@ -5,7 +5,8 @@ Comes from a browser on this computer; goes to a `workshop` for each session. Th
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from scare.errors import DataError, ScareError
 from scare.export.targets import TARGETS
 from scare.files import PAGES, UPLOT, replacing
 from scare.serving.guard import refuse
-from scare.web.entering import Entrance
+from scare.web.house import House
 from scare.web.sessions import FILES, LATER, Sessions, safe_name
 from scare.web.workshop import Workshop, as_event
 
@@ -37,127 +38,114 @@ TICK_SECONDS = 0.2  # between two events, at least
 PATIENCE_SECONDS = 15.0  # without news
 
 
-class House:
-    """The sessions of a folder, and a workshop for each that is open."""
+class Answers:
+    """What is answered to each request."""
 
-    def __init__(self, sessions: Sessions, entrance: Entrance, memory_bytes: int) -> None:
-        self.sessions, self.entrance, self.memory_bytes = sessions, entrance, memory_bytes
-        self._open: dict[str, Workshop] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.closing = False
+    def __init__(self, house: House) -> None:
+        self.house = house
 
-    def workshop(self, request: Request) -> Workshop:
-        """The workshop of the session that an address names."""
-        name, self._loop = request.path_params["session"], asyncio.get_running_loop()
-        if name not in self._open:
-            self._open[name] = Workshop(self.sessions.find(name), self.memory_bytes)
-        return self._open[name]
+    def _workshop(self, request: Request) -> Workshop:
+        return self.house.workshop(request.path_params["session"])
 
-    def has(self, workshop: Workshop) -> bool:
-        """Whether a workshop is open, and stays so."""
-        return not self.closing and self._open.get(workshop.session.id) is workshop
-
-    async def delete(self, request: Request) -> None:
-        """End a session's jobs and remove its folder."""
-        workshop = self.workshop(request)
-        await workshop.jobs.close()
-        self._open.pop(workshop.session.id, None)
-        self.sessions.delete(workshop.session)
-
-    def end(self) -> None:
-        """End all jobs in order, from another thread."""
-        self.closing = True
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-
-    async def _close(self) -> None:
-        await asyncio.gather(*(one.jobs.close() for one in self._open.values()))
-
-
-def make_app(house: House) -> Starlette:
-    """The application."""
-
-    async def enter(request: Request) -> Response:
-        key = house.entrance.enter(str((await _asked(request)).get("token", "")))
+    async def enter(self, request: Request) -> Response:
+        """The key, for the token of a link."""
+        key = self.house.entrance.enter(str((await _asked(request)).get("token", "")))
         return JSONResponse({"key": key}) if key else refuse(401, "this link has been used; run scare open again")
 
-    async def list_sessions(request: Request) -> Response:
-        found = [{"id": one.id, "title": one.title, "created": one.created} for one in house.sessions.list()]
-        return JSONResponse({"sessions": found, "folder": str(house.sessions.folder), **_facts()})
+    async def list_sessions(self, request: Request) -> Response:
+        """All sessions, and what there is to choose from."""
+        sessions = self.house.sessions
+        found = [{"id": one.id, "title": one.title, "created": one.created} for one in sessions.list()]
+        return JSONResponse({"sessions": found, "folder": str(sessions.folder), **_facts()})
 
-    async def make_session(request: Request) -> Response:
-        return JSONResponse({"id": house.sessions.make(str((await _asked(request)).get("title", ""))).id})
+    async def make_session(self, request: Request) -> Response:
+        """A new session."""
+        title = str((await _asked(request)).get("title", ""))
+        return JSONResponse({"id": self.house.sessions.make(title).id})
 
-    async def delete_session(request: Request) -> Response:
-        await house.delete(request)
+    async def delete_session(self, request: Request) -> Response:
+        """A session less."""
+        await self.house.delete(request.path_params["session"])
         return JSONResponse({})
 
-    async def tell_events(request: Request) -> Response:
-        events = _events(house, house.workshop(request))
+    async def tell_events(self, request: Request) -> Response:
+        """What a session comes to, whenever that changes."""
+        events = _events(self.house, self._workshop(request))
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    def taking(place: str) -> Callable[[Request], Awaitable[Response]]:
-        async def take_file(request: Request) -> Response:
-            workshop, name = house.workshop(request), safe_name(request.path_params["name"])
-            with replacing(workshop.session.folder / place / name) as temporary:
-                await _receive(request, temporary, house.sessions)
-            workshop.arrived(place, name)
-            return JSONResponse({"name": name})
+    async def take_file(self, place: str, request: Request) -> Response:
+        """A file that is dropped, to learn from or only to be calibrated."""
+        workshop, name = self._workshop(request), safe_name(request.path_params["name"])
+        with replacing(workshop.session.folder / place / name) as temporary:
+            await _receive(request, temporary, self.house.sessions)
+        workshop.arrived(place, name)
+        return JSONResponse({"name": name})
 
-        return take_file
-
-    async def drop_file(request: Request) -> Response:
-        house.workshop(request).drop(request.path_params["name"])
+    async def drop_file(self, request: Request) -> Response:
+        """A file less."""
+        self._workshop(request).drop(request.path_params["name"])
         return JSONResponse({})
 
-    async def take_choices(request: Request) -> Response:
-        house.workshop(request).say(await _asked(request))
+    async def take_choices(self, request: Request) -> Response:
+        """What the person chose."""
+        self._workshop(request).say(await _asked(request))
         return JSONResponse({})
 
-    async def begin(request: Request) -> Response:
-        house.workshop(request).begin(request.path_params["job"], await _asked(request))
+    async def begin(self, request: Request) -> Response:
+        """A step that is to be made."""
+        self._workshop(request).begin(request.path_params["job"], await _asked(request))
         return JSONResponse({})
 
-    async def stop(request: Request) -> Response:
-        house.workshop(request).jobs.stop(request.path_params["job"])
+    async def stop(self, request: Request) -> Response:
+        """A step that is to end."""
+        self._workshop(request).jobs.stop(request.path_params["job"])
         return JSONResponse({})
 
-    async def show_results(request: Request) -> Response:
-        job = house.workshop(request).jobs.found.get(request.path_params["job"])
+    async def show_results(self, request: Request) -> Response:
+        """What a step has found."""
+        job = self._workshop(request).jobs.found.get(request.path_params["job"])
         return JSONResponse(job.results if job else [])
 
-    async def give_ticket(request: Request) -> Response:
-        made = house.workshop(request).session.made(str((await _asked(request)).get("file", "")))
-        return JSONResponse({"address": f"v1/take/{house.entrance.ticket(made)}"})
+    async def give_ticket(self, request: Request) -> Response:
+        """What fetches a file that was made, once."""
+        made = self._workshop(request).session.made(str((await _asked(request)).get("file", "")))
+        return JSONResponse({"address": f"v1/take/{self.house.entrance.ticket(made)}"})
 
-    async def take(request: Request) -> Response:
-        path = house.entrance.take(request.path_params["ticket"])
+    async def take(self, request: Request) -> Response:
+        """The file of a ticket, to save or in a frame."""
+        path = self.house.entrance.take(request.path_params["ticket"])
         if path is None:
             return refuse(404, "this link has been used or is too old; click again")
         is_framed = path.suffix == ".html" and "framed" in request.query_params
-        headers = {"content-security-policy": FRAMED} if is_framed else {"content-disposition": _attached(path)}
+        attached = {"content-disposition": f'attachment; filename="{path.name}"'}
+        headers = {"content-security-policy": FRAMED} if is_framed else attached
         return FileResponse(path, headers={**headers, "cache-control": "no-store"})
 
-    one = "/v1/sessions/{session}"
+
+def make_app(house: House) -> Starlette:
+    """The application: every address, and who answers there."""
+    answers, one = Answers(house), "/v1/sessions/{session}"
+    routes: dict[tuple[str, str], Callable[..., Any]] = {
+        ("POST", "/v1/enter"): answers.enter,
+        ("GET", "/v1/sessions"): answers.list_sessions,
+        ("POST", "/v1/sessions"): answers.make_session,
+        ("DELETE", one): answers.delete_session,
+        ("POST", f"{one}/choices"): answers.take_choices,
+        ("GET", f"{one}/events"): answers.tell_events,
+        ("PUT", f"{one}/{FILES}/{{name:path}}"): partial(answers.take_file, FILES),
+        ("PUT", f"{one}/{LATER}/{{name:path}}"): partial(answers.take_file, LATER),
+        ("DELETE", f"{one}/{FILES}/{{name}}"): answers.drop_file,
+        ("GET", f"{one}/jobs/{{job}}"): answers.show_results,
+        ("POST", f"{one}/jobs/{{job}}"): answers.begin,
+        ("DELETE", f"{one}/jobs/{{job}}"): answers.stop,
+        ("POST", f"{one}/tickets"): answers.give_ticket,
+        ("GET", "/v1/take/{ticket}"): answers.take,
+    }
+    folders = {"/uplot": UPLOT, "/pages": PAGES, "/": PAGE}
     return Starlette(
         routes=[
-            Route("/v1/enter", enter, methods=["POST"]),
-            Route("/v1/sessions", list_sessions),
-            Route("/v1/sessions", make_session, methods=["POST"]),
-            Route(one, delete_session, methods=["DELETE"]),
-            Route(f"{one}/choices", take_choices, methods=["POST"]),
-            Route(f"{one}/events", tell_events),
-            Route(f"{one}/{FILES}/{{name:path}}", taking(FILES), methods=["PUT"]),
-            Route(f"{one}/{LATER}/{{name:path}}", taking(LATER), methods=["PUT"]),
-            Route(f"{one}/{FILES}/{{name}}", drop_file, methods=["DELETE"]),
-            Route(f"{one}/jobs/{{job}}", show_results),
-            Route(f"{one}/jobs/{{job}}", begin, methods=["POST"]),
-            Route(f"{one}/jobs/{{job}}", stop, methods=["DELETE"]),
-            Route(f"{one}/tickets", give_ticket, methods=["POST"]),
-            Route("/v1/take/{ticket}", take),
-            Mount("/uplot", StaticFiles(directory=UPLOT)),
-            Mount("/pages", StaticFiles(directory=PAGES)),
-            Mount("/", StaticFiles(directory=PAGE, html=True)),
+            *(Route(path, answer, methods=[method]) for (method, path), answer in routes.items()),
+            *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in folders.items()),
         ],
         exception_handlers={ScareError: _refused, Exception: _failed},
     )
@@ -169,10 +157,6 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return refuse(500, f"this should not have happened; please report it: {type(error).__name__}: {error}")
-
-
-def _attached(path: Path) -> str:
-    return f'attachment; filename="{path.name}"'
 
 
 def _facts() -> dict[str, Any]:
@@ -213,11 +197,11 @@ async def _events(house: House, workshop: Workshop) -> AsyncIterator[str]:
     """The state of a session whenever it changes, for as long as somebody listens."""
     told = -1
     while house.has(workshop):
-        if workshop.change != told:
-            state = workshop.state()
-            told = state["change"]
-            yield as_event(state)
-            await asyncio.sleep(TICK_SECONDS)
-        else:
-            yield ": still here\n\n"
+        if workshop.change == told:
             await workshop.news(PATIENCE_SECONDS)
+            yield ": still here\n\n"
+            continue
+        state = workshop.state()
+        told = state["change"]
+        yield as_event(state)
+        await asyncio.sleep(TICK_SECONDS)

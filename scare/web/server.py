@@ -5,8 +5,9 @@ from pathlib import Path
 
 from scare.serving.answering import Answering
 from scare.serving.guard import Guard
-from scare.web.app import POLICY, House, make_app
+from scare.web.app import POLICY, make_app
 from scare.web.entering import Entrance
+from scare.web.house import House
 from scare.web.sessions import Sessions
 
 HOST = "127.0.0.1"
