@@ -5,6 +5,7 @@ from string import Template
 from typing import Any
 
 NEVER, UPDATED = "never updated", "updated"
+NEAR = 1.05  # times the fleet's own error: as good as that
 WORSE = 1.02  # times the error of never updating: a loss worth telling
 PAGE = Template("""# Learning from visits
 
@@ -21,17 +22,19 @@ simulated drift of other seeds; the other sets had no say.
 
 $summary
 
-$sections
-
-# A new box
+## A new box
 
 Boxes of JRC that training did not have. The reference comes for the hours before the test, and the box's calibrator is
 made by `scare update --device`, of those hours alone, or of all its readings with references in those hours only.
 *Settled*: no reference, its scaling from its first 96 hours of readings, as `scare predict` does. *The fleet's own*:
 the error of the same calibrator on the boxes it was trained on, in the same days. RMSE. The rules were chosen on
-simulated fleets; a dash: the visit was refused.
+simulated fleets; a dash: the visit was refused. *Reached*: the hours from which on it is within 5 % of the fleet's own.
 
 $transfers
+
+## Fortnight by fortnight
+
+$sections
 """)
 
 
@@ -70,14 +73,15 @@ def _losses(found: Mapping[str, Any]) -> list[Mapping[str, float]]:
 
 def _section(name: str, found: Mapping[str, Any]) -> str:
     """One set, fortnight by fortnight."""
+    boxes = "1 box" if found["boxes"] == 1 else f"{found['boxes']} boxes"
     about = (
-        f"{found['boxes']} boxes, {found['visits']} visits each, {found['rows']:,} rows scored;"
+        f"{boxes}, {found['visits']} visits each, {found['rows']:,} rows scored;"
         f" {found['changed']} of {found['boxes'] * found['visits']} visits changed a calibrator."
     )
     rows = [
         [str(index), *(f"{error:.4g}" for error in period.values())] for index, period in enumerate(found["periods"], 1)
     ]
-    return "\n\n".join([f"## {name}", about, _table(["after visit", *found["rmse"]], *rows)])
+    return "\n\n".join([f"### {name}", about, _table(["after visit", *found["rmse"]], *rows)])
 
 
 def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -87,6 +91,17 @@ def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
         fixed = [f"{found[kind]:.4g}" for kind in ("fleet", "settled", "unsettled")]
         for kind in ("hours", "all rows"):
             after = [f"{error:.4g}" if (error := found[kind][hour]) is not None else "–" for hour in hours]
-            rows.append([f"{name}, {kind}", *fixed, *after])
-    heads = [f"{hour} h" for hour in hours]
+            rows.append([f"{name}, {kind}", *fixed, *after, _reached(found[kind], found["fleet"])])
+    heads = [*(f"{hour} h" for hour in hours), "reached"]
     return _table(["task, and what is given", "the fleet's own", "settled, 96 h", "scaled as the fleet", *heads], *rows)
+
+
+def _reached(errors: Mapping[str, float | None], fleet: float) -> str:
+    """From how many hours on it is as good as the fleet itself.
+
+    >>> _reached({"2": 9.0, "4": 1.0, "8": 1.04}, 1.0), _reached({"2": 1.0, "4": 9.0}, 1.0)
+    ('4 h', 'no')
+    """
+    missed = [index for index, error in enumerate(errors.values()) if error is None or error > NEAR * fleet]
+    first = max(missed, default=-1) + 1
+    return f"{list(errors)[first]} h" if first < len(errors) else "no"

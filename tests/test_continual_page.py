@@ -36,6 +36,7 @@ def test_only_the_first_half_and_the_visits_are_known(fleet: Fleet) -> None:
     assert len(visit) == 24 + fleet.window
 
 
+@pytest.mark.slow
 def test_everyone_is_scored_and_a_drift_is_made_up_for(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,9 +54,9 @@ def test_everyone_is_scored_and_a_drift_is_made_up_for(
 def test_the_page_counts_what_is_lost() -> None:
     periods = [dict.fromkeys((NEVER, UPDATED, FULL, LINE), 1.0), {NEVER: 1.0, UPDATED: 1.5, FULL: 0.5, LINE: 2.0}]
     result = {"boxes": 2, "visits": 2, "changed": 1, "rows": 1000, "rmse": periods[1], "periods": periods}
-    hours = {"fleet": 1.0, "settled": 2.0, "unsettled": 3.0, "hours": {"2": None}, "all rows": {"2": 1.25}}
+    hours = {"fleet": 1.0, "settled": 2.0, "unsettled": 3.0, "hours": {"2": None}, "all rows": {"2": 1.02}}
     text = page({"UCI CO": result}, {"a box": hours}, ("UCI CO",))
     assert "| UCI CO (chosen on) | 1 | 1.5 | 0.5 | 2 | 1.50 | 1 of 2 |" in text
     assert "2 boxes, 2 visits each, 1,000 rows scored; 1 of 4 visits changed a calibrator." in text
-    assert "| a box, hours | 1 | 2 | 3 | – |" in text
-    assert "| a box, all rows | 1 | 2 | 3 | 1.25 |" in text
+    assert "| a box, hours | 1 | 2 | 3 | – | no |" in text
+    assert "| a box, all rows | 1 | 2 | 3 | 1.02 | 2 h |" in text

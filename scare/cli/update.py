@@ -1,7 +1,7 @@
 """`scare update`: a calibrator learns from a visit beside a reference, or takes back what it learned."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,26 +74,14 @@ def update(
     _tell(found, out, as_json)
 
 
-@dataclass(frozen=True)
-class _TrainedAnew:
-    """What is written, whether it is the new one, and both errors on the newest day."""
-
-    calibrator: Calibrator
-    better: bool
-    old: float
-    new: float
-
-
-def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> _TrainedAnew:
-    """The better one on the newest day: the calibrator, or its recipe fitted to everything before that day."""
+def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
+    """The calibrator, or its recipe fitted to everything before the newest day, if that is better on it."""
     training_room()
     from scare.training.retraining import Newest, join_devices, recipe_of
 
     recipe = recipe_of(model)
     newest = Newest.of(join_devices(old, new), model.window * model.inputs.step_seconds)
-    trained = fit_with_progress(newest.before, (), recipe)
-    before, after = newest.errors(model, trained)
-    return _TrainedAnew(trained if after < before else model, after < before, before, after)
+    return newest.choose(model, fit_with_progress(newest.before, (), recipe))
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
@@ -105,15 +93,15 @@ def _of_device(readings: Sequence[Readings], device: str) -> Readings:
     return named[0] if named else replace(readings[0], device=device)
 
 
-def _tell_training(found: _TrainedAnew, out: Path, as_json: bool) -> None:
+def _tell_training(found: Any, out: Path, as_json: bool) -> None:
     """Which of the two was better, and that it was written."""
     if as_json:
-        emit({"file": str(out), "changed": found.better, "rmse_before": found.old, "rmse_after": found.new})
+        emit({"file": str(out), "changed": found.changed, "rmse_before": found.before, "rmse_after": found.after})
     else:
         unit = found.calibrator.target.unit
-        said = f"RMSE on the newest day: {found.old:.4g} as it was, {found.new:.4g} trained anew {unit}"
+        said = f"RMSE on the newest day: {found.before:.4g} as it was, {found.after:.4g} trained anew {unit}"
         STDOUT.print(said.rstrip(), markup=False)
-    kept = "" if found.better else ", which is the old one: the new one is no better"
+    kept = "" if found.changed else ", which is the old one: the new one is no better"
     say(f"calibrator written to {out}{kept}")
 
 

@@ -19,6 +19,16 @@ KEYS = "architecture", "settings", "preset"  # facts that a recipe is made of
 
 
 @dataclass(frozen=True)
+class Retrained:
+    """The better one, whether that is the new one, and both errors on the newest day, in the target's unit."""
+
+    calibrator: Calibrator
+    changed: bool
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Newest:
     """What is learned from, and what judges: everything before the newest day, and all rows with those of that day.
 
@@ -37,6 +47,11 @@ class Newest:
         if not any(np.isfinite(one.targets).any() for one in before):
             raise DataError("there is nothing to learn from before the newest day; give the readings it was trained on")
         return Newest(tuple(one for one in before if len(one)), tuple(readings), border + window_seconds)
+
+    def choose(self, old: Calibrator, new: Calibrator) -> "Retrained":
+        """The better one on that day; the old one among equals."""
+        before, after = self.errors(old, new)
+        return Retrained(new if after < before else old, after < before, before, after)
 
     def errors(self, *calibrators: Calibrator) -> list[float]:
         """The RMSE of each on the day's rows that all have a value for, in the target's unit."""
