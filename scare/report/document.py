@@ -80,12 +80,17 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         version=__version__,
         data=Markup(as_script_data(_data(run, views))),
         card=Markup(as_script_data(run.card.as_dict())),
-        css=_asset(PAGES / "palette.css") + _asset("report.css"),
+        css=style(),
         uplot_css=_asset(UPLOT / "uPlot.min.css"),
         licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
     )
+
+
+def style() -> Markup:
+    """The colours and the style sheet of our pages."""
+    return _asset(PAGES / "palette.css") + _asset("report.css")
 
 
 def as_script_data(value: Any) -> str:

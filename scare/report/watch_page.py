@@ -5,13 +5,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from markupsafe import Markup
-
 from scare import __version__
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit
 from scare.report.blocks import Badge, Block, Cell, Note, Table
-from scare.report.document import ASSETS
+from scare.report.document import style
 from scare.report.numbers import number, several
 from scare.report.templating import render
 from scare.upkeep.judging import FROM, State
@@ -44,7 +42,7 @@ def make_watch_page(watched: Watch, calibrator: Calibrator) -> str:
         width=WIDTH,
         height=HEIGHT,
         version=__version__,
-        css=Markup((ASSETS / "report.css").read_text(encoding="utf-8").strip()),
+        css=style(),
     )
 
 
@@ -96,7 +94,7 @@ def _boxes(watched: Watch) -> list[Block]:
 
 def _row(one: Verdict) -> list[str | Cell]:
     badge = Cell("", badge=Badge(BADGES[one.state], one.state.words))
-    sentences = "; ".join(piece.sentence for piece in one.evidence) or "nothing"
+    sentences = "; ".join(piece.sentence for piece in one.evidence)
     return [one.device, badge, number(round(one.score, 2)), str(one.days), sentences]
 
 

@@ -81,13 +81,14 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> Watch:
 def split_days(days: int) -> tuple[int, int]:
     """How many days are the usual ones and how many the recent ones, of so many.
 
-    >>> split_days(60), split_days(10), split_days(3)
-    ((14, 7), (5, 5), (0, 3))
+    >>> split_days(21), split_days(10), split_days(3)
+    ((14, 7), (5, 2), (0, 3))
     """
     if days < FEWEST_DAYS:
         return 0, days
-    usual = min(USUAL_DAYS, days // 2)
-    return usual, min(RECENT_DAYS, days - usual)
+    if days < USUAL_DAYS + RECENT_DAYS:
+        return days // 2, max(2, days // 4)
+    return USUAL_DAYS, RECENT_DAYS
 
 
 def known_hours(sums: np.ndarray, known: Yardstick) -> np.ndarray:

@@ -24,6 +24,7 @@ def test_the_page_the_numbers_and_the_table_agree(scare: Type, model: Path, sim:
     page = Path("w/watch.html").read_text(encoding="utf-8")
     assert page.count('class="grade good"') == page.count("<polyline") == 4
     assert "http" not in page.replace("http-equiv", "")
+    assert "--bad:" in page  # the colours of its badges
     assert "box-03" in scare(f"scare watch {model} {sim} --out w").out
 
 

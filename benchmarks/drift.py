@@ -1,0 +1,242 @@
+"""What `scare watch` finds: simulated drifts against false alarms, and real later days.
+
+    python -m benchmarks.drift [--seeds 20] [--first 100] [--data FOLDER] [--models FOLDER] [--work out/drift]
+        [--out docs/benchmarks/drift.md] [--json]
+
+Units and thresholds were chosen with `--first 0 --units`, which prints what sound boxes show; the page is made with
+other seeds. Without --data only simulated fleets are watched. What is simulated and fitted stays in `--work`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from benchmarks.drift_fleets import (
+    BOXES,
+    DRIFTS,
+    FOUND_WITHIN,
+    SOUND,
+    WORLDS,
+    World,
+    false_alarms,
+    make_days,
+    see,
+    waits,
+)
+from benchmarks.drift_picture import Fleets, draw_curves
+from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation, watch_tasks
+from scare.data.quantities import display_unit
+from scare.files import replacing
+from scare.upkeep.judging import State
+
+SMALLER = (4, 2, 1)
+ALL = (SOUND, *DRIFTS)
+ASKED = (State.LOOK, State.RECOLLOCATE)
+PAGE = Template("""# Drift without a reference
+
+Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit. What is
+judged is [`scare watch`](../watch.md).
+
+## Simulated fleets
+
+Protocol, written before the numbers. Eight boxes stand side by side for 14 days, where a line is fitted to their
+channels. Then they are put up, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places that
+wanders within hours), and watched for 60 days. On day 25 one of them begins to drift, and the drift is all there after
+14 days. Sound boxes drift as well, as the simulator has it: their gain walks by 1 % a day, 5 % a month. A false alarm
+is a sound box that comes to be in a state, counted each time, a box and month of 30 days. Units and thresholds were
+chosen on seeds 0 to 19; these are seeds $first to $last.
+
+- *gain −30 %*, *gain −50 %*: of the sensor. *offset*: 5 µg/m³ or 5 nA. *humidity*: acts twice as strongly on particles;
+  moves a cell's zero by 5 nA from dry to wet. *dying cell*: follows a tenth of the air, and that slowly.
+- *found*: the share of fleets in which the box has the state within $within days of the beginning of its drift, and the
+  median of the days that took. *none* is the same box without a drift: what chance finds.
+
+![Drifts found against false alarms, for every threshold](drift.svg)
+
+$worlds
+
+### Smaller fleets
+
+The same fleets, their first boxes only, all four worlds together. A box alone is compared with training and with
+itself. There is no season in these worlds: in a year it would raise more false alarms.
+
+$smaller
+
+## Real later days
+
+All boxes stood beside a reference, which `scare watch` does not see. They are watched from the beginning of training
+on; units and truth are those of the days after training. Numbers are rank correlations (Spearman) between the units of
+a box and what the reference tells:
+
+- *loss*: its RMSE of the last days less that of its first days.
+- *loss beyond the fleet*: less the fleet's median loss of that day. What all boxes lose together (a season, another
+  regime) cannot be seen without a reference.
+- *bias moved beyond the fleet*: how far its mean error has moved from that of its first days, up or down, less the
+  fleet's median. This is what can be seen; whether it moved away from the truth or towards it cannot.
+- *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
+
+No interval is given: days overlap, and boxes are few. JRC: ten days, the first five held against the last two. Denver:
+nine months, four boxes side by side, of which three end a week before the last. Antwerp: eight months, boxes at several
+stations. Nothing was chosen on these.
+
+$real
+
+$boxes
+""")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=100)
+    parser.add_argument("--units", action="store_true", help="print what one sound box in a hundred shows, and leave")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--models", type=Path, default=Path("out/drift"))
+    parser.add_argument("--work", type=Path, default=Path("out/drift"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(arguments)
+    seeds = range(given.first, given.first + given.seeds)
+    if given.units:
+        print_units(seeds, given.work)
+        return
+    found = {boxes: run_worlds(boxes, seeds, given.work) for boxes in (BOXES, *SMALLER)}
+    real = watch_tasks(given.data, given.models, given.work) if given.data else []
+    if given.out:
+        draw_curves(found[BOXES], given.out.with_suffix(".svg"))
+        with replacing(given.out) as temporary:
+            temporary.write_text(page(found, real, seeds), encoding="utf-8")
+    print(json.dumps(as_plain(found, real), indent=1) if given.json else page(found, real, seeds))
+
+
+def run_worlds(boxes: int, seeds: Sequence[int], work: Path) -> dict[World, Fleets]:
+    """The units of fleets of so many boxes, by world and drift."""
+    found: dict[World, Fleets] = {}
+    for world in WORLDS:
+        print(f"{world.name}: {boxes} boxes", file=sys.stderr)
+        fleets = [make_days(world, seed, work) for seed in seeds]
+        found[world] = {drift: [see(one, drift, boxes) for one in fleets] for drift in ALL}
+    return found
+
+
+def print_units(seeds: Sequence[int], work: Path) -> None:
+    """The 99th percentile of what sound boxes show, of every measure."""
+    for world in WORLDS:
+        judged = [one for seed in seeds for one in make_days(world, seed, work).judged(SOUND, BOXES)]
+        sizes = np.nanquantile(np.abs(np.concatenate([one.values for one in judged])), 0.99, axis=0)
+        print(
+            world.name,
+            *(f"{name} {size:.3g}" for name, size in zip(judged[0].measures, sizes, strict=True)),
+            sep="\n  ",
+        )
+
+
+def page(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched], seeds: Sequence[int]) -> str:
+    """The page."""
+    worlds = [
+        [world.name, state.words, *_found_cells(fleets, state)]
+        for state in ASKED
+        for world, fleets in found[BOXES].items()
+    ]
+    smaller = [
+        [str(boxes), state.words, *_found_cells(_together(worlds), state)]
+        for state in ASKED
+        for boxes, worlds in found.items()
+    ]
+    head = ["state", "false alarms a box and month", *(f"found: {drift}" for drift in ALL)]
+    return PAGE.substitute(
+        first=seeds[0],
+        last=seeds[-1],
+        within=FOUND_WITHIN,
+        worlds=_table(["world", *head], worlds),
+        smaller=_table(["boxes", *head], smaller),
+        real=_table(REAL_HEAD, [_real_cells(one) for one in real]) if real else "Not run: no readings were given.",
+        boxes="\n\n".join(map(_boxes, real)),
+    )
+
+
+def _together(worlds: Mapping[World, Fleets]) -> Fleets:
+    return {drift: [one for fleets in worlds.values() for one in fleets[drift]] for drift in ALL}
+
+
+def _found_cells(fleets: Fleets, state: State) -> list[str]:
+    """False alarms of a state, and what became of each drift."""
+    alarms = {drift: [one.states >= state for one in some] for drift, some in fleets.items()}
+    return [f"{false_alarms(alarms[SOUND]):.3f}", *(_found(waits(alarms[drift])) for drift in ALL)]
+
+
+def _found(days: np.ndarray) -> str:
+    inside = days[days < FOUND_WITHIN]
+    return f"{len(inside) / len(days):.0%}" + (f", {np.median(inside):.0f} d" if len(inside) else "")
+
+
+REAL_HEAD = ["task", "boxes", "days", "loss", "loss beyond the fleet", "the same, by day"]
+REAL_HEAD += ["bias moved beyond the fleet", "the same, by day"]
+REAL_HEAD += [f"mean loss beyond the fleet while {state.words} (box-days)" for state in State]
+
+
+def _real_cells(one: Watched) -> list[str]:
+    numbers = [rank_correlation(one.units, one.loss)]
+    numbers += [
+        measure(one.units, truth) for truth in (one.beyond, one.moved) for measure in (rank_correlation, by_day)
+    ]
+    states = [mean_loss(one, state) for state in State]
+    shares = [f"{share:+.0%} ({count:,})" if count else "none" for share, count in states]
+    return [
+        one.name,
+        str(len(one.devices)),
+        str(one.units.shape[1]),
+        *(f"{number:+.2f}" for number in numbers),
+        *shares,
+    ]
+
+
+def _boxes(one: Watched) -> str:
+    """The boxes of a task, the one with the most units on the last day first."""
+    unit = f" [{display_unit(one.unit)}]" if one.unit else ""
+    head = [
+        "box",
+        "state on the last day",
+        "units",
+        "most units",
+        f"RMSE, first days{unit}",
+        "loss at the end",
+        "largest loss",
+    ]
+    rows = []
+    for box in np.argsort(-one.units[:, -1]):
+        known = one.loss[box][np.isfinite(one.loss[box])]
+        losses = [f"{known[-1]:+.3g}", f"{known.max():+.3g}"] if len(known) else ["", ""]
+        units = [f"{one.units[box, -1]:.2f}", f"{one.units[box].max():.2f}"]
+        rows.append([one.devices[box], State(one.states[box, -1]).words, *units, f"{one.usual[box]:.3g}", *losses])
+    return f"### {one.name}\n\n{_table(head, rows)}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def as_plain(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched]) -> dict[str, Any]:
+    """The numbers of the page."""
+    simulated = [
+        {
+            "boxes": boxes,
+            **asdict(world),
+            "states": {state.words: _found_cells(fleets, state) for state in ASKED},
+        }
+        for boxes, worlds in found.items()
+        for world, fleets in worlds.items()
+    ]
+    return {"simulated": simulated, "real": {one.name: _real_cells(one) for one in real}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Simulated fleets of drift.py: boxes calibrated side by side, then watched in a town where one of them drifts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import Flag, flag
+from scare.data.readings import Readings
+from scare.data.simulate import Kind, Simulation, simulate, simulate_box
+from scare.data.simulated_drift import Drift, DriftKind
+from scare.experiments.yardsticks import linear_regression
+from scare.files import replacing
+from scare.training.preparation import prepare_inputs
+from scare.training.presets import Recipe
+from scare.upkeep.hours import box_hours, side_by_side, training_hours, yardstick
+from scare.upkeep.judging import RECENT_DAYS, USUAL_DAYS, Judged, judge
+from scare.upkeep.measures import Yardstick
+from scare.upkeep.watch import periods
+
+DAY = 86400.0
+BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
+TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last since boxes were put up
+JUDGED_FROM = USUAL_DAYS + RECENT_DAYS - 1
+FOUND_WITHIN = 30  # days
+SOUND = "none"
+DRIFTS = {
+    "gain −30 %": Drift(DriftKind.GAIN, size=-0.3),
+    "gain −50 %": Drift(DriftKind.GAIN, size=-0.5),
+    "offset": Drift(DriftKind.OFFSET),
+    "humidity": Drift(DriftKind.HUMIDITY),
+    "dying cell": Drift(DriftKind.DYING),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """What boxes measure, and by what share the air of one differs from another's."""
+
+    kind: Kind
+    apart: float
+
+    @property
+    def name(self) -> str:
+        """As on the page."""
+        return f"{self.kind}, {f'{100 * self.apart:.0f} % apart' if self.apart else 'side by side'}"
+
+
+WORLDS = tuple(World(kind, apart) for kind in (Kind.PM, Kind.GAS) for apart in (0.0, 0.2))
+
+
+@dataclass(frozen=True)
+class Days:
+    """A fleet's hours: of sound boxes [boxes, days, 24, 1 + channels], and of the first one with each drift."""
+
+    yardstick: Yardstick
+    sound: np.ndarray
+    drifted: Mapping[str, np.ndarray]
+
+    def fleet(self, drift: str, boxes: int) -> np.ndarray:
+        """The first boxes, the very first with this drift."""
+        hours = self.sound[:boxes].copy()
+        if drift != SOUND:
+            hours[0] = self.drifted[drift]
+        return hours
+
+    def judged(self, drift: str, boxes: int) -> Iterator[Judged]:
+        """That fleet at the end of every day that is judged."""
+        hours = self.fleet(drift, boxes)
+        sums = np.stack([self.yardstick.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
+        for day in range(JUDGED_FROM, sums.shape[1]):
+            yield judge(periods(sums[:, : day + 1], self.yardstick, USUAL_DAYS, RECENT_DAYS), self.yardstick)
+
+
+def make_days(world: World, seed: int, work: Path) -> Days:
+    """A fleet of a world, from the folder where it is there."""
+    path = work / f"{world.kind}-{world.apart:g}-{seed}.npz"
+    if not path.exists():
+        days = _simulate(world, seed)
+        named = {f"drift {name}": hours for name, hours in days.drifted.items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            names = np.array(days.yardstick.channels)
+            np.savez(file, sound=days.sound, channels=names, borders=days.yardstick.borders, **named)
+    with np.load(path) as kept:
+        known = Yardstick(tuple(map(str, kept["channels"])), kept["borders"])
+        return Days(known, kept["sound"], {name: kept[f"drift {name}"] for name in DRIFTS})
+
+
+def _simulate(world: World, seed: int) -> Days:
+    whole = Simulation(BOXES, TRAINED_DAYS + WATCHED_DAYS, STEP_SECONDS, world.kind, seed)
+    put_up = whole.start.timestamp() + TRAINED_DAYS * DAY
+    calibrator = fit_line([one.rows(one.times < put_up) for one in simulate(whole)])
+    town = replace(whole, apart=world.apart)
+
+    def hours(box: int, *drifts: Drift) -> tuple[str, np.ndarray, np.ndarray]:
+        readings = simulate_box(replace(town, drifts=drifts), box).readings
+        return readings.device, *box_hours(calibrator, readings.rows(readings.times >= put_up))
+
+    sound = side_by_side([hours(box) for box in range(BOXES)]).values
+    begins = TRAINED_DAYS + DRIFTS_ON
+    drifted = {name: side_by_side([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
+    return Days(yardstick(calibrator), sound, drifted)
+
+
+def fit_line(train: Sequence[Readings]) -> Calibrator:
+    """A line on all channels, which takes no time; learned without spikes."""
+    clean = [one.rows(one.flags & Flag.SPIKE == 0) for one in map(flag, train)]
+    inputs, target = prepare_inputs(clean, clean, Recipe.preset("default", WINDOW))
+    line = linear_regression(clean, inputs, target, len(inputs.channels))
+    return replace(line, training_hours=training_hours(line.inputs, clean))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The units and states of every box on every day that is judged, [boxes, days] each."""
+
+    units: np.ndarray
+    states: np.ndarray
+
+
+def see(days: Days, drift: str, boxes: int) -> Seen:
+    """A fleet of the first boxes, the very first with this drift, as it is watched."""
+    judged = list(days.judged(drift, boxes))
+    return Seen(*(np.stack([getattr(one, name) for one in judged], axis=1) for name in ("scores", "states")))
+
+
+def false_alarms(alarms: Sequence[np.ndarray]) -> float:
+    """How often a sound box begins to be alarming [boxes, days], a box and month of thirty days.
+
+    >>> false_alarms([np.array([[True, True, False, True, False]])])
+    12.0
+    """
+    rises = sum(int((one[:, 1:] & ~one[:, :-1]).sum() + one[:, 0].sum()) for one in alarms)
+    return rises / (sum(one.size for one in alarms) / 30)
+
+
+def waits(alarms: Sequence[np.ndarray]) -> np.ndarray:
+    """Days from the beginning of a drift until its box is alarming, infinite if it never is [fleets].
+
+    >>> waits([np.array([[False] * 5 + [False, True]])])
+    array([1.])
+    """
+    late = [np.flatnonzero(one[0, DRIFTS_ON - JUDGED_FROM :]) for one in alarms]
+    return np.array([float(one[0]) if len(one) else np.inf for one in late])

@@ -1,0 +1,135 @@
+"""Real later days of drift.py: whether a box with more units has lost more accuracy.
+
+Boxes are watched from the beginning of training on; units and losses are those of the days after training.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import CALIBRATED, Readings
+from scare.training.fit import fit
+from scare.training.presets import Recipe
+from scare.upkeep.hours import Hours, box_hours, side_by_side, yardstick
+from scare.upkeep.judging import State, judge
+from scare.upkeep.measures import median
+from scare.upkeep.watch import periods, split_days
+
+DAY = 86400.0
+TASKS = ("JRC NO2", "JRC O3", "JRC CO", "JRC PM10", "Denver PM2.5", "Antwerp PM2.5")
+STEPS = 300
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Units, states and loss of accuracy of boxes by day, [boxes, days] each, loss NaN where it is not known."""
+
+    name: str
+    devices: tuple[str, ...]
+    unit: str
+    units: np.ndarray
+    states: np.ndarray
+    usual: np.ndarray  # RMSE of the first days [boxes]
+    loss: np.ndarray
+    bias: np.ndarray  # by which the mean error has changed
+
+    @property
+    def beyond(self) -> np.ndarray:
+        """What a box has lost more than the fleet's median on that day."""
+        return self.loss - median(self.loss, 0)
+
+    @property
+    def moved(self) -> np.ndarray:
+        """By how much its bias has changed more than the fleet's median, up or down."""
+        return np.abs(self.bias - median(self.bias, 0))
+
+
+def watch_tasks(data: Path, models: Path, work: Path) -> list[Watched]:
+    """All tasks whose readings are there."""
+    tasks = [task for task in load_tasks() if task.name in TASKS]
+    return [_watch(task, readings, data, models, work) for task in tasks if (readings := read_task(task, data))]
+
+
+def _watch(task: Task, readings: list[Readings], data: Path, models: Path, work: Path) -> Watched:
+    print(f"{task.name}: watching", file=sys.stderr)
+    split = split_task(task, readings, data)
+    calibrator = _model(task, split.train, split.validation, models, work)
+    first, last = (pick(one.times[end] for one in split.train) for pick, end in ((min, 0), (max, -1)))
+    watched = [one.rows(one.times >= first) for one in readings]
+    hours = side_by_side([(one.device, *box_hours(calibrator, one)) for one in watched])
+    lengths, known = split_days(hours.values.shape[1]), yardstick(calibrator)
+    sums = np.stack([known.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
+    days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
+    judged = [judge(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
+    counts, errors, squares = _errors(calibrator, watched, hours, task.every)
+    first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
+    usual = np.sqrt(_mean(squares, counts, first_days))
+    loss = np.stack([np.sqrt(_mean(squares, counts, part)) - usual for part in last_days], axis=1)
+    bias = np.stack([_mean(errors, counts, part) - _mean(errors, counts, first_days) for part in last_days], axis=1)
+    units, states = (np.stack([getattr(one, name) for one in judged], axis=1) for name in ("scores", "states"))
+    return Watched(task.name, hours.devices, calibrator.target.unit, units, states, usual, loss, bias)
+
+
+def _model(
+    task: Task, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
+) -> Calibrator:
+    """A model trained for the accuracy page, or a short fit of our own."""
+    name = f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name.replace('.', '_'))}.scare".replace("PM2-5", "PM2_5")
+    for folder in (models, work):
+        if (folder / name).exists():
+            return Calibrator.load(folder / name)
+    print(f"{task.name}: fitting", file=sys.stderr)
+    calibrator = fit(train, validation, Recipe.preset("default", task.window, steps=STEPS))
+    calibrator.save(work / name)
+    return calibrator
+
+
+def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, every: int) -> np.ndarray:
+    """How many errors, their sums and those of their squares, of every box and day; scored every so many minutes."""
+    sums = np.zeros((3, len(readings), hours.values.shape[1]))
+    for box, one in enumerate(readings):
+        error = calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() - one.targets
+        scored = np.isfinite(error) & ((one.times % (60 * every) == 0) if every else True)
+        day = (one.times[scored] // DAY).astype(int) - hours.first
+        for power in range(3):
+            np.add.at(sums[power, box], day, error[scored] ** power)
+    return sums
+
+
+def _mean(totals: np.ndarray, counts: np.ndarray, days: slice) -> np.ndarray:
+    """The mean of some days [boxes], NaN where there is nothing."""
+    total, count = totals[:, days].sum(axis=1), counts[:, days].sum(axis=1)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def rank_correlation(units: np.ndarray, loss: np.ndarray) -> float:
+    """Spearman's, over all pairs that are known; NaN where one of them does not vary.
+
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 9.0]))
+    1.0
+    """
+    known = np.isfinite(loss) & np.isfinite(units)
+    one, other = rankdata(units[known]), rankdata(loss[known])
+    if known.sum() < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def by_day(units: np.ndarray, loss: np.ndarray) -> float:
+    """Spearman's between the boxes of a day, the mean over days."""
+    found = [rank_correlation(one, other) for one, other in zip(units.T, loss.T, strict=True)]
+    return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
+
+
+def mean_loss(one: Watched, state: State) -> tuple[float, int]:
+    """The mean loss beyond the fleet's, as a share of the usual RMSE, of box-days in a state, and their number."""
+    share = one.beyond / one.usual[:, None]
+    inside = (one.states == state) & np.isfinite(share)
+    return (float(share[inside].mean()) if inside.any() else float("nan")), int(inside.sum())
