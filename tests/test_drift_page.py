@@ -12,7 +12,6 @@ from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation
 from scare.upkeep.judging import FROM, State
 
 DAYS = 60 - JUDGED_FROM
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "drift.md"
 
 
 def made_up(first_alarm: int) -> Seen:
@@ -34,6 +33,7 @@ def test_the_page_says_how_soon_and_how_often() -> None:
 def test_a_fleet_is_simulated_once_and_a_dead_cell_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift_fleets, "STEP_SECONDS", 3600.0)
     monkeypatch.setattr(drift_fleets, "BOXES", 5)
+    monkeypatch.setattr(drift_fleets, "DRIFTS", {"dying cell": DRIFTS["dying cell"]})
     days = make_days(WORLDS[2], 3, tmp_path)
     seen = see(days, "dying cell", 5)
     assert seen.units.shape == (5, DAYS)

@@ -73,7 +73,7 @@ class Group:
 
     def watched(self, devices: Sequence[str]) -> np.ndarray:
         """Whether each device drifts (`upkeep.judging.State`), or that it is not known yet [n]."""
-        return self._watching["state"][self._find(devices)]
+        return self._watching.states(self._find(devices))
 
     def state(self) -> State:
         """Plain arrays by name."""

@@ -16,6 +16,7 @@ from scare.windowing.columns import Columns
 
 NEVER = -1
 NOT_YET = -1  # in place of a state
+MOST = 10_000  # devices of a model that are watched: no more are neighbours, and memory is for windows
 
 
 class Watching(Columns):
@@ -38,9 +39,20 @@ class Watching(Columns):
             }
         )
 
+    def add(self, count: int) -> np.ndarray:
+        """Rows of so many new devices, as far as there is room: their numbers."""
+        return super().add(min(count, MOST - len(self)))
+
+    def states(self, at: np.ndarray) -> np.ndarray:
+        """The states of devices [n], `NOT_YET` of those that are not watched."""
+        found = np.full(len(at), NOT_YET, np.int8)
+        inside = at < len(self)
+        found[inside] = self["state"][at[inside]]
+        return found
+
     def see(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
         """Take a row each of devices `at`: calibrated value and channels in scales [n, 1 + channels]."""
-        kept = (flags & LEFT_OUT) == 0
+        kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
         at, rows, day = at[kept], rows[kept], (times[kept] // DAY).astype(np.int32)
         hour, turn = (times[kept] % DAY // HOUR).astype(np.int64), day % 2
         new = self["day"][at, turn] < day

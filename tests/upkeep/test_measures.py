@@ -76,7 +76,7 @@ def test_what_was_hardly_there_is_not_measured() -> None:
     assert np.isfinite([alone[name] for name in ("liveliness", "stuck", "PSI T")]).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cut=st.integers(1, 9), seed=st.integers(0, 99))
 def test_days_add_up_to_periods(cut: int, seed: int) -> None:
     sums = sums_of(make_hours(3, 10, seed))

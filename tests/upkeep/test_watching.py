@@ -13,7 +13,7 @@ from scare.live.fleet import Batch, Fleet, FleetState, Route
 from scare.upkeep.hours import Hours, box_hours, side_by_side
 from scare.upkeep.judging import State
 from scare.upkeep.watch import watch_hours
-from scare.upkeep.watching import NOT_YET, Watching
+from scare.upkeep.watching import MOST, NOT_YET, Watching
 from tests.upkeep.conftest import BORDER, FLEET
 
 DAYS = 30
@@ -113,3 +113,12 @@ def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibr
     second.restore(replace(state, arrays={name: one for name, one in state.arrays.items() if "/watching." not in name}))
     push(second, readings, range(50, 60))
     assert second.watched([one.device for one in readings]).tolist() == [NOT_YET] * 6
+
+
+def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrator) -> None:
+    watching = Watching(calibrator)
+    assert [len(watching.add(MOST - 1)), len(watching.add(6))] == [MOST - 1, 1]
+    at = np.arange(MOST - 2, MOST + 1)
+    watching.see(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
+    assert watching["count"][:MOST, 0, 1, 0].sum() == 2
+    assert watching.states(at).tolist() == [NOT_YET] * 3
