@@ -17,7 +17,7 @@ from tests.fuzz.running import Finding, content_of, run_numbers
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
-SHARE = 1000  # mutants of a target before the next has its turn
+SHARE = 250  # mutants of a target before the next has its turn
 
 
 def fuzz(targets: list[Target], seed: int, count: int, seconds: float, out: Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ import numpy as np
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
+import scare
+from scare.board.toolchain import cache_folder
 from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Answers, Calibrator
 from scare.calibrator.manifest import card
@@ -29,6 +31,7 @@ from tests.fuzz.mutating import mutate
 from tests.fuzz.target import LieError, Target
 
 Members = dict[str, bytes]
+NETWORKS, WINDOW = ("scare", "patchtst", "mamba", "ecoformer", "sendal", "tesla"), 24
 NASTY = (
     *(None, True, False, -1, 0, 1, 2, 3, 7, 33, 1000, 10**5, 10**8, 10**12, 10**30, -(10**9)),
     *(
@@ -67,7 +70,25 @@ def bases() -> list[Members]:
             make_calibrator(curve_plan(12, hats=False)),
             make_calibrator(curve_plan(20)),
         ]
-        return [_members(one.save(Path(folder) / "a.scare")) for one in calibrators]
+        made = [_members(one.save(Path(folder) / "a.scare")) for one in calibrators]
+    return [*made, *(_members(networks() / f"{name}.scare") for name in NETWORKS)]
+
+
+def networks() -> Path:
+    """Where networks are kept that nobody has trained, one of each kind, as the models are today."""
+    room = Path(scare.__file__).parent / "models"
+    sources = b"".join(path.read_bytes() for path in sorted(room.rglob("*.py")))
+    return cache_folder() / "fuzz" / hashlib.sha256(sources).hexdigest()[:16]
+
+
+def prepare() -> None:
+    """Make those networks: the only part that needs JAX."""
+    missing = [name for name in NETWORKS if not (networks() / f"{name}.scare").exists()]
+    if missing:
+        from scare.experiments.random_weights import draw_contender
+
+        for name in missing:
+            draw_contender(name, WINDOW).save(networks() / f"{name}.scare")
 
 
 def _members(path: Path) -> Members:
@@ -225,4 +246,4 @@ def export(calibrator: Calibrator, target: str, arithmetic: str) -> None:
         return
 
 
-TARGET = Target("bundles", ".scare", make, use)
+TARGET = Target("bundles", ".scare", make, use, prepare=prepare)

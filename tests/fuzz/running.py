@@ -81,6 +81,7 @@ def run_numbers(
     """What became of mutants, a block of them at a time; a child that dies is a finding, and another goes on."""
     context = multiprocessing.get_context("spawn")
     start = numbers.start
+    target.prepare()
     while start < numbers.stop:
         (folder / "told.jsonl").unlink(missing_ok=True)
         block = range(start, min(start + BLOCK, numbers.stop))

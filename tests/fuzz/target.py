@@ -19,3 +19,4 @@ class Target:
     make: Callable[[Random], bytes]
     use: Callable[[Path], object]
     inputs: int = 1  # that one mutant holds
+    prepare: Callable[[], object] = lambda: None  # what is made once, before any mutant
