@@ -28,6 +28,7 @@ from scare.board.measure import measure
 from scare.board.trials import trial_windows
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.plan import values
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
@@ -39,6 +40,7 @@ from scare.models import MODELS, Scare
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import RECENT
+from scare.windowing.validity import fit_validity
 
 Row = dict[str, Any]
 Sizes = tuple[float | None, ...]
@@ -73,7 +75,8 @@ polynomial of more than the fourth degree. Trained models are in the table on ac
 
 - Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper and $some elsewhere, with
   extremes, NaN and infinities; on $few of what does not fit. A single number is minimum and maximum at once.
-- RAM is window, state, scratch memory and the deepest stack. Flash is the whole program: constants, kernels, runtime.
+- RAM is window, state, scratch memory and the deepest stack. Flash is the whole program: constants, kernels, runtime,
+  with an interval for each value and the flag OUTSIDE.
 - Cycles and milliseconds are estimates, means over the windows, never checked on hardware, and without flash wait
   states: uncached reads of constants would add up to 37 %.
 
@@ -128,9 +131,11 @@ def random_calibrator(name: str, window: int) -> Calibrator:
     plan = fold(jax.tree.map(fill, EVERY[name].build(window, 1, jax.random.key(0))).plan()).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
     channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
-    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings())
-    sample = Sample(draw.normal(size=(16, window, 1)).astype(np.float32), np.zeros(16))
-    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample)
+    rows = draw.normal(size=(16, window, 1)).astype(np.float32)
+    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), fit_validity(list(rows), window))
+    sure = Intervals(0.9, tuple(np.linspace(10.0, 70.0, 7)), (2.0,) * 8, (3.0,) * 8, 1.5)
+    sample = Sample(rows, np.zeros(16))
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure, floor=0.0)
 
 
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:

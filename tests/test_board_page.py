@@ -112,7 +112,7 @@ def test_the_example_in_c_compiles_with_the_exported_folder(tmp_path: Path) -> N
     (example,) = blocks(EXPORT, "c")
     (folder / "example.c").write_text(
         '#include "scare.h"\nscare_status begin(void);\n'
-        "scare_status calibrate(uint32_t, const float *, float *);\n" + example,
+        "scare_status calibrate(uint32_t, const float *, scare_answer *);\n" + example,
         encoding="utf-8",
     )
     compile_c([folder / "example.c"], tmp_path / "example.o", ("-c", *STRICT), [folder, folder / "src"])

@@ -1,15 +1,20 @@
 """`scare board`: what a calibrator takes on a microcontroller, run on a virtual one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from scare.board import boards
+from scare.board.example import Example, answer_examples
+from scare.board.exported import read_export
 from scare.board.measure import Report, measure
 from scare.board.trials import trial_windows
+from scare.board.virtual import VirtualModel
+from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.opening import open_calibrator
 from scare.cli.options import Json, ModelFile
@@ -43,10 +48,15 @@ def run(
         export_calibrator(calibrator, "c", arithmetic, folder)
         bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
         report = measure(folder, chosen, trials, lambda: bar.advance(task))
+        known = calibrator.golden.windows[-1:]
+        examples = [
+            one for window in known for one in answer_examples(VirtualModel(read_export(folder), chosen), window)
+        ]
     if as_json:
-        emit({"arithmetic": str(arithmetic), **report.as_dict()})
+        emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": [_as_dict(one) for one in examples]})
     else:
         _show(report, arithmetic)
+        _show_examples(examples, calibrator)
     for reason in report.reasons:
         say(f"it does not fit: {reason}")
     if not report.fits:
@@ -87,6 +97,22 @@ def _show(report: Report, arithmetic: str) -> None:
         ("fits", "yes" if report.fits else "no"),
     ]
     show_table(f"{board.title}, {board.chip}: {arithmetic}, {len(report.runs.outputs):,} windows", ("", ""), rows)
+
+
+def _as_dict(example: Example) -> dict[str, Any]:
+    numbers = {name: getattr(example, name) for name in ("value", "low", "high")}
+    told = {name: number if isfinite(number) else None for name, number in numbers.items()}
+    return {"reading": list(example.reading), **told, "flags": list(example.flags)}
+
+
+def _show_examples(examples: Sequence[Example], calibrator: Calibrator) -> None:
+    """A reading as training had it, and one far beyond, with what the board answers."""
+    heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
+    rows = [
+        (*(f"{number:.5g}" for number in (*one.reading, one.value, one.low, one.high)), " ".join(one.flags) or "none")
+        for one in examples
+    ]
+    show_table("what it answers", heading, rows)
 
 
 def _counted(report: Report) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from scare.export.sensor_fields import SensorField, sensor_fields
 from scare.export.target_contract import TEMPLATES, Artefact, Target, fill, templates
 
 README, EXTRAS = "README.md", "extras"
+ANSWER = ("calibrated", "low", "high", "flags")  # what examples print of an answer
 
 
 def _nothing(compiled: Compiled, model: CModel) -> dict[str, str]:
@@ -79,7 +80,7 @@ def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
         "version": scare.__version__,
         "target": plain(compiled.calibrator.target.name) or "a sensor",
         "title": plain(model.title),
-        "heading": ",".join([*(label.replace(",", "") for label in labels), "calibrated", "status"]),
+        "heading": ",".join([*(label.replace(",", "") for label in labels), *ANSWER, "status"]),
         "rows": "\n".join(map(_row, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
         "ends": "\n".join(f"        {{{_decimal(low)}, {_decimal(high)}}}," for low, high in reading_ranges(compiled)),
     }

@@ -113,4 +113,7 @@ def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> D
         golden_header=GOLDEN_HEADER if artefact.runtime else "",
         runtime=f"{up}{artefact.runtime}" if artefact.runtime else "",
         kept=artefact.kept,
+        intervals=calibrator.intervals,
+        validity=calibrator.inputs.validity,
+        floor=calibrator.floor,
     )

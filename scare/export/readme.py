@@ -46,13 +46,15 @@ scare_status begin(void) {
     return scare_init(&calibration, &$name, memory, sizeof memory);
 }
 
-scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], float *calibrated) {
-    return scare_push(&calibration, now_ms, reading, calibrated);
+scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], scare_answer *answer) {
+    return scare_calibrate(&calibration, now_ms, reading, answer);
 }
 ```
 
 Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that counts milliseconds, such as Arduino's
-`millis()`; it may wrap around. `calibrated` is in $unit, and NaN unless the status is `SCARE_OK`:
+`millis()`; it may wrap around. `answer->value` is in $unit, `low` and `high` are the ends of its interval (NaN if the
+model has none); all are NaN unless the status is `SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a
+reading beyond what training had. `scare_push` gives the value alone.
 
 | status | meaning |
 |---|---|

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import Intervals
 from scare.data.readings import Channel
 from scare.errors import DataError
 from scare.records import convert, load_json
+from scare.windowing.validity import Validity
 
 SCARE_JSON = "scare.json"
 
@@ -52,6 +54,8 @@ class Description:
     """What an export is; paths are seen from the folder that this lies in.
 
     `scare` is the version that wrote it, `device` whose scaling it has (empty: the fleet's), `sha256` what is run.
+    What a model file leaves to its caller is here too: how sure a value is, which readings lie beyond training and how
+    they are held, the floor.
     """
 
     scare: str
@@ -70,6 +74,9 @@ class Description:
     runtime: str = ""
     kept: Mapping[str, Kept] = field(default_factory=dict)
     sha256: Mapping[str, str] = field(default_factory=dict)
+    intervals: Intervals | None = None
+    validity: Validity | None = None
+    floor: float | None = None
 
     def as_text(self) -> str:
         """As it is written."""

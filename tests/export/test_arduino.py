@@ -149,7 +149,7 @@ def test_the_sketch_with_a_simulated_sensor(run_sketch: Run, calibrator: Calibra
     library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library", name=name).folder
     lines = run_sketch(library, [b""] * 60 * 30, 0, "-DSIMULATED")
     heading, rows = lines[0], lines[1:]
-    assert heading[-2:] == ["calibrated", "status"]
+    assert heading[-5:] == ["calibrated", "low", "high", "flags", "status"]
     assert len(rows) == 30
     assert len({row[0] for row in rows}) > 15
     assert compare(calibrator, rows) >= 15
@@ -216,7 +216,7 @@ def test_names_that_would_break_a_file_become_plain(run_sketch: Run, tmp_path: P
     calibrator = replace(NETWORK, inputs=replace(NETWORK.inputs, channels=odd), target=Channel('"\n=', "%"))
     library = export_calibrator(calibrator, "arduino", "float32", tmp_path / "library").folder
     heading, *rows = run_sketch(library, [b""] * 60 * 2, 0, "-DSIMULATED")
-    assert heading == ["a/ name [ug/m3]", "b [deg C]", "calibrated", "status"]
+    assert heading == ["a/ name [ug/m3]", "b [deg C]", "calibrated", "low", "high", "flags", "status"]
     assert len(rows) == 2
 
 

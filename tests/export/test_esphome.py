@@ -15,20 +15,21 @@ from scare.data.flags import Flag
 from scare.export.naming import plain
 from scare.export.package import export_calibrator
 from scare.export.targets.esphome import COMPONENT, input_keys
-from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, with_edges
 from tests.export.building import sources
 from tests.export.compilers import c, call, cpp
 
 STUB = Path(__file__).with_name("esphome_stub")
-NETWORK = make_calibrator(attention_plan())
+NETWORK = with_edges(make_calibrator(attention_plan()))
 STEP_MS = 60_000
-ON_BOARD = Flag.RANGE | Flag.MISSING | Flag.EARLY | Flag.HISTORY  # what a board can tell
+REASONS = Flag.RANGE | Flag.MISSING | Flag.EARLY | Flag.HISTORY
+ON_BOARD = REASONS | Flag.RESTART | Flag.OUTSIDE  # what a board can tell
 SILENT = "-"
 Run = Callable[..., list[list[float]]]
 
 
 def build(calibrator: Calibrator, arithmetic: str, scratch: Path) -> Run:
-    """Exported and compiled: lines for `main.cpp` of the stub in, its rows of raw, calibrated, flags out."""
+    """Exported and compiled: lines for `main.cpp` of the stub in, its rows of raw, calibrated, flags, low, high out."""
     folder = export_calibrator(calibrator, "esphome", arithmetic, scratch / "out", "box-2").folder / COMPONENT
     call([*c(), "-c", *sources(folder)], scratch)
     includes = [f"-I{folder}", f"-I{STUB}"]
@@ -56,9 +57,13 @@ def integer_node(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def live_rows(calibrator: Calibrator, times_ms: Sequence[int], rows: np.ndarray) -> list[list[float]]:
     live, expected = calibrator.live("box-2"), []
     for time, row in zip(times_ms, rows, strict=True):
-        value, _, _, flag = live.push(time / 1000, row)
+        value, low, high, flag = live.push(time / 1000, row)
         told = Flag.EARLY if flag & Flag.EARLY else flag & ON_BOARD  # a board does not look at a row that is early
-        expected.append([float(row[0]), value, float(told)])
+        if flag & Flag.SPIKE and not flag & Flag.OUTSIDE and calibrator.intervals:  # a board does not widen it for that
+            low, high = (
+                float(end[0]) for end in calibrator.intervals.around(np.array([value]), np.zeros(1, np.uint32))
+            )
+        expected.append([float(row[0]), value, float(told), low, high])
     return expected
 
 
@@ -109,7 +114,7 @@ def test_a_row_is_the_mean_of_what_was_published_since_the_last(node: Run) -> No
 @pytest.mark.parametrize(("skip", "raw", "flags"), [(False, np.nan, Flag.MISSING), (True, 25.0, Flag.HISTORY)])
 def test_nan_is_missing_or_skipped(node: Run, skip: bool, raw: float, flags: Flag) -> None:
     lines = ["0 20 300 -", "1000 nan - -", "2000 30 - -", "60000 - - update"]
-    assert_allclose(node(lines, skip=skip), [[raw, np.nan, flags]])
+    assert_allclose(node(lines, skip=skip), [[raw, np.nan, flags, np.nan, np.nan]])
 
 
 def test_a_silent_sensor_counts_until_it_is_stale(node: Run) -> None:
@@ -119,7 +124,7 @@ def test_a_silent_sensor_counts_until_it_is_stale(node: Run) -> None:
 
 
 def test_a_sensor_that_never_published_is_missing(node: Run) -> None:
-    assert_allclose(node(["1000 20 - update"]), [[20.0, np.nan, Flag.MISSING]])
+    assert_allclose(node(["1000 20 - update"]), [[20.0, np.nan, Flag.MISSING, np.nan, np.nan]])
 
 
 # what is in the folder

@@ -96,7 +96,7 @@ SECOND = """
         ("1min", "30s", "this model reads once every 60000ms: it was fixed when the model was trained; write 60000ms"),
         ("skip", "ignore", "Unknown value 'ignore', valid options are 'missing', 'skip'"),
         ("window: 1", "model: no2", "Unknown value 'no2', valid options are 'pm25'"),
-        ("flags: {name: Again}", "", "Must contain at least one of calibrated, raw, flags"),
+        ("flags: {name: Again}", "", "Must contain at least one of calibrated, low, high, raw, flags"),
     ],
 )
 def test_what_is_wrong_is_refused_with_the_reason(
@@ -143,7 +143,7 @@ def test_esphome_runs_the_component(esphome: Esphome, tmp_path: Path) -> None:
     assert said.returncode == 0, said.stdout + said.stderr
     rows = _run(_compile(library / ".esphome" / "build" / "simulated"))
     assert sum(row[-1] == "256" for row in rows) > 1
-    told = [[*row[:-1], "calibrated" if row[-1] == "0" else row[-1]] for row in rows]
+    told = [[*row[:-1], "nan", "nan", row[-1], "calibrated" if row[-1] == "0" else "none"] for row in rows]
     assert compare(calibrator, told) > ROWS // 3
 
 

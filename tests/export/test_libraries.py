@@ -108,7 +108,7 @@ def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"gcc .*-ffp-contract=off .*scare\.c", done.stdout)
     lines = done.stdout.splitlines()
-    first = next(at for at, line in enumerate(lines) if line.endswith(",calibrated,status"))
+    first = next(at for at, line in enumerate(lines) if line.endswith(",calibrated,low,high,flags,status"))
     assert compare(NETWORK, cells("\n".join(lines[first : first + NETWORK.window + 61]))[1:]) >= 60
 
 

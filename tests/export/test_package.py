@@ -18,7 +18,7 @@ from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.compiled import compile_calibrator
 from scare.export.descriptor import as_read
 from scare.export.package import Package, export_calibrator
-from scare.export.runtime import runtime_sources
+from scare.export.runtime import learning_sources, runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.export.building import RUNTIME, compile_models, sources, strict_gcc
 
@@ -45,7 +45,7 @@ def test_the_files_are_these(package: Package) -> None:
 
 def test_the_runtime_is_all_there_under_names_of_its_own() -> None:
     files = [path.name for path in RUNTIME.rglob("*.[ch]")]
-    assert sorted(files) == sorted(runtime_sources())
+    assert sorted(files) == sorted({**runtime_sources(), **learning_sources()})
 
 
 def test_it_compiles_by_itself_without_a_warning(package: Package, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_its_example_compiles_and_calibrates(package: Package, tmp_path: Path) -
     assert 8 <= len([line for line in example.splitlines() if line]) <= 12
     prototypes = (
         "scare_status begin(void);\n"
-        "scare_status calibrate(uint32_t now_ms, const float reading[MODEL_CHANNELS], float *calibrated);\n\n"
+        "scare_status calibrate(uint32_t now_ms, const float reading[MODEL_CHANNELS], scare_answer *answer);\n\n"
     )
     (tmp_path / "use.c").write_text(example.replace("static uint32_t", f"{prototypes}static uint32_t", 1))
     compile_c([tmp_path / "use.c"], tmp_path / "use.o", ["-c", *STRICT], [package.folder])

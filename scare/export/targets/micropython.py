@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scare.export.arithmetic import Arithmetic
+from scare.export.c_library import ANSWER
 from scare.export.compiled import Compiled
 from scare.export.micropython import scare_live
 from scare.export.micropython.module import Module, print_module
@@ -51,7 +52,7 @@ def _fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
         "statuses": "\n".join(f"| `{status.removeprefix('SCARE_')}` | {meaning} |" for status, meaning in meanings),
         "ends": repr(tuple(ends)),
         "reading": f"({', '.join(f'{(low + high) / 2:.4g}' for low, high in ends)},)",
-        "heading": ",".join([*(label.replace(",", "") for label in labels), "calibrated", "status"]),
+        "heading": ",".join([*(label.replace(",", "") for label in labels), *ANSWER, "status"]),
         "window_bytes": str(module.window_bytes),
         "scratch_bytes": str(module.scratch_bytes),
         "constant_bytes": str(module.constant_bytes),

@@ -20,6 +20,7 @@ class Stream {
     int available() { return (int)(bytes.size() - taken); }
     int read() { return available() ? (unsigned char)bytes[taken++] : -1; }
     void print(char one) { putchar(one); }
+    void print(unsigned long number) { printf("%lu", number); }
     void print(double number, int decimals) { printf("%.*f", decimals, number); }
     void println(const char *text) { puts(text); }
     void feed(const std::string &more) { bytes += more; }

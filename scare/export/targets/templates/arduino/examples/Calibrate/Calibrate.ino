@@ -1,5 +1,5 @@
-/* Reads a PMS5003 and prints, once every step, the mean of what was read and what it is calibrated to, as CSV.
- * Where there is no calibrated value it is nan, and the last column says why. */
+/* Reads a PMS5003 and prints, once every step, the mean of what was read and what it is calibrated to, as CSV:
+ * value, interval, flags. Where there is no calibrated value it is nan, and the last column says why. */
 
 // #define SIMULATED // no sensor at hand: readings are made up
 
@@ -61,9 +61,14 @@ void loop() {
         Serial.print(',');
     }
     rows = 0;
-    float calibrated;
-    scare_status status = scare_push(&calibration, begun_ms, row, &calibrated);
-    Serial.print(calibrated, DECIMALS);
+    scare_answer answer;
+    scare_status status = scare_calibrate(&calibration, begun_ms, row, &answer);
+    const float numbers[] = {answer.value, answer.low, answer.high};
+    for (uint32_t i = 0; i < 3; i++) {
+        Serial.print(numbers[i], DECIMALS);
+        Serial.print(',');
+    }
+    Serial.print((unsigned long)answer.flags);
     Serial.print(',');
     Serial.println(scare_explain(status));
 }

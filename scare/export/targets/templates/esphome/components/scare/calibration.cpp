@@ -7,18 +7,6 @@ namespace esphome::scare_esphome {
 
 static const char *const TAG = "scare";
 
-/* The reason in the bits of `scare predict`, which may set more: a board stops at the first reason. */
-static uint32_t flags_of(scare_status status) {
-  const uint32_t range = 1, missing = 256, early = 512, history = 1024;
-  switch (status) {
-    case SCARE_HISTORY: return history;
-    case SCARE_MISSING: return missing;
-    case SCARE_RANGE: return range | missing;
-    case SCARE_EARLY: return early;
-    default: return 0;
-  }
-}
-
 void Input::listen(sensor::Sensor *source, bool skip_nan) {
   this->skip_nan_ = skip_nan;
   source->add_on_state_callback([this](float state) { this->take_(state); });
@@ -49,12 +37,14 @@ void CalibrationBase::setup() {
 void CalibrationBase::update() {
   const uint32_t now_ms = millis();
   for (uint32_t i = 0; i < this->model_->channels; i++) this->row_[i] = this->inputs_[i].read(now_ms, this->stale_ms_);
-  float calibrated;
-  const scare_status status = scare_push(&this->calibration_, now_ms, this->row_, &calibrated);
+  scare_answer answer;
+  const scare_status status = scare_calibrate(&this->calibration_, now_ms, this->row_, &answer);
   this->explain_(status);
   if (this->raw_sensor_ != nullptr) this->raw_sensor_->publish_state(this->row_[0]);
-  if (this->calibrated_sensor_ != nullptr) this->calibrated_sensor_->publish_state(calibrated);
-  if (this->flags_sensor_ != nullptr) this->flags_sensor_->publish_state((float) flags_of(status));
+  if (this->calibrated_sensor_ != nullptr) this->calibrated_sensor_->publish_state(answer.value);
+  if (this->low_sensor_ != nullptr) this->low_sensor_->publish_state(answer.low);
+  if (this->high_sensor_ != nullptr) this->high_sensor_->publish_state(answer.high);
+  if (this->flags_sensor_ != nullptr) this->flags_sensor_->publish_state((float) answer.flags);
 }
 
 /* Says so in the log when the reason changes. */
@@ -69,6 +59,8 @@ void CalibrationBase::dump_config() {
                 (unsigned) this->model_->window, (unsigned) this->model_->step_ms, (unsigned) this->stale_ms_,
                 (unsigned) this->bytes_);
   LOG_SENSOR("  ", "Calibrated", this->calibrated_sensor_);
+  LOG_SENSOR("  ", "Low", this->low_sensor_);
+  LOG_SENSOR("  ", "High", this->high_sensor_);
   LOG_SENSOR("  ", "Raw", this->raw_sensor_);
   LOG_SENSOR("  ", "Flags", this->flags_sensor_);
 }

@@ -30,6 +30,8 @@ class Input {
 /* Everything but the memory, whose size depends on the model. */
 class CalibrationBase : public PollingComponent {
   SUB_SENSOR(calibrated)
+  SUB_SENSOR(low)
+  SUB_SENSOR(high)
   SUB_SENSOR(raw)
   SUB_SENSOR(flags)
 

@@ -1,5 +1,5 @@
-/* Prints, once every step, a reading that is made up and what it is calibrated to, as CSV. Where there is no calibrated value
- * it is nan, and the last column says why. Read your own sensor in place of ${name}_simulate. */
+/* Prints, once every step, a reading that is made up and what it is calibrated to, as CSV: value, interval, flags. Where there
+ * is no calibrated value it is nan, and the last column says why. Read your own sensor in place of ${name}_simulate. */
 #include <stdio.h>
 
 #include <zephyr/kernel.h>
@@ -13,11 +13,13 @@ int main(void) {
     scare_init(&calibration, &$name, memory, sizeof memory);
     puts("$heading");
     for (uint32_t number = 0;; number++) {
-        float row[${upper}_CHANNELS], calibrated;
+        float row[${upper}_CHANNELS];
+        scare_answer answer;
         ${name}_simulate(number, row);
-        scare_status status = scare_push(&calibration, k_uptime_get_32(), row, &calibrated);
+        scare_status status = scare_calibrate(&calibration, k_uptime_get_32(), row, &answer);
         for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) printf("%.6f,", (double)row[i]);
-        printf("%.6f,%s\n", (double)calibrated, scare_explain(status));
+        printf("%.6f,%.6f,%.6f,", (double)answer.value, (double)answer.low, (double)answer.high);
+        printf("%lu,%s\n", (unsigned long)answer.flags, scare_explain(status));
         k_msleep((int32_t)$name.step_ms);
     }
     return 0;
