@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import LARGEST
 from scare.upkeep.hours import DAY, HOUR, LEFT_OUT, yardstick
 from scare.upkeep.judging import MEASURED_HOURS, RECENT_DAYS, USUAL_DAYS, Periods, State, judge
 from scare.upkeep.watch import known_hours
@@ -60,7 +61,7 @@ class Watching(Columns):
             self[name][at[new], turn[new]] = empty
         self["day"][at[new], turn[new]] = day[new]
         current = self["day"][at, turn] == day
-        known = np.isfinite(rows) & current[:, None]
+        known = (np.abs(rows) <= LARGEST) & current[:, None]
         self["total"][at, turn, hour] += np.where(known, rows, 0.0)
         self["count"][at, turn, hour] += known
         if new.any():
