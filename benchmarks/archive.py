@@ -191,7 +191,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
         found = pl.read_parquet(folder / "out" / path.relative_to(folder / "raw"), columns=[TIME])
         lost += raw.join(found, on=TIME, how="anti").height
         doubled += found.height - found.n_unique()
-    stray = _results(folder) - files
+    stray, unlike = _results(folder) - files, _unlike(folder)
     seconds = time.monotonic() - begun
     return {
         "kills": KILLS,
@@ -199,8 +199,22 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
         "lost": lost,
         "doubled": doubled,
         "stray": stray,
+        "unlike_a_run_without_kills": unlike,
         "seconds": seconds,
     }
+
+
+def _unlike(folder: Path) -> int:
+    """Files of two devices whose results are not those of a run that was left alone."""
+    alone = folder / "alone"
+    for path in (folder / "raw").glob("device=box-0[01]/*"):
+        target = alone / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+    (alone / "model.scare").symlink_to(folder / "model.scare")
+    calibrate(alone, "out", 2)
+    results = [path for path in (alone / "out").rglob("*.parquet") if path.name[0] != "."]
+    return sum(path.read_bytes() != (folder / "out" / path.relative_to(alone / "out")).read_bytes() for path in results)
 
 
 def _results(folder: Path) -> int:

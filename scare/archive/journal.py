@@ -90,7 +90,11 @@ class Journal:
     def append(self, line: Line, state: State, until: Mapping[str, float]) -> None:
         """A file is done: the state after it, then its line."""
         words = {"line": asdict(line), "devices": list(state), "until": dict(until)}
-        arrays = {f"{number}/{name}": one for number, kept in enumerate(state.values()) for name, one in kept.items()}
+        arrays = {
+            f"{number}/{name}": np.array(one, order="C")  # safetensors writes memory as it lies
+            for number, kept in enumerate(state.values())
+            for name, one in kept.items()
+        }
         with replacing(self._state) as temporary:
             temporary.write_bytes(save(arrays, {"after": json.dumps(words)}))
         with self._lines.open("a", encoding="utf-8") as handle:

@@ -38,14 +38,12 @@ def rows_of(device: str, seed: int = 3, count: int = ROWS * FILES) -> pl.DataFra
     return bad_readings(seed, count, device).frame.drop("flags")
 
 
-def write_device(folder: Path, device: str, rows: pl.DataFrame, name: str = "part") -> list[Path]:
+def write_device(folder: Path, device: str, table: pl.DataFrame, rows: int = ROWS) -> None:
     """The rows of a device in three files of a hive folder."""
     home = folder / f"device={device}"
     home.mkdir(parents=True)
-    paths = [home / f"{name}-{number}.parquet" for number in range(FILES)]
-    for number, path in enumerate(paths):
-        rows[number * ROWS : (number + 1) * ROWS].write_parquet(path)
-    return paths
+    for number in range(FILES):
+        table[number * rows : (number + 1) * rows].write_parquet(home / f"part-{number}.parquet")
 
 
 def small_archive(folder: Path, **terms: Any) -> Archive:

@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scare.archive.journal import Journal, Line
 from scare.archive.listing import find_sources
+from scare.archive.looking import Look
 from scare.archive.models import Models, model_table
 from scare.archive.running import Archive
 from scare.calibrator.corrections import CORRECTIONS, bind
@@ -266,3 +268,14 @@ def test_places_name_files(tmp_path: Path) -> None:
     for place, sentence in ((tmp_path / "a/none", "no such file"), (tmp_path / "a/*.txt", "no file there ends in")):
         with pytest.raises(DataError, match=sentence):
             find_sources([str(place)])
+
+
+def test_a_journal_keeps_a_state_however_it_lies_in_memory(tmp_path: Path) -> None:
+    kept = {"turned": np.arange(6.0).reshape(2, 3).T, "part": np.arange(9)[2::3], "one": np.array(True)}
+    journal, line = Journal(tmp_path, "box"), Line(Look("a.csv"), "chain")
+    journal.begin([])
+    journal.append(line, {"box-1": kept}, {"box-1": 7.5})
+    lines, state, until = journal.resume(["chain"])
+    assert (lines, until) == ([line], {"box-1": 7.5})
+    for name, array in kept.items():
+        np.testing.assert_array_equal(state["box-1"][name], array)
