@@ -13,6 +13,7 @@ from scare.cli.config import read_config
 from scare.cli.console import emit, say
 from scare.cli.options import OUTPUT, option
 from scare.cli.training import (
+    check_yardsticks,
     fit_with_progress,
     recipe_of,
     say_split,
@@ -60,13 +61,13 @@ def train(
         model={"name": model, "window": window},
         training={"steps": steps},
     )
-    recipe = recipe_of(given)
+    recipe, beside = recipe_of(given), check_yardsticks(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
         parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
         say_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
-        name, beside = f"{calibrator.facts['model']} ({recipe.name})", given.config.compare.beside
+        name = f"{calibrator.facts['model']} ({recipe.name})"
         scores = score_against_yardsticks(calibrator, parts, name, recipe, beside)
         held = {FACT: asdict(covered)} if (covered := coverage_of(calibrator, parts.test)) else {}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **held)

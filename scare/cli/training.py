@@ -77,6 +77,18 @@ def score_against_yardsticks(
     return compare({**rivals, **_fitted(beside, split, recipe), name: calibrator}, split.test)
 
 
+def check_yardsticks(names: Sequence[str]) -> Sequence[str]:
+    """The names, if each is a yardstick's."""
+    if not names:
+        return names
+    from scare.experiments.yardsticks import YARDSTICKS
+
+    for name in names:
+        if name not in YARDSTICKS:
+            raise UsageError(f"compare.beside: no yardstick is called '{name}'{suggestion(name, YARDSTICKS)}")
+    return names
+
+
 def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
     """Yardsticks by name, fitted on the windows of a recipe; one that the data do not allow is said."""
     from scare.experiments.yardsticks import YARDSTICKS
@@ -84,8 +96,6 @@ def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
 
     found = {}
     for name in names:
-        if name not in YARDSTICKS:
-            raise UsageError(f"compare.beside: no yardstick is called '{name}'{suggestion(name, YARDSTICKS)}")
         say(f"fitting {name}")
         inputs, target = prepare_inputs(split.train, split.validation, recipe)
         try:

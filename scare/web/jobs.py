@@ -90,11 +90,13 @@ class Jobs:
         self.changed()
 
     def stop(self, name: str) -> None:
-        """Ask a job to end in order, as Ctrl-C does."""
+        """Ask a job to end in order, as Ctrl-C does; one that waits for its turn never begins."""
         if name in self._processes:
             self.found[name].about["stopping"] = True
             _signal(self._processes[name], signal.SIGINT)
-            self.changed()
+        elif name in self.found and self.found[name].state == RUNNING:
+            self.forget(name)
+        self.changed()
 
     def kill(self, name: str) -> None:
         """End a job at once."""

@@ -87,6 +87,23 @@ def test_how_sure_it_is_is_said_and_kept(scare: Type, boxes: list[str]) -> None:
     assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
 
 
+def test_further_yardsticks_stand_beside_it_and_a_program_is_told_how_far_it_is(
+    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCARE_PROGRESS", "json")
+    line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare --json --set"
+    said = scare(f'{line} \'compare.beside=["ridge", "persistence"]\'')
+    scores = json.loads(said.out)["scores"]
+    assert list(scores)[:-1] == ["raw", "linear", "linear, all", "ridge", "persistence"]
+    assert len({score["rows"] for score in scores.values()}) == 1
+    told = [json.loads(text) for text in said.err.splitlines() if text.startswith("{")]
+    assert [one["completed"] for one in told] == [one["state"]["round"] for one in told] == [1, 2, 3, 4]
+    assert all(one["state"]["validation_rmse"] > 0 for one in told)
+    refused = scare(f"{line} 'compare.beside=[\"rigde\"]'")
+    assert "compare.beside: no yardstick is called 'rigde'; did you mean 'ridge'?" in refused.err
+    assert refused.code == 2
+
+
 def test_several_files_are_several_devices(scare: Type, boxes: list[str]) -> None:
     line = "scare train box1.csv box2.csv box3.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --split time"
     model = trained(scare(f"{line} --window 60 --out no2.scare"))

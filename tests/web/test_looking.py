@@ -1,0 +1,56 @@
+"""What is looked at before training is what training will see."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scare.data.tables import read_table
+from scare.web.choosing import Said, choose
+from scare.web.looking import look, main, together
+from tests.web.tables import LOCAL, frame, write_messy, write_tidy
+
+
+def test_a_picture_has_the_extremes_of_its_column_and_a_break_at_its_gap(tmp_path: Path) -> None:
+    rows = frame(4000)
+    pl.concat([rows[:1000], rows[1100:]]).write_csv(tmp_path / "a.csv")
+    found = look(tmp_path / "a.csv")
+    column = read_table(tmp_path / "a.csv")["pm25_raw"]
+    times, values = found["pictures"]["pm25_raw"]
+    known = [value for value in values if value is not None]
+    assert len(times) == len(values) < 500
+    assert (min(known), max(known)) == pytest.approx((column.min(), column.max()), rel=1e-4)
+    gap = values.index(None)
+    assert times[gap + 1] - times[gap - 1] >= 100 * 600
+    assert [one["looks"] for one in found["columns"]] == ["time", "sensor", "temperature", "humidity", "reference"]
+
+
+def test_together_finds_the_clock_that_is_an_hour_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files").mkdir()
+    sensor, station = write_messy(tmp_path / "files")
+    looks = {path.name: look(path) for path in (sensor, station)}
+    for applied in (False, True):
+        choices = choose(looks, Said(apply_offset=applied, window=8))
+        (tmp_path / "draft.toml").write_text(choices.config(), encoding="utf-8")
+        found = together(Path("draft.toml"), [Path("files") / name for name in choices.sensors])
+        assert found["clock"]["seconds"] == -LOCAL
+        starts = {one["part"]: one["from"] for one in found["parts"]}
+        first = datetime(2026, 3, 1, tzinfo=UTC).timestamp() + (0 if applied else LOCAL)
+        assert starts["train"] == first < starts["validation"] < starts["test"]
+        assert found["first"]["unit"] == "µg/m³"
+
+
+def test_it_prints_json_or_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def asked(*words: Any) -> tuple[int, str, str]:
+        return main([str(word) for word in words]), *capsys.readouterr()
+
+    code, out, err = asked(write_tidy(tmp_path / "a.csv", 100), "")
+    assert (code, json.loads(out)["rows"], err) == (0, 100, "")
+    (tmp_path / "b.csv").write_text("time,a\n3/4/2026,1\n5/4/2026,2\n")
+    code, out, err = asked(tmp_path / "b.csv", "")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "say it with --dates" in err
+    assert json.loads(asked(tmp_path / "b.csv", "month-first")[1])["first"] == "2026-03-04T00:00:00+00:00"
