@@ -82,9 +82,10 @@ a box and what the reference tells:
   fleet's median. This is what can be seen; whether it moved away from the truth or towards it cannot.
 - *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
 
-No interval is given: days overlap, and boxes are few. JRC: ten days, the first five held against the last two. Denver:
-nine months, four boxes side by side, of which three end a week before the last. Antwerp: eight months, boxes at several
-stations. Nothing was chosen on these.
+No interval is given: days overlap, and boxes are few. JRC: ten days, the first five held against the last two, lengths
+for short records that were set with these ten days in view, before their numbers. Denver: nine months, four boxes side
+by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several stations. Units and
+thresholds were not chosen on these.
 
 $real
 

@@ -1,5 +1,7 @@
 """The benchmark of drift counts what it says: alarms of sound boxes, days until a drift is found, ranks of losses."""
 
+import re
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation
 from scare.upkeep.judging import FROM, State
 
 DAYS = 60 - JUDGED_FROM
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def made_up(first_alarm: int) -> Seen:
@@ -52,3 +55,24 @@ def test_losses_are_ranked_beside_the_fleet() -> None:
     assert by_day(-one.units, one.loss) == -1.0
     assert mean_loss(one, State.LOOK) == (pytest.approx((0 + 2 + 3) / 3 / 2), 3)
     assert np.isnan(rank_correlation(np.ones(3), loss[:, 0]))
+
+
+def test_the_manual_says_what_the_page_does() -> None:
+    shown, said = ((DOCS / name).read_text(encoding="utf-8") for name in ("benchmarks/drift.md", "watch.md"))
+    rates = {
+        (state, where): max(
+            float(rate)
+            for rate in re.findall(rf"^\| \w+, {where} \| {state.words} \| ([\d.]+) \|", shown, re.MULTILINE)
+        )
+        for state in FROM
+        for where in ("20 % apart", "side by side")
+    }
+    far, near = (
+        [f"{ceil(100 * rates[state, where]) / 100:.2f}" for state in FROM] for where in ("20 % apart", "side by side")
+    )
+    words = " ".join(said.split())
+    assert f"a look at most {far[0]} times a month and for re-collocation at most {far[1]} times" in words
+    assert f"side by side at most {near[0]} and {near[1]} times" in words
+    least = re.search(r"From ([\d.]+) units on: look. From ([\d.]+) on: re-collocate", words)
+    assert least is not None
+    assert [float(one) for one in least.groups()] == list(FROM.values())
