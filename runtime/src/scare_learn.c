@@ -89,11 +89,13 @@ scare_learned scare_learn(scare_learner *self, const scare *calibration, float c
 }
 
 float scare_learn_correction(const scare_learner *self, const scare *calibration, float calibrated) {
-    float features[SCARE_LEARN_MOST];
+    float features[SCARE_LEARN_MOST], correction, least;
     if (!features_of(self, calibration, calibrated, features)) {
         return 0.0f;
     }
-    return self->rules->arithmetic->correct(self, features) * calibration->model->target_scale;
+    correction = self->rules->arithmetic->correct(self, features) * calibration->model->target_scale;
+    least = calibration->model->floor - calibrated;
+    return correction > least ? correction : least;
 }
 
 void scare_learn_revert(scare_learner *self) {

@@ -83,7 +83,8 @@ scare_status scare_learn_init(scare_learner *self, const scare_learning *rules);
 /* Take a pair: what scare_push gave for the newest reading of a calibration, and what the reference says. */
 scare_learned scare_learn(scare_learner *self, const scare *calibration, float calibrated, float reference);
 
-/* What to add to the calibrated value of the newest reading, and to both ends of its interval; 0 if nothing holds. */
+/* What to add to the calibrated value of the newest reading, and to both ends of its interval; 0 if nothing holds. The
+ * value does not fall below the model's floor by it. */
 float scare_learn_correction(const scare_learner *self, const scare *calibration, float calibrated);
 
 /* What was shipped holds again; what is remembered of the pairs stays. */

@@ -16,11 +16,22 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.learned import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
 from scare.data.readings import Readings
-from scare.errors import UsageError
+from scare.errors import DataError, UsageError
+from scare.records import convert
 from scare.upkeep.learner import Learner
 from scare.upkeep.pairs import Pairs, find_pairs
 from scare.upkeep.rules import rules_of
 from scare.upkeep.sanity import check_visit
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the facts of a file say of its visits; none, where they say nothing."""
+
+    visits: int = 0
+    pairs: int = 0
+    devices: tuple[str, ...] = ()
+    periods: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,16 @@ def learner_of(calibrator: Calibrator) -> Learner:
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
     learner = Learner(rules_of(calibrator.inputs), identity(shipped))
     if state := calibrator.facts.get(STATE):
-        learner.restore(bytes.fromhex(state))
+        learner.restore(_blob(state))
     return learner
+
+
+def _blob(state: Any) -> bytes:
+    """The blob that a fact spells; a file may say anything."""
+    try:
+        return bytes.fromhex(state)
+    except (TypeError, ValueError) as error:
+        raise DataError("what was learned is damaged: it is no blob") from error
 
 
 def identity(calibrator: Calibrator, device: str = "") -> int:
@@ -88,15 +107,15 @@ def identity(calibrator: Calibrator, device: str = "") -> int:
 
 def _with_learned(calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs) -> Calibrator:
     """The calibrator with what its learner holds, and facts that say so."""
-    known: dict[str, Any] = dict(calibrator.facts.get(LEARNED, {}))
+    known = convert(calibrator.facts.get(LEARNED, {}), Learned, "what was learned", DataError, unknown="ignore")
     channels = [channel.name for channel in calibrator.inputs.channels[: learner.rules.numbers - 2]]
     names = ("value", *channels, "offset")
     first, last = (_iso(seconds) for seconds in (pairs.times[0], pairs.times[-1]))
     learned = {
-        "visits": known.get("visits", 0) + 1,
-        "pairs": known.get("pairs", 0) + len(pairs),
-        "devices": sorted({*known.get("devices", ()), *(one.device for one in readings)}),
-        "periods": [*known.get("periods", ()), [first, last]],
+        "visits": known.visits + 1,
+        "pairs": known.pairs + len(pairs),
+        "devices": sorted({*known.devices, *(one.device for one in readings)}),
+        "periods": [*map(list, known.periods), [first, last]],
         "numbers": {name: round(float(number), 6) for name, number in zip(names, learner.numbers, strict=True)},
     }
     taught = calibrator.with_facts(**{LEARNED: learned, STATE: learner.store().hex()})

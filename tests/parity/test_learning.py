@@ -202,6 +202,20 @@ def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple
     assert in_c.store() == python.store()
 
 
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+def test_no_value_falls_below_the_floor(arithmetic: str, tmp_path: Path) -> None:
+    compiled = compile_calibrator(replace(HOURLY, floor=5.0), arithmetic, "box-1")
+    write_package(find_target("c"), compiled, tmp_path, learn=True)
+    in_c, python = OnHost(tmp_path), twin(compiled)
+    assert in_c.begin() == OK
+    python.state.active[-1] = -2 if arithmetic == "float32" else -2 << 24
+    assert in_c.restore(python.store()) == OK
+    for index, reading in enumerate(visits(40)[0]):
+        status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
+        if status == OK:
+            assert calibrated + correction == pytest.approx(max(calibrated - 12.0, 5.0), abs=1e-4)
+
+
 def test_a_learner_is_small_and_takes_part_only_if_asked(exported: tuple[Compiled, Path], tmp_path: Path) -> None:
     compiled, folder = exported
     assert OnBoard(folder)._call("bytes") <= 256

@@ -67,6 +67,12 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
     assert revert(loaded).save(back).read_bytes() == calibrator.save(shipped).read_bytes()
 
 
+@pytest.mark.parametrize("facts", [{STATE: "xyz"}, {STATE: 7}, {STATE: "00ff"}, {LEARNED: {"visits": "two"}}])
+def test_facts_that_are_none_are_refused(facts: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="what was learned"):
+        update(HOURLY.with_facts(**facts), [visit(air(2))])
+
+
 def test_nothing_learned_cannot_be_taken_back() -> None:
     with pytest.raises(UsageError, match="learned from no visit"):
         revert(HOURLY)
