@@ -10,6 +10,10 @@ class LieError(Exception):
     """Something was given out that is not true."""
 
 
+def _nothing() -> None:
+    """Nothing is to be made."""
+
+
 @dataclass(frozen=True)
 class Target:
     """`make` a mutant from a chance, `use` the file it is in; whatever but a sentence escapes is a finding."""
@@ -19,4 +23,4 @@ class Target:
     make: Callable[[Random], bytes]
     use: Callable[[Path], object]
     inputs: int = 1  # that one mutant holds
-    prepare: Callable[[], object] = lambda: None  # what is made once, before any mutant
+    prepare: Callable[[], object] = _nothing  # what is made once, before any mutant
