@@ -1,6 +1,7 @@
 """`scare fetch` and `scare align` against a web on this computer, and against none."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,6 +126,14 @@ def test_without_a_network_one_sentence_says_what_was_not_reachable(scare: Type,
     said = scare("scare fetch openaq 7 --from 2022-05-01 --to 2022-05-01 --out out --sources closed.toml")
     assert said.code == 7
     assert "could not reach http://127.0.0.1:9/openaq-data-archive" in said.err
+
+
+def test_the_lines_of_the_page_are_understood(scare: Type, web: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/fetch.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\$ (scare fetch .*)$", page, re.MULTILINE)
+    assert len(lines) == 5
+    found = {line: scare(f"{line} --sources {web}").code for line in lines}
+    assert set(found.values()) <= {3, 7}, found  # nothing is there; not a wrong option
 
 
 # --- aligning ---

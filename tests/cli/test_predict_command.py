@@ -1,6 +1,8 @@
 """`scare predict`: raw, calibrated and flags side by side, whole or in pieces, for devices known and unknown."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -134,20 +136,24 @@ def test_a_device_column_can_be_named(scare: Type, model: Path, rows: pl.DataFra
     assert pl.read_csv("calibrated.csv")["device"].to_list() == rows["device"].to_list()
 
 
-def test_a_folder_becomes_a_folder_of_the_same_names_and_is_resumed(
+def test_a_folder_becomes_a_folder_of_the_same_names_by_the_lines_of_its_page(
     scare: Type, model: Path, rows: pl.DataFrame
 ) -> None:
+    page = (Path(__file__).parents[2] / "docs/archive.md").read_text(encoding="utf-8")
+    one, several = re.findall(r"^\$ (scare predict .*)$", page, re.MULTILINE)
+    Path("network").mkdir()
     for part in rows.partition_by("device"):
-        Path("raw").mkdir(exist_ok=True)
-        part.drop("device").write_csv(f"raw/{part['device'][0]}.csv")
-    said = scare(f"scare predict {model} raw --out calibrated --json")
+        part.drop("device").write_csv(f"network/{part['device'][0]}.csv")
+    shutil.copy(model, "pm.scare")
+    Path("models.csv").write_text("device,model\nbox-*,pm.scare\n")
+    said = scare(f"{one} --json")
     assert said.code == 0, said.err
     facts = json.loads(said.out)
     assert (facts["rows"], facts["files"], len(facts["devices"])) == (rows.height, 4, 4)
     apart = calibrated_apart(model, rows)
     assert facts["calibrated"] == apart["calibrated"].count()
     assert pl.read_parquet("calibrated/*.parquet")["flags"].sum() == apart["flags"].sum()
-    again = scare(f"scare predict {model} 'raw/*.csv' --out calibrated")
+    again = scare(several)
     assert "now: 0 files" in again.err
     assert "4 devices" in again.out
 
