@@ -63,7 +63,7 @@ class Simulation:
             raise UsageError(f"boxes cannot be {self.apart:g} apart; give a share from 0 to 1")
         for drift in self.drifts:
             if drift.box >= self.boxes:
-                raise UsageError(f"no box {drift.box} to drift in a simulation of boxes 0 to {self.boxes - 1}")
+                raise UsageError(f"no box-{drift.box + 1:02d} to drift: box-{self.boxes:02d} is the last")
             if self.kind is Kind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
                 raise UsageError(f"the linear world knows no drift '{drift.kind}'; there are gain and offset")
 

@@ -13,11 +13,12 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.upkeep.evidence import Evidence, describe
-from scare.upkeep.hours import Hours, box_hours, side_by_side, yardstick
+from scare.upkeep.hours import HOUR, Hours, box_hours, side_by_side, yardstick
 from scare.upkeep.judging import MEASURED_HOURS, RECENT_DAYS, USUAL_DAYS, Judged, Periods, State, judge
 from scare.upkeep.measures import Yardstick
 
 FEWEST_DAYS = 4  # two to compare two with
+LONGEST_STEP_HOURS = 24 // MEASURED_HOURS
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ def watch(
     calibrator: Calibrator, readings: Sequence[Readings], progress: Callable[[str], object] = lambda device: None
 ) -> Watch:
     """Judge boxes by their readings from when they were known to be well on."""
+    step_hours = calibrator.inputs.step_seconds / HOUR
+    if step_hours > LONGEST_STEP_HOURS:
+        raise DataError(
+            f"the model reads every {step_hours:g} hours; to watch boxes a reading is needed every"
+            f" {LONGEST_STEP_HOURS} hours or more often"
+        )
     boxes = []
     for one in readings:
         boxes.append((one.device, *box_hours(calibrator, one)))
@@ -75,7 +82,8 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> Watch:
         )
         for box in order
     )
-    return Watch(verdicts, hours.first, sums.shape[1], tuple(_notes(calibrator, hours, sums, lengths)))
+    notes = [*_notes(calibrator, sums.shape, lengths), *_unheard(verdicts, lengths)]
+    return Watch(verdicts, hours.first, sums.shape[1], tuple(notes))
 
 
 def split_days(days: int) -> tuple[int, int]:
@@ -113,9 +121,16 @@ def _rank(judged: Judged, box: int, device: str) -> tuple[int, float, str]:
     return -int(judged.states[box]), -float(judged.scores[box]), device
 
 
-def _notes(calibrator: Calibrator, hours: Hours, sums: np.ndarray, lengths: tuple[int, int]) -> list[str]:
-    """What could not be judged, and why."""
-    boxes, days = sums.shape[:2]
+def _unheard(verdicts: Sequence[Verdict], lengths: tuple[int, int]) -> list[str]:
+    """The boxes that were there for too few days."""
+    few = [one.device for one in verdicts if one.days < sum(lengths) and lengths[0]]
+    told = f"with {MEASURED_HOURS} hours or more: no change of theirs can be told"
+    return [f"{', '.join(few)}: fewer than {sum(lengths)} days {told}"] if few else []
+
+
+def _notes(calibrator: Calibrator, shape: tuple[int, ...], lengths: tuple[int, int]) -> list[str]:
+    """What could not be judged in a fleet of so many boxes and days, and why."""
+    boxes, days = shape[:2]
     found = []
     if boxes == 1:
         found.append("one box has no neighbours: only what it reads is compared with training and with its first days,")

@@ -389,7 +389,7 @@ def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
     ("change", "said"),
     [
         ({"apart": 2.0}, "give a share"),
-        ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box 3 to drift"),
+        ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box-04 to drift"),
         ({"kind": Kind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "knows no drift 'dying'"),
     ],
 )

@@ -47,6 +47,7 @@ def test_a_dead_box_is_silent_and_the_others_are_judged(calibrator: Calibrator) 
     fleet[1] = replace(fleet[1], frame=gone)
     found = watch(calibrator, fleet)
     assert [one.state for one in found.verdicts] == [State.LOOK] + [State.FINE] * 5
+    assert "box-02: fewer than 21 days" in found.notes[0]
     assert found.verdicts[0].evidence[0].sentence == "no value in 100 % of the hours that others have"
     with pytest.raises(DataError, match="no row of any box has a calibrated value"):
         watch(calibrator, fleet[1:2])
@@ -57,6 +58,19 @@ def test_too_few_days_are_said(calibrator: Calibrator) -> None:
     found = watch(calibrator, fleet)
     assert "2 days are too few" in found.notes[0]
     assert all(one.state == State.FINE for one in found.verdicts)
+
+
+def test_a_box_that_was_hardly_there_is_named(calibrator: Calibrator) -> None:
+    fleet = later()
+    fleet[2] = fleet[2].rows(fleet[2].times > BORDER + 20 * 86400)
+    (note,) = watch(calibrator, fleet).notes
+    assert note.startswith("box-03: fewer than 21 days")
+
+
+def test_a_model_that_reads_once_a_day_cannot_be_watched(calibrator: Calibrator) -> None:
+    daily = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=86400.0))
+    with pytest.raises(DataError, match="reads every 24 hours; to watch boxes a reading is needed every 2 hours"):
+        watch(daily, later()[:1])
 
 
 def test_hours_are_means_on_one_calendar(calibrator: Calibrator) -> None:
