@@ -39,6 +39,7 @@ def update(
     reference_file: options.ReferenceFile = "",
     device_column: options.DeviceColumn = "",
     config: options.ConfigFile = None,
+    settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Learn from a visit beside a reference; what is not proved to be better changes no value.
@@ -55,7 +56,8 @@ def update(
         return
     if not files:
         raise UsageError("name the tables of the visit, or --revert")
-    given = read_config(config, data=options.columns(time, channels, reference, device_column, reference_file))
+    columns = options.columns(time, channels, reference, device_column, reference_file)
+    given = read_config(config, settings or (), data=columns)
     if device and full:
         raise UsageError("--device learns a scaling and a few numbers, --full trains anew; give one of them")
     with replacing(out) as temporary:
@@ -112,7 +114,7 @@ def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) 
         take_back(model).save(temporary)
     if as_json:
         emit({"file": str(out), "reverted": True})
-    say(f"all that was learned from {model.facts[LEARNED]['visits']} visits is taken back, written to {out}")
+    say(f"all that was learned since it was made is taken back, written to {out}")
 
 
 def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
