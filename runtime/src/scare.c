@@ -6,6 +6,7 @@
 
 #define WORD_BITS 32u
 #define LARGEST 3.4e38f
+#define PAST_ROWS 16.0f
 #define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE)
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
@@ -150,6 +151,28 @@ SCARE_SMALL void hold(scare *self, uint32_t rows) {
     self->unbroken = self->age > model->hold ? 0u : smaller(self->unbroken + rows, model->checked);
 }
 
+#if SCARE_PAST
+/* Whether a number has not changed for long, and whether one changed much more than usual. The first is no change. */
+SCARE_INLINE uint32_t look_back(const scare_model *model, scare_past *past, const float *reading) {
+    uint32_t flags = 0u, channels = model->channels;
+    const float *floor = model->spike_floors;
+    SCARE_ROLLED
+    do {
+        float change = SCARE_ABS(*reading - past->last), most = past->most;
+        int32_t left = past->left - 1;
+        past->last = *reading++;
+        left = change != 0.0f ? model->stuck_rows : left;
+        past->left = left;
+        flags |= left <= 0 ? SCARE_FLAG_STUCK : 0u;
+        flags |= change > most ? SCARE_FLAG_SPIKE : 0u;
+        change = change < most ? change : most;
+        past->most = *floor++ + change * model->spike_share + most * (1.0f - 1.0f / PAST_ROWS);
+        past++;
+    } while (--channels);
+    return flags;
+}
+#endif
+
 static void take(scare *self, const float *row) {
     shift(self, self->filled ? 1u : self->model->window, row);
     self->filled = 1u;
@@ -222,6 +245,12 @@ SCARE_SMALL void forget(scare *self) {
     self->unbroken = 0u;
     self->choice.left = self->choice.deep = 0u;
     self->slow = (float)self->model->channels;
+#if SCARE_PAST
+    for (uint32_t c = 0u; c < self->model->channels; c++) {
+        self->past[c].last = __builtin_nanf("");
+        self->past[c].most = PAST_ROWS * self->model->spike_share / self->model->channel[c].inverse;
+    }
+#endif
 }
 
 /* Whether a reading is more than a window before the last one: the clock was set. */
@@ -252,6 +281,9 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, sca
         hold(self, rows - 1u);
     }
     take(self, self->scratch);
+#if SCARE_PAST
+    answer->flags |= look_back(self->model, self->past, reading);
+#endif
     if (self->model->whitening) {
         answer->flags |= is_outside(self, self->scratch) * SCARE_FLAG_OUTSIDE;
     }
@@ -266,13 +298,17 @@ SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, voi
     self->model = NULL;
     window = window_words(model);
     real = real_words(model);
-    if (bytes < (window + real) * sizeof(uint32_t) + model->scratch_bytes || (uintptr_t)memory % sizeof(uint32_t)) {
+    if (bytes < (window + real) * sizeof(uint32_t) + SCARE_PAST_BYTES(model->channels) + model->scratch_bytes ||
+        (uintptr_t)memory % sizeof(uint32_t)) {
         return SCARE_MEMORY;
     }
     self->model = model;
     self->window = memory;
     self->real = (uint32_t *)memory + window;
-    self->scratch = self->real + real;
+    self->scratch = self->real + real + SCARE_WORDS(SCARE_PAST_BYTES(model->channels));
+#if SCARE_PAST
+    self->past = (scare_past *)(self->real + real);
+#endif
     forget(self);
     return SCARE_OK;
 }

@@ -17,6 +17,11 @@
 extern "C" {
 #endif
 
+/* 1: tell SCARE_FLAG_STUCK and SCARE_FLAG_SPIKE too, with 12 bytes more for each channel. The same for all sources. */
+#ifndef SCARE_PAST
+#define SCARE_PAST 0
+#endif
+
 typedef enum {
     SCARE_OK = 0,         /* there is a calibrated value */
     SCARE_HISTORY = 1,    /* too few readings yet, or a gap not long enough ago */
@@ -90,7 +95,20 @@ typedef struct {
     uint32_t integer;               /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
     uint32_t scratch_bytes;         /* that `run` needs, and one row */
     void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled);
+#if SCARE_PAST
+    int32_t stuck_rows;        /* alike, after the first */
+    float spike_share;         /* of a change, in what a spike is more than */
+    const float *spike_floors; /* of each channel, on top of it */
+#endif
 } scare_model;
+
+/* What is remembered of a channel's readings: the last one, the most that is no spike, rows until it is stuck. */
+typedef struct {
+    float last, most;
+    int32_t left;
+} scare_past;
+
+#define SCARE_PAST_BYTES(channels) (SCARE_PAST * (channels) * sizeof(scare_past))
 
 /* One device's calibration. Its fields are private. */
 typedef struct {
@@ -104,6 +122,9 @@ typedef struct {
     uint32_t age, unbroken;       /* rows since the last real one; rows since one was held too long */
     scare_choice choice;
     float slow; /* mean of the squared distances to training, which forgets in about a window */
+#if SCARE_PAST
+    scare_past *past; /* of each channel */
+#endif
 } scare;
 
 /* Bytes of a model's memory are a constant of its header; an array of words is aligned well. */

@@ -13,7 +13,7 @@ For a kernel alone, without a model (exact instruction counts and stack, any fun
 
 Instructions, sizes and values are exact and the same on every computer. Cycles, and what is made from them (time,
 energy, duty cycle), are estimates. RAM is what a program needs that uses the model and nothing else: the memory it
-gives to `scare_init`, the `scare` itself, and the deepest stack of `scare_push`, `run` included.
+gives to `scare_init`, the `scare` itself, and the deepest stack of `scare_calibrate`, `run` included.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ class Report:
 
     @property
     def push_instructions(self) -> dict[str, int] | None:
-        """Of one `scare_push` without `run`: of a row, and of one that comes after a missing row."""
+        """Of one `scare_calibrate` without `run`: of a row, and of one that comes after a missing row."""
         spread = {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
         return spread if "instructions" in self.board.measures else None
 

@@ -152,11 +152,12 @@ def _print_title(model: CModel) -> list[str]:
     return wrap(f"/* {_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
 
 
-def _sizes(model: CModel) -> Iterator[tuple[str, int, str]]:
+def _sizes(model: CModel) -> Iterator[tuple[str, int | str, str]]:
     yield "WINDOW", model.program.window, ""
     yield "CHANNELS", model.program.channels, ""
     yield "SCRATCH_BYTES", model.scratch_bytes, ""
-    yield "BYTES", model.memory_bytes, " /* what scare_init takes: window, real bits, scratch */"
+    past = f"SCARE_PAST_BYTES({model.program.channels})"
+    yield "BYTES", f"({model.memory_bytes} + {past})", " /* what scare_init takes: window, real bits, scratch, past */"
     for name, value in model.values.values():
         if value.kept:
             about = f" /* in scratch after a run: {value.kind} {_shape(value.shape)} */"
@@ -280,9 +281,16 @@ def _print_descriptor(model: CModel) -> list[str]:
         "scratch_bytes": model.scratch_bytes,
         "run": "run",
     }
+    floors = ", ".join(map(print_number, descriptor.spike_floors))
+    past = {
+        "stuck_rows": descriptor.stuck_rows,
+        "spike_share": print_number(descriptor.spike_share),
+        "spike_floors": f"(const float[]){{{floors}}}",
+    }
     return [
         f"const scare_model {model.name} = {{",
         *(f"    .{field} = {value}," for field, value in fields.items()),
+        *("#if SCARE_PAST", *(f"    .{field} = {value}," for field, value in past.items()), "#endif"),
         "};",
     ]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.kernels import FULL, window_s8
-from scare.data.flags import LARGEST
+from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.export.interval_table import IntervalTable, interval_table
@@ -22,6 +22,7 @@ from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.validity import Validity
 from scare.words import suggestion
 
+PAST_ROWS = 16  # in which a usual change is forgotten
 LONGEST_STEP_MS = (1 << 31) - 1  # from here on a clock of 32 bits cannot tell forwards from backwards
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
@@ -83,6 +84,9 @@ class Descriptor:
     floor: float
     interval: IntervalTable | None
     training: Training
+    stuck_rows: int
+    spike_share: float
+    spike_floors: tuple[float, ...]
 
 
 def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
@@ -106,7 +110,16 @@ def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) 
         -LARGEST_FLOAT if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
         interval_table(calibrator.intervals) if calibrator.intervals else None,
         _training(inputs.validity) if inputs.validity else Training(),
+        inputs.quality.stuck_rows - 1,
+        _float32(share := inputs.quality.spike_factor / PAST_ROWS, "the factor of a spike"),
+        tuple(_float32(share * _spike_floor(one), "a spike") for one in inputs.channels),
     )
+
+
+def _spike_floor(channel: Channel) -> float:
+    """What a change is usual at least, as `data/flags` has it; 0 where the channel has no range."""
+    width = channel.high - channel.low
+    return SPIKE_FLOOR * width if isfinite(width) else 0.0
 
 
 def choose_device(scaling: Scaling, device: str) -> str:

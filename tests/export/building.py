@@ -215,4 +215,4 @@ def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, Load
 def _constants(source: Path) -> dict[str, int]:
     """What a model's header defines."""
     text = source.with_suffix(".h").read_text(encoding="utf-8")
-    return {key: int(number) for key, number in re.findall(rf"#define {source.stem.upper()}_(\w+) (\d+)", text)}
+    return {key: int(number) for key, number in re.findall(rf"#define {source.stem.upper()}_(\w+) \(?(\d+)", text)}

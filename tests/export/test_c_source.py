@@ -134,7 +134,7 @@ def test_any_name_is_made_a_name_of_c(tmp_path: Path) -> None:
 
 def test_the_sizes_are_in_the_header() -> None:
     model = make_model(codes_program())
-    constants = dict(re.findall(r"#define MODEL_(\w+) (\d+)", print_header(model)))
+    constants = dict(re.findall(r"#define MODEL_(\w+) \(?(\d+)", print_header(model)))
     assert constants == {
         "WINDOW": "5",
         "CHANNELS": "2",

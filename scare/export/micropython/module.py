@@ -16,6 +16,7 @@ from scare.export.tensors.python_constants import Constants
 from scare.export.tensors.python_module import print_function
 
 COLUMNS = 120
+FACTS = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
 HEADING = "class Calibration(Stream):"
 IN_MATH, OURS = ("log", "sqrt", "tanh"), ("exp", "later_sum", "lstm", "sigmoid", "softmax", "zeros")
 
@@ -58,7 +59,7 @@ def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
         f"    {(*one.valid, one.center, one.rest, one.inverse, *one.held, *one.known)!r},"
         for one in descriptor.channels
     ]
-    facts = {name: getattr(descriptor, name) for name in ("step_ms", "checked", "needed", "hold", "absent", "floor")}
+    facts = {name: getattr(descriptor, name) for name in FACTS}
     facts |= _in_unit(descriptor)
     facts |= {"interval": tuple(vars(descriptor.interval).values())} if descriptor.interval else {}
     facts |= {name: plan.steps[-1].settings[name] for name in PERIODS} if plan.branches else {}

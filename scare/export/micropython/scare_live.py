@@ -21,7 +21,7 @@ HISTORY_FLAG, RESTART, OUTSIDE, NOT_FINITE_FLAG = 1024, 4096, 8192, 16384
 REASONS = (0, HISTORY_FLAG, MISSING_FLAG, MISSING_FLAG | RANGE_FLAG, EARLY_FLAG, NOT_FINITE_FLAG)  # by status
 LESS_SURE = SPIKE | OUTSIDE
 LARGEST = 3.4e38
-SLOWNESS = 16  # rows in which a usual change is forgotten
+PAST_ROWS = 16  # in which a usual change is forgotten
 CLOCK = 0xFFFFFFFF  # where a clock of 32 bits wraps around
 LARGEST_EXPONENT = 88.0  # of which e to the power is a float of 32 bits
 
@@ -44,7 +44,7 @@ class Stream:
     whitening = array("f")  # a constant and a line of a lower triangle, each; none where training is not known
     limit = slow_limit = 0.0  # of squared distances to training, and of their slow mean
     rising, lowest, slope = LARGEST, -LARGEST, 0.0  # from this first number on none is lower; of a value for 1 not held
-    stuck_rows, spike_factor, spike_floors = 60, 8.0, (0.0,)  # what is stuck, and what a spike
+    stuck_rows, spike_share, spike_floors = 59, 0.5, (0.0,)  # alike, after the first; what a spike is made of
     simple_period, deep_period = 1, 1  # windows for which a choice of a branch holds
 
     def __init__(self, past: bool = False) -> None:
@@ -61,7 +61,8 @@ class Stream:
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
         self._slow = float(len(self.channels))  # mean of the squared distances to training
-        self._past = [[0.0, 1.0 / channel[4], 0] for channel in self.channels]  # last number, usual change, rows alike
+        most = PAST_ROWS * self.spike_share  # of a usual change, that is no spike
+        self._past = [[nan, most / channel[4], 0] for channel in self.channels]  # last number, most, rows until stuck
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
         """The calibrated value of a reading, NaN unless the status is `OK`, and the status; arguments as below."""
@@ -201,11 +202,12 @@ class Stream:
     def _look_back(self, numbers: "array[float]") -> None:
         """Flag a number that has not changed for long, and one that changed much more than usual."""
         for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
-            last, usual, alike = past
-            change, most = abs(number - last) if alike else 0.0, self.spike_factor * usual + floor
-            alike = 1 if change else alike + 1
-            self._flags |= (STUCK if alike >= self.stuck_rows else 0) | (SPIKE if change > most else 0)
-            past[:] = number, usual + (min(change, most) - usual) / SLOWNESS, alike
+            last, most, left = past
+            change = abs(number - last)
+            left = self.stuck_rows if change != 0.0 else left - 1
+            self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > most else 0)
+            used = change if change < most else most
+            past[:] = number, floor + used * self.spike_share + most * (1.0 - 1.0 / PAST_ROWS), left
 
     def _surround(self, value: float) -> "tuple[float, float]":
         """The interval around a value."""
