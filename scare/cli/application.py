@@ -38,7 +38,7 @@ from scare.cli import (
 )
 from scare.cli.config import MOVED, as_settings
 from scare.cli.console import STDERR, STDOUT, say, show_warnings
-from scare.cli.interruption import interrupt_between_calls
+from scare.cli.interruption import interrupt_between_calls, interrupt_no_more
 from scare.errors import ExitCode, ScareError
 
 USUAL = """\
@@ -140,6 +140,7 @@ def main() -> None:
         code = ExitCode.INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, leave)
+        interrupt_no_more()
     sys.exit(code)
 
 

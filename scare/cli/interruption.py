@@ -20,6 +20,13 @@ def interrupt_between_calls() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def interrupt_no_more() -> None:
+    """What still waits to be tried again comes too late: the command has ended."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _interrupt(_: int, frame: FrameType | None) -> None:
     """Raise now, or ring again soon."""
     if _within_closed(frame):

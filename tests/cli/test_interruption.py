@@ -2,12 +2,13 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 import polars as pl
 import pytest
 
-from scare.cli.interruption import interrupt_between_calls
+from scare.cli.interruption import interrupt_between_calls, interrupt_no_more
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 
@@ -37,6 +38,13 @@ def test_a_call_into_polars_ends_before_the_interruption() -> None:
     with pytest.raises(KeyboardInterrupt):
         ask_polars()
     assert [frame.item() for frame in collected] == [1]
+
+
+def test_one_that_waits_is_forgotten_when_the_command_has_ended() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    interrupt_no_more()
+    time.sleep(0.05)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_anywhere_else_it_is_at_once() -> None:
