@@ -131,7 +131,7 @@ def _open(where: str, jobs: int, one_thread: bool) -> Executor:
 
 def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[Ended]:
     """Do this work with each of these arguments, begun in this order; each is told when it has ended."""
-    waiting, running, again = iter(todo), dict[Future[Any], Arguments](), set[int]()
+    waiting, running, again = iter(todo), dict[Future[Any], Arguments](), dict[int, Arguments]()
     while True:
         while len(running) < executor.size and (arguments := next(waiting, None)) is not None:
             running[executor.submit(work, *arguments)] = arguments
@@ -141,7 +141,7 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
             arguments = running.pop(future)
             reason = executor.lost(future)
             if reason and id(arguments) not in again:
-                again.add(id(arguments))
+                again[id(arguments)] = arguments
                 running[executor.submit(work, *arguments)] = arguments
             else:
                 yield Ended(arguments, None if reason else future.result(), reason)
