@@ -65,6 +65,7 @@ def test_the_lines_of_its_page_run(scare: Type) -> None:
     said = {line: scare(line) for line in lines}
     assert [one.err for one in said.values() if one.code] == []
     told = json.loads(Path("out/watch/watch.json").read_text())
+    assert told["notes"] == []  # a model that is trained today tells the hours of its training
     assert told["boxes"][0]["device"] == "box-02"
     assert told["boxes"][0]["state"] == "re-collocate"
     assert [one["state"] for one in told["boxes"][1:]] == ["fine"] * 5

@@ -1,6 +1,7 @@
 """A simulated fleet is watched from its readings to verdicts: who drifts, why, and what could not be said."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -92,6 +93,16 @@ def test_what_training_had_is_in_the_file_or_comes_from_its_windows(calibrator: 
     assert new.shape == old.shape == (7, 4)
     assert (np.diff(new, axis=0) > 0).all()
     assert "does not tell the hours of training" in watch(older, later()[:1]).notes[-1]
+
+
+def test_a_file_keeps_the_hours_of_training_and_hours_that_do_not_fit_are_refused(
+    calibrator: Calibrator, tmp_path: Path
+) -> None:
+    path = calibrator.save(tmp_path / "no2.scare")
+    np.testing.assert_array_equal(Calibrator.load(path).training_hours, calibrator.training_hours)
+    for wrong in (np.zeros((7, 3)), np.full((7, 4), np.nan)):
+        with pytest.raises(DataError, match="the hours of training do not fit the channels"):
+            Calibrator.load(replace(calibrator, training_hours=wrong).save(path))
 
 
 def test_an_hour_without_a_number_has_no_mean() -> None:
