@@ -1,8 +1,8 @@
-"""`scare predict`: a table of raw readings in, the same rows with calibrated values and flags out."""
+"""`scare predict`: a table of raw readings in, the same rows with calibrated values, intervals and flags out."""
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -15,16 +15,17 @@ from scare.archive.running import Archive
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.streams import Streams
 from scare.cli import options
-from scare.cli.console import emit, progress, say
+from scare.cli.console import emit, progress, say, show_table
 from scare.cli.predict_archive import predict_archive
-from scare.data.flags import summary
+from scare.data.flags import flag_names, summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
 from scare.data.tables import iterate_tables, writing_table
 from scare.errors import UsageError
 from scare.words import counts
 
+SHOWN = 10  # devices whose newest row is printed
 OUT = "The table to write: .csv, .csv.gz or .parquet; of an archive the folder."
 
 
@@ -48,7 +49,7 @@ def predict(
     executor: options.ExecutorName = LOCAL,
     as_json: options.Json = False,
 ) -> None:
-    """Write raw, calibrated and flags side by side; a file or thousands of any size, in bounded memory.
+    """Write raw, calibrated, its interval and flags side by side; a file or thousands of any size, in bounded memory.
 
     Of a folder or a glob (an archive) each file becomes one of the same name in --out; run again to resume.
 
@@ -79,7 +80,7 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
     streams = Streams(model, partial(_announce, model))
-    rows = calibrated = 0
+    rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
     with progress("calibrating", "count") as (bar, task), writing_table(out) as write:
         for chunk in iterate_tables(file, mapping):
@@ -87,16 +88,36 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
                 chunk = chunk.with_columns(pl.lit(device).alias(DEVICE))
             result = streams.push(chunk)
             write(result)
+            newest |= _newest(result, model)
             rows, calibrated = rows + result.height, calibrated + result[CALIBRATED].count()
             for name, count in summary(result[FLAGS].to_numpy()).items():
                 flags[name] += count
             bar.update(task, count=f"{rows:,} rows")
     result_facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": flags}
     if as_json:
-        emit(result_facts)
+        emit({**result_facts, "newest": list(newest.values())})
+    else:
+        _show(list(newest.values()), model)
     say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
     if any(flags.values()):
         say(f"flagged rows: {counts(flags)}")
+
+
+def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
+    """The last row of each device: its raw reading and what became of it."""
+    raw = pl.col(model.inputs.channels[0].name).alias("raw")
+    last = result.select(DEVICE, TIME, raw, CALIBRATED, LOW, HIGH, FLAGS).unique(DEVICE, keep="last")
+    return {row[DEVICE]: {**row, "flag_names": flag_names(row[FLAGS])} for row in last.iter_rows(named=True)}
+
+
+def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
+    """The newest row of some devices, on stdout."""
+    rows = []
+    for one in newest[:SHOWN]:
+        numbers = ["" if one[name] is None else f"{one[name]:.4g}" for name in ("raw", CALIBRATED, LOW, HIGH)]
+        rows.append([one[DEVICE], f"{one[TIME]:%Y-%m-%d %H:%M:%S}", *numbers, ", ".join(one["flag_names"])])
+    unit = f", in {model.target.unit}" if model.target.unit else ""
+    show_table(f"{model.target.name}{unit}: newest rows", ["", TIME, "raw", CALIBRATED, LOW, HIGH, FLAGS], rows)
 
 
 def _announce(calibrator: Calibrator, device: str) -> None:

@@ -348,6 +348,15 @@ def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Re
     return readings.with_flags(flag_rows(readings.times, readings.values, readings.channels, step_seconds, settings))
 
 
+def flag_names(flags: int) -> list[str]:
+    """The names of the bits that are set.
+
+    >>> flag_names(Flag.SPIKE | Flag.GAP)
+    ['SPIKE', 'GAP']
+    """
+    return [name for name, bit in Flag.__members__.items() if flags & bit]
+
+
 def summary(flags: np.ndarray) -> dict[str, int]:
     """How many rows carry each flag.
 

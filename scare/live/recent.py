@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from scare.data.flags import flag_names
 from scare.errors import DataError
-from scare.live.results import Result, finite, flag_names
+from scare.live.results import Result, finite
 from scare.upkeep.watching import state_words
 
 KEPT = 240  # results of a device

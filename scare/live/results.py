@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
 
-from scare.data.flags import Flag
+from scare.data.flags import Flag, flag_names
 from scare.live.border import format_time
 from scare.upkeep.watching import NOT_YET, state_words
 
@@ -65,8 +65,3 @@ class Sink(Protocol):
 def finite(number: float) -> float | None:
     """A number that JSON has, rounded to six digits after the point."""
     return round(number, 6) if isfinite(number) else None
-
-
-def flag_names(flags: int) -> list[str]:
-    """The names of the bits that are set."""
-    return [name for name, bit in Flag.__members__.items() if flags & bit]

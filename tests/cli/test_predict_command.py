@@ -14,7 +14,8 @@ from scare.cli import predict as predict_command
 from scare.data.tables import iterate_tables
 from tests.cli.said import Type
 
-COLUMNS = ["device", "time", "pm25_raw", "temperature", "humidity", "reference", "calibrated", "flags"]
+ANSWERS = ["calibrated", "low", "high", "flags"]
+COLUMNS = ["device", "time", "pm25_raw", "temperature", "humidity", "reference", *ANSWERS]
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def test_raw_calibrated_and_flags_stand_side_by_side_in_the_order_given(
     rows = rows.rename({"pm25_reference": "reference"})
     assert_frame_equal(table.select(rows.columns), rows, check_dtypes=False)
     apart = calibrated_apart(model, rows)
-    assert_frame_equal(table.select("calibrated"), apart.select("calibrated"))
+    assert_frame_equal(table.select(ANSWERS[:3]), apart.select(ANSWERS[:3]))
+    assert table["low"].count() == table["calibrated"].count()
     assert table["flags"].to_list() == apart["flags"].to_list()
 
 
@@ -55,6 +57,17 @@ def test_the_sentence_and_the_json_count_what_the_table_holds(scare: Type, model
     assert facts["flags"]["WARM_UP"] == (table["flags"] & int(Flag.WARM_UP) > 0).sum()
     assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, written to c.parquet" in said.err
     assert "warm-up" in said.err
+
+
+def test_the_newest_row_of_each_device_is_printed_with_its_interval(scare: Type, model: Path, sim: Path) -> None:
+    shown = scare(f"scare predict {model} {sim} --out c.parquet").out
+    told = json.loads(scare(f"scare predict {model} {sim} --out c.parquet --json").out)["newest"]
+    last = pl.read_parquet("c.parquet").sort("time").unique("device", keep="last", maintain_order=True)
+    assert {one["device"] for one in told} == set(last["device"])
+    for row in last.iter_rows(named=True):
+        one = next(one for one in told if one["device"] == row["device"])
+        assert [one[name] for name in ANSWERS] == [row[name] for name in ANSWERS]
+        assert all(f"{row[name]:.4g}" in shown for name in ANSWERS[:3])
 
 
 @pytest.mark.parametrize("size", [7, 100, 1441])
