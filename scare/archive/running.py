@@ -30,6 +30,7 @@ from scare.records import convert
 
 LOOKED_AT = 64  # files, by a worker at once
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # what a worker is given at once: no more than this input, or one series
+TURNS = 4  # tasks that a worker has at least, where there is enough to do
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # of `replacing`, after a kill, on whichever computer
 Progress = Callable[[int, int], None]  # files done, files in all
 
@@ -153,7 +154,9 @@ def _calibrate(
     """Calibrate series; lines of what a worker took with it when it was lost."""
     total, done, lost = sum(len(one.members) for one in todo), 0, []
     by_key = {one.key: one for one in todo}
-    for ended in run_all(executor, calibrate, ((asdict(task),) for task in _tasks(archive.out, todo, *terms))):
+    for ended in run_all(
+        executor, calibrate, ((asdict(task),) for task in _tasks(archive.out, todo, executor.size, *terms))
+    ):
         some = [by_key[one["key"]] for one in ended.arguments[0]["series"]]
         done += sum(len(one.members) for one in some)
         progress(done, total)
@@ -168,11 +171,14 @@ def _open(out: Path, series: Series) -> list[Any]:
     return [member for member in series.members if member.chain not in done]
 
 
-def _tasks(out: Path, todo: Sequence[Series], labels: Labels, models: Mapping[str, Model]) -> Iterator[Task]:
+def _tasks(
+    out: Path, todo: Sequence[Series], workers: int, labels: Labels, models: Mapping[str, Model]
+) -> Iterator[Task]:
     """Series in parts that a worker is given at once, the largest first, so that none is waited for at the end."""
     part: list[Series] = []
+    most = min(TASK_BYTES, sum(one.size for one in todo) // (TURNS * workers))
     for one in sorted(todo, key=lambda one: (-one.size, one.key)):
-        if part and (len(part) == TASK_SERIES or sum(other.size for other in part) + one.size > TASK_BYTES):
+        if part and (len(part) == TASK_SERIES or sum(other.size for other in part) + one.size > most):
             yield _task(out, part, labels, models)
             part = []
         part.append(one)
