@@ -169,7 +169,7 @@ def test_files_that_vanish_change_or_appear_during_a_run_are_told(tmp_path: Path
 
     def meddle(work: str) -> None:
         if work == "calibrate":
-            (raw / "device=new/part-1.parquet").unlink()
+            (raw / "device=new/part-1.parquet").unlink(missing_ok=True)
             os.utime(raw / "device=new/part-2.parquet", ns=(1, 1))
             rows_of("late").write_parquet(raw / "late.parquet")
 
