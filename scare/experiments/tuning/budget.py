@@ -4,7 +4,7 @@ A network with random weights (with `random_weights`) already has the RAM, flash
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +14,7 @@ from scare.board.boards import board
 from scare.board.measure import measure
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
+from scare.calibrator.intervals import LEVEL, Intervals
 from scare.calibrator.members import average
 from scare.data.readings import Readings
 from scare.errors import UsageError
@@ -22,6 +23,8 @@ from scare.export.package import export_calibrator
 from scare.training.examples import make_examples
 from scare.training.preparation import prepare_inputs
 from scare.training.presets import Recipe
+from scare.training.validity import scaled_rows
+from scare.windowing.validity import fit_validity
 
 UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
 Cost = Mapping[str, int]
@@ -91,4 +94,6 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
     draws = [np.random.default_rng(member) for member in range(recipe.settings.members)]
     plans = [draw_plan(recipe, len(inputs.channels), member, draw) for member, draw in enumerate(draws)]
     sample = Sample(windows, np.zeros(len(windows)))
-    return Calibrator(fold(average(plans)).astype(np.float32), inputs, target, sample, sample)
+    inputs = replace(inputs, validity=fit_validity(scaled_rows(train, inputs), inputs.window))
+    plan, sure = fold(average(plans)).astype(np.float32), Intervals(LEVEL, (), (0.0,), (0.0,))
+    return Calibrator(plan, inputs, target, sample, sample, intervals=sure)
