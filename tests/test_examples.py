@@ -8,6 +8,8 @@ from pathlib import Path
 from shutil import copy
 from zipfile import ZipFile
 
+import pytest
+
 from scare import Calibrator
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,7 @@ def test_no2_from_a_folder_of_csvs(tmp_path: Path) -> None:
     assert Calibrator.load(tmp_path / "no2.scare").target.unit == "ppb"
 
 
+@pytest.mark.slow
 def test_a_particle_box_to_arduino(tmp_path: Path) -> None:
     assert "PASSED" in run_notebook("arduino", tmp_path)
     assert "pm/library.properties" in ZipFile(tmp_path / "pm.zip").namelist()

@@ -19,6 +19,7 @@ from benchmarks.formats import (
 from scare.export.targets import TARGETS
 from tests.needs import needs
 
+OFTEN = ("scare", "tesla", "dlinear", "nlinear")
 QUICK = ("c", "micropython", "tflite", "onnx")  # the others are built around the C
 
 
@@ -31,7 +32,7 @@ def lines_of_the_page(table: int, head: list[str]) -> dict[str, list[str]]:
 
 
 @needs("tflite", "onnx")
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", [row if row in OFTEN else pytest.param(row, marks=pytest.mark.slow) for row in ROWS])
 def test_a_row_of_the_page_is_what_verifying_gives(row: str) -> None:
     written = dict(zip(TARGETS, lines_of_the_page(0, ["", *TARGETS])[row], strict=True))
     found = {target: print_cell(reasons) for target, reasons in support(row, QUICK).items()}

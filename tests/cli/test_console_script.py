@@ -127,7 +127,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path.unlink()
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz"])
+@pytest.mark.parametrize(
+    "suffix", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("csv", "csv.gz"))]
+)
 def test_an_interrupted_prediction_leaves_nothing_behind(model: Path, large: Path, tmp_path: Path, suffix: str) -> None:
     process = start(f"scare predict {model} {large} --out calibrated.{suffix}")
     code, out, err = interrupt_when_writing(process, tmp_path)

@@ -49,7 +49,10 @@ def test_plain_python_says_what_its_arrays_take(scare: Type, tmp_path: Path) -> 
     assert (refused.code, "int8" in refused.err) == (3, True)
 
 
-@pytest.mark.parametrize("target", ["c", "arduino", "esphome", "micropython", "onnx"])
+@pytest.mark.parametrize(
+    "target",
+    ["c", "micropython", *(pytest.param(one, marks=pytest.mark.slow) for one in ("arduino", "esphome", "onnx"))],
+)
 def test_an_export_that_gives_something_else_fails(scare: Type, tmp_path: Path, target: str) -> None:
     make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
     assert scare(f"scare export {target} line.scare --out out").code == 0

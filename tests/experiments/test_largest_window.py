@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def dlinear(window: int) -> Calibrator:
     return draw_contender("dlinear", window).with_facts(model="dlinear", architecture=asdict(DLinear.default()))
 
 
+@pytest.mark.slow
 def test_the_largest_window_fits_and_one_more_does_not() -> None:
     asked: list[int] = []
     window = largest_window(dlinear(300), "float32", UNO, lambda: asked.append(1))

@@ -20,6 +20,7 @@ from tests.fuzz.target import Target
 SECONDS = 2.0  # of processor time that a mutant may take
 PATIENCE = 60  # seconds until a mutant that does not even compute is given up
 MEMORY = 1 << 30  # bytes that a child may ever have had
+SHARE = 1 << 27  # of them, that a mutant took which is to blame
 BLOCK = 250  # mutants of one child
 
 
@@ -39,7 +40,7 @@ def content_of(target: Target, seed: int, number: int) -> bytes:
 
 def try_one(target: Target, path: Path) -> tuple[str, str]:
     """What became of a mutant in a file, in a word, and what is wrong with that, if anything."""
-    start = time.process_time()
+    start, before = time.process_time(), _most_memory()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -51,10 +52,15 @@ def try_one(target: Target, path: Path) -> tuple[str, str]:
             return became, f"not one sentence: {refused!r}"
     except Exception:
         return "raised", traceback.format_exc()
-    spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    spent, memory = time.process_time() - start, _most_memory()
     if spent > SECONDS:
         return became, f"{spent:.1f} s of processor time"
-    return became, f"{memory >> 20} MB of memory" if memory > MEMORY else ""
+    return became, f"{memory >> 20} MB of memory" if memory > MEMORY and memory - before > SHARE else ""
+
+
+def _most_memory() -> int:
+    """Bytes that this process has ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def _child(target: Target, seed: int, numbers: range, folder: Path) -> None:

@@ -268,6 +268,7 @@ int main(void) {{
 """
 
 
+@pytest.mark.slow
 def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_path: Path) -> None:
     readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_int8" for name in INTEGER)]
     set_back = 10**8 * (np.arange(ROWS) > 2 * ROWS // 3)  # a day
