@@ -21,6 +21,7 @@ from scare.experiments.contenders import Job, choose, grid, recipe_of
 from scare.experiments.study import Study, prepare, read_parts, run_study
 from scare.experiments.table import make_table
 from scare.scorecard.accuracy import rmse
+from tests.archive.dying import die
 
 WINDOW = 15
 NAMES = ["linear", "ridge", "raw"]
@@ -99,10 +100,6 @@ def test_half_a_training_is_no_result(split: Split, tmp_path: Path, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         run(study)
     assert study.open() == list(study.jobs)
-
-
-def die(*_: object) -> None:
-    os._exit(9)
 
 
 def test_a_process_that_dies_is_a_row_with_its_reason(
