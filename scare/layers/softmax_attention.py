@@ -47,15 +47,12 @@ class SoftmaxAttention(eqx.Module):
         """The same as `self(embedding(x))` for a local embedding, with nothing wider than x [batch, rows, C] mixed.
 
         A token is x E + b: its score as a key is linear in x, up to what all keys share and softmax does not see, and
-        a mean of values is the value of a mean row. Exact, gradients included.
+        a mean of values is the value of a mean row. Exact, gradients included; x are readings and have none.
         """
         local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
         query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
         slopes = jnp.einsum("bthk,chk->bhtc", query, (local @ self.key).reshape(shape)) / jnp.sqrt(query.shape[-1])
-        scores = jnp.einsum("bhtc,bsc->bhts", slopes, x)
-        weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True)))
-        sums = jnp.einsum("bhts,bsc->bhtc", weights, jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1))
-        means = sums[..., :-1] / sums[..., -1:]
+        means = mean_rows(slopes.reshape(len(x), -1, x.shape[2]), x).reshape(slopes.shape)
         mixed = jnp.einsum("bhtc,chk->bthk", means, (local @ self.value).reshape(shape)).reshape(*x.shape[:2], -1)
         return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
 
@@ -89,3 +86,44 @@ class SoftmaxAttention(eqx.Module):
             Step("softmax_attention", ("query", "key", "value"), "mixed", settings={"heads": self.heads}),
             dense("mixed", output, self.out, self.out_bias),
         ]
+
+
+@jax.custom_vjp
+def mean_rows(slopes: Array, rows: Array) -> Array:
+    """For each slope [batch, slopes, C] the mean of rows [batch, rows, C] weighed by exp(slope · row).
+
+    Its gradient is the covariance of the rows so weighed, which is summed beside it: no weight is kept or made twice.
+    """
+    return _weighed(slopes, rows)[0]
+
+
+def _weighed(slopes: Array, rows: Array) -> tuple[Array, Array]:
+    """Means and covariances, window by window: the weights of one stay near the processor."""
+    means, covariances = jax.lax.map(_weighed_in_a_window, (slopes, rows))
+    return means, covariances
+
+
+def _weighed_in_a_window(given: tuple[Array, Array]) -> tuple[Array, Array]:
+    slopes, rows = given
+    count, channels = rows.shape
+    middle = rows.mean(axis=0)
+    apart = rows - middle  # moves all scores of a slope alike, and keeps the covariance exact
+    scores = slopes @ apart.T
+    weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))
+    products = (apart[:, :, None] * apart[:, None]).reshape(count, -1)
+    sums = weights @ jnp.concatenate([jnp.ones_like(apart[:, :1]), apart, products], axis=1)
+    means, squares = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)
+    return middle + means, squares.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
+
+
+def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:
+    means, covariances = _weighed(slopes, rows)
+    return means, (covariances, rows)
+
+
+def _backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    covariances, rows = kept
+    return jnp.einsum("bsc,bscd->bsd", slope, covariances), jnp.zeros_like(rows)
+
+
+mean_rows.defvjp(_forward, _backward)

@@ -39,7 +39,6 @@ from scare.models.ridge import Solution
 from scare.records import Count
 
 KEY_WIDTH = 8  # of a head of softmax attention
-SCORES = 1 << 20  # attention weights held at once where every two readings meet
 
 
 class Mix(StrEnum):
@@ -313,15 +312,8 @@ class ScareNetwork(Network):
         return self._pairwise.fused(features, self.embedding)
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]; where every two readings meet, of few windows at a time.
-
-        What these compute is computed again for the gradient instead of kept.
-        """
-        if self._pairwise is None:
-            return self.finish(features, self.tokens(features))
-        one = jax.checkpoint(lambda window: self.finish(window[None], self.tokens(window[None]))[0])
-        size = max(1, SCORES // (self._pairwise.heads * features.shape[1] ** 2))
-        return jax.lax.map(one, features, batch_size=size)
+        """Scaled targets [batch]."""
+        return self.finish(features, self.tokens(features))
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
         """Outputs with a support set drawn from this batch, and the network that holds it."""
