@@ -33,11 +33,12 @@ class BatchNorm(eqx.Module):
 
     def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":
         """The same with the batch's own statistics, and the norm whose statistics have moved towards them."""
-        count = tokens.shape[0] * tokens.shape[1]
-        mean = tokens.mean(axis=(0, 1))
-        variance = jnp.square(tokens - mean).mean(axis=(0, 1))
-        out = (tokens - mean) / jnp.sqrt(variance + EPSILON) * self.gain + self.bias
-        unbiased = variance * (count / max(count - 1, 1))
+        rows = tokens.reshape(-1, tokens.shape[-1])
+        mean = rows.mean(axis=0)
+        apart = rows - mean
+        variance = jnp.square(apart).mean(axis=0)
+        out = (apart * (self.gain / jnp.sqrt(variance + EPSILON)) + self.bias).reshape(tokens.shape)
+        unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
         moved = [
             Buffer((1 - MOMENTUM) * old() + MOMENTUM * jax.lax.stop_gradient(new))
             for old, new in ((self.mean, mean), (self.variance, unbiased))
@@ -59,4 +60,5 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     """x with a share `rate` of its numbers set to zero and the others enlarged, so that their mean stays."""
     if rate == 0:
         return x
-    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0)
+    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
+    return jnp.where(kept, x / (1 - rate), 0)
