@@ -1,8 +1,9 @@
-"""The tables of docs/reproduce.md from folders that `scare reproduce main|ablation|adaptability --out FOLDER` filled.
+"""The tables of docs/reproduce.md from folders that `scare reproduce all --out FOLDER` filled.
 
     python -m benchmarks.reproduced out/jrc-60 out/jrc-360  # writes them into the page, and figures beside it
 
-One folder for each window length. What is not there, or not finished, is left open and named.
+One folder for each window length. What is not there, or not finished, is left open and named; grades, speed and size
+are of the longest.
 """
 
 import json
@@ -14,13 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from scare.experiments.reproduction import ablation
+from scare.experiments.reproduction.main_table import HARDWARE
 from scare.experiments.reproduction.protocol import the_papers
+from scare.experiments.reproduction.result_tables import Table
 from scare.files import replacing
+from scare.report.reproduction import shown
+from scare.scorecard.requirements import Requirements
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 OPEN = "–"  # in a cell without a number
 Results = Mapping[int, Mapping[str, Any]]  # by window length
+MODEL = {"contender": "model"}
+IN_TABLE_3 = {"method": "what it is"} | {column: HARDWARE[column] for column in ablation.SHOWN}
+TITLES = {"main": "Table 2", "ablation": "Table 3"}
 
 
 def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str, Any]]:
@@ -58,12 +67,26 @@ def adaptability_table(results: Results) -> list[str]:
     return lines
 
 
+def measured_table(results: Results, experiment: str, columns: Mapping[str, str]) -> list[str]:
+    """What was measured at the longest window, the paper's in brackets; no row for what has no measure."""
+    rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in columns)]
+    head, cells = shown(Table(experiment, "", MODEL | columns, rows))
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+
+
 def sections(folders: Sequence[Path]) -> str:
     """All tables that there are, each with what is not finished."""
     lines: list[str] = []
-    for experiment, title in (("main", "Table 2, accuracy"), ("ablation", "Table 3, accuracy")):
+    if results := read_results(folders, "checklist"):
+        grades = {name: one.title for name, one in Requirements.load().requirements.items()}
+        table = measured_table(results, "checklist", grades)
+        lines += [f"### Table 1, N = {max(results)}", "", *table, "", *_unfinished(results)]
+    for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):
         if results := read_results(folders, experiment):
-            lines += [f"### {title}", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
+            title = TITLES[experiment]
+            lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
+            table = measured_table(results, experiment, columns)
+            lines += [f"### {title}, speed and size, N = {max(results)}", "", *table, ""]
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
     return "\n".join(lines)

@@ -23,8 +23,9 @@ def test_the_papers_number_stands_beside_the_mean_of_the_places(tmp_path: Path) 
     both = [cell("box 1", "tesla-paper", 20.0), cell("box 2", "tesla-paper", 10.0, seeds=2)]
     half = [cell("box 1", "scare", 12.0), cell("box 2", "scare", None)]
     none = [cell("box 1", "mamba", None), cell("box 2", "mamba", None)]
-    write(tmp_path / "60", "main", 60, {"main-cells": both + half + none}, "Not finished: scare: box 2-PM10")
-    write(tmp_path / "360", "main", 360, {"main-cells": both})
+    cells, unfinished = {"main-cells": both + half + none, "main": []}, "Not finished: scare: box 2-PM10"
+    write(tmp_path / "60", "main", 60, cells, unfinished)
+    write(tmp_path / "360", "main", 360, {"main-cells": both, "main": []})
     page = sections([tmp_path / "60", tmp_path / "360"])
     numbers = "**15.00** | **9.00** | 20.00 ± 0.25 | 10.00 ± 0.25 | 2"
     assert f"| tesla-paper | 14.21 | {numbers} | {numbers} |" in page
@@ -33,6 +34,24 @@ def test_the_papers_number_stands_beside_the_mean_of_the_places(tmp_path: Path) 
     )  # the paper's is of its own preset
     assert "mamba" not in page
     assert "Not finished when this was written: scare (N = 60)." in page
+
+
+def test_speed_size_and_grades_are_of_the_longest_window_and_the_papers_in_brackets(tmp_path: Path) -> None:
+    for window, latency in ((60, 0.002), (360, 0.004)):
+        speed = {
+            "contender": "tesla-paper",
+            "mean_latency": latency,
+            "paper_mean_latency": 2.14,
+            "complexity": "N^0.43",
+        }
+        grade = {"contender": "tesla-paper", "mean-latency": "O", "paper_mean-latency": "△"}
+        write(tmp_path / str(window), "main", window, {"main-cells": [], "main": [speed, {"contender": "boosting"}]})
+        write(tmp_path / str(window), "checklist", window, {"checklist": [grade]})
+    page = sections([tmp_path / "60", tmp_path / "360"])
+    assert "### Table 1, N = 360" in page
+    assert "| tesla-paper |  |  | O (△) |" in page
+    assert "| tesla-paper | 4 µs (2.14 ms) |  |" in page
+    assert "boosting" not in page
 
 
 def test_adaptability_is_of_each_place_and_both_definitions(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ one: a job that kills its process takes no other with it. A job whose process or
 
 import re
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ class Processes:
     def _pool(self) -> Any:
         from joblib.externals.loky.process_executor import ProcessPoolExecutor  # only those who need it wait for it
 
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # it had grown, another goes on
         return ProcessPoolExecutor(1, initializer=_ignore_interrupts, env=self._environment)
 
     def lost(self, future: "Future[Any]") -> str | None:
