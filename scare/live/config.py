@@ -202,8 +202,12 @@ class Config:
         for one in self.inputs:
             if one.adapter not in self.known_adapters:
                 raise UsageError(f"no adapter is called '{one.adapter}'{suggestion(one.adapter, self.known_adapters)}")
-            if self.kafka and self.known_adapters[one.adapter].one_number:
+            adapter = self.known_adapters[one.adapter]
+            if self.kafka and adapter.one_number:
                 raise UsageError(f"'{one.adapter}' writes one number a message; a message of Kafka is a whole reading")
+            heard = self.mqtt and (one.topic or adapter.topic)
+            if not (heard or one.addresses or self.kafka or self.http):
+                raise UsageError(f"inputs ({one.adapter}): nothing reaches it; give topic, addresses or [http]")
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:

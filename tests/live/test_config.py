@@ -34,6 +34,10 @@ def test_files_lie_beside_the_config(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ('[models.pm]\nfile = "pm.scare"', "nothing can come in: give [mqtt], [kafka] or [http]"),
+        (
+            '[models.pm]\nfile = "pm.scare"\n[mqtt]\n[adapters.own]\ndevice = "/id"\n[[inputs]]\nadapter = "own"',
+            "inputs (own): nothing reaches it; give topic, addresses or [http]",
+        ),
         ("[http]\nport = 1", "the key 'models' is missing"),
         ("[models]\n[http]\nport = 1", "models is {}; it takes a table of settings of 1 or more"),
         (SMALL + '[[inputs]]\nadapter = "tasmotta"', "no adapter is called 'tasmotta'; did you mean 'tasmota'?"),
