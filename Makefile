@@ -7,6 +7,8 @@ else
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 endif
+# What Python compiles is kept, whatever the shell says: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 C_FILES := $(wildcard runtime/src/*.[ch] runtime/src/*/*.[ch] scare/board/*.c)
 
 .PHONY: demo test slow fuzz lint format site clean
