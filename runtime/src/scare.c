@@ -7,6 +7,7 @@
 #define WORD_BITS 32u
 #define LARGEST 3.4e38f
 #define PAST_ROWS 16.0f
+#define KEPT (1.0f - 1.0f / PAST_ROWS)
 #define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE)
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
@@ -21,11 +22,15 @@ static uint32_t real_words(const scare_model *model) {
     return (model->checked + WORD_BITS - 1u) / WORD_BITS;
 }
 
-/* Not by comparing: a compiler told to be fast may think that every number is finite. */
-static int is_finite(float number) {
+static uint32_t bits_of(float number) {
     uint32_t bits;
     __builtin_memcpy(&bits, &number, sizeof bits);
-    return (bits & 0x7f800000u) != 0x7f800000u;
+    return bits;
+}
+
+/* Not by comparing: a compiler told to be fast may think that every number is finite. */
+static int is_finite(float number) {
+    return (bits_of(number) & 0x7f800000u) != 0x7f800000u;
 }
 
 /* Rows from one reading to the next: elapsed / step, halves rounded up; 0: too early. */
@@ -152,30 +157,60 @@ SCARE_SMALL void hold(scare *self, uint32_t rows) {
 }
 
 #if SCARE_PAST
-/* Whether a number has not changed for long, and whether one changed much more than usual. The first is no change. */
-SCARE_INLINE uint32_t look_back(const scare_model *model, scare_past *past, const float *reading) {
-    uint32_t flags = 0u, channels = model->channels;
-    const float *floor = model->spike_floors;
+/* The first row, which is no change of the row before: it counts as the most that is no spike. */
+static void begin(scare *self, const float *reading, const float *row) {
+    const scare_model *model = self->model;
+    scare_past *past = self->window;
+    shift(self, model->window, row);
+    self->filled = 1u;
+    SCARE_ROLLED
+    for (uint32_t c = 0u; c < model->channels; c++) {
+        float most = PAST_ROWS * model->spike_share / model->channel[c].inverse;
+        past--;
+        past->left = model->stuck_rows + 1;
+        past->last = reading[c];
+        past->most = most + most * model->spike_share / KEPT;
+        past->floor = model->spike_floors[c];
+    }
+}
+
+/* Whether a number has not changed for long, and whether one changed much more than usual. Changes are not negative, so
+ * they compare as their bits do, which takes fewer instructions. */
+SCARE_INLINE void look_back(const scare_model *model, scare_past *past, const float *reading, uint32_t *flags) {
+    uint32_t channels = model->channels;
     SCARE_ROLLED
     do {
-        float change = SCARE_ABS(*reading - past->last), most = past->most;
-        int32_t left = past->left - 1;
+        float change = SCARE_ABS(*reading - (--past)->last), most = past->most, next = past->floor + most * KEPT;
         past->last = *reading++;
-        left = change != 0.0f ? model->stuck_rows : left;
-        past->left = left;
-        flags |= left <= 0 ? SCARE_FLAG_STUCK : 0u;
-        flags |= change > most ? SCARE_FLAG_SPIKE : 0u;
-        change = change < most ? change : most;
-        past->most = *floor++ + change * model->spike_share + most * (1.0f - 1.0f / PAST_ROWS);
-        past++;
+        if (SCARE_EVEN(bits_of(change) == 0u)) {
+            if (--past->left <= 0) {
+                *flags |= SCARE_FLAG_STUCK;
+            }
+        } else {
+            past->left = model->stuck_rows;
+            if (bits_of(change) > bits_of(most)) {
+                *flags |= SCARE_FLAG_SPIKE;
+                change = most;
+            }
+            next += change * model->spike_share;
+        }
+        past->most = next;
     } while (--channels);
-    return flags;
 }
 #endif
 
-static void take(scare *self, const float *row) {
+static void take(scare *self, const float *reading, const float *row) {
+#if SCARE_PAST
+    if (self->filled) {
+        shift(self, 1u, row);
+    } else {
+        begin(self, reading, row);
+    }
+#else
+    (void)reading;
     shift(self, self->filled ? 1u : self->model->window, row);
     self->filled = 1u;
+#endif
     mark(self, 1u);
     self->age = 0u;
     self->unbroken = smaller(self->unbroken + 1u, self->model->checked);
@@ -245,12 +280,6 @@ SCARE_SMALL void forget(scare *self) {
     self->unbroken = 0u;
     self->choice.left = self->choice.deep = 0u;
     self->slow = (float)self->model->channels;
-#if SCARE_PAST
-    for (uint32_t c = 0u; c < self->model->channels; c++) {
-        self->past[c].last = __builtin_nanf("");
-        self->past[c].most = PAST_ROWS * self->model->spike_share / self->model->channel[c].inverse;
-    }
-#endif
 }
 
 /* Whether a reading is more than a window before the last one: the clock was set. */
@@ -280,9 +309,9 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, sca
     if (rows > 1u) {
         hold(self, rows - 1u);
     }
-    take(self, self->scratch);
+    take(self, reading, self->scratch);
 #if SCARE_PAST
-    answer->flags |= look_back(self->model, self->past, reading);
+    look_back(self->model, self->window, reading, &answer->flags);
 #endif
     if (self->model->whitening) {
         answer->flags |= is_outside(self, self->scratch) * SCARE_FLAG_OUTSIDE;
@@ -303,12 +332,9 @@ SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, voi
         return SCARE_MEMORY;
     }
     self->model = model;
-    self->window = memory;
-    self->real = (uint32_t *)memory + window;
-    self->scratch = self->real + real + SCARE_WORDS(SCARE_PAST_BYTES(model->channels));
-#if SCARE_PAST
-    self->past = (scare_past *)(self->real + real);
-#endif
+    self->window = (uint32_t *)memory + SCARE_WORDS(SCARE_PAST_BYTES(model->channels));
+    self->real = (uint32_t *)self->window + window;
+    self->scratch = self->real + real;
     forget(self);
     return SCARE_OK;
 }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* 1: tell SCARE_FLAG_STUCK and SCARE_FLAG_SPIKE too, with 12 bytes more for each channel. The same for all sources. */
+/* 1: tell SCARE_FLAG_STUCK and SCARE_FLAG_SPIKE too, with 16 bytes more for each channel. The same for all sources. */
 #ifndef SCARE_PAST
 #define SCARE_PAST 0
 #endif
@@ -102,10 +102,10 @@ typedef struct {
 #endif
 } scare_model;
 
-/* What is remembered of a channel's readings: the last one, the most that is no spike, rows until it is stuck. */
+/* What is remembered of a channel's readings, in memory before the window, the first channel next to it. */
 typedef struct {
-    float last, most;
-    int32_t left;
+    int32_t left;            /* rows until it is stuck */
+    float last, most, floor; /* the last one; the most that is no spike; one of spike_floors */
 } scare_past;
 
 #define SCARE_PAST_BYTES(channels) (SCARE_PAST * (channels) * sizeof(scare_past))
@@ -122,9 +122,6 @@ typedef struct {
     uint32_t age, unbroken;       /* rows since the last real one; rows since one was held too long */
     scare_choice choice;
     float slow; /* mean of the squared distances to training, which forgets in about a window */
-#if SCARE_PAST
-    scare_past *past; /* of each channel */
-#endif
 } scare;
 
 /* Bytes of a model's memory are a constant of its header; an array of words is aligned well. */

@@ -27,6 +27,13 @@
 #endif
 #define SCARE_SMALL static __attribute__((noinline)) SCARE_COMPACT
 
+/* A condition that holds about as often as not, whatever it looks like. */
+#if defined(__clang__)
+#define SCARE_EVEN(condition) __builtin_expect_with_probability(condition, 1, 0.5)
+#else
+#define SCARE_EVEN(condition) (condition)
+#endif
+
 /* The loop that follows is seldom run, or its body is long enough: flash is worth more than its branches. */
 #if defined(__clang__)
 #define SCARE_ROLLED _Pragma("clang loop unroll(disable)")

@@ -124,9 +124,13 @@ class VirtualModel:
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
         """Push one reading: status, and the answer's bytes."""
-        self.machine.write(READING, numbers.astype(np.float32))
-        self._push(now_ms)
+        self.count(now_ms, numbers)
         return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
+
+    def count(self, now_ms: int, numbers: np.ndarray) -> int:
+        """Push one reading: instructions of it all, with `run`."""
+        self.machine.write(READING, numbers.astype(np.float32))
+        return self._push(now_ms).instructions
 
     def held(self) -> tuple[bytes, bytes]:
         """What is in the window and in scratch memory."""

@@ -233,7 +233,7 @@ def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
 def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
     """The column that tells equal times apart, or else one of few values that is named as a device is."""
     labels = [column for column in frame if _is_label(column)]
-    repeats = {label.name: _count_repeats(pl.DataFrame([label, times])) for label in labels}
+    repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
     named = [name for name in repeats if words(name) and words(name) <= DEVICE_WORDS]
     best = min(repeats, key=lambda name: (repeats[name], name not in named), default="")
     if best and repeats[best] < _count_repeats(times.to_frame()) / 10:

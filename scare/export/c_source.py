@@ -157,7 +157,7 @@ def _sizes(model: CModel) -> Iterator[tuple[str, int | str, str]]:
     yield "CHANNELS", model.program.channels, ""
     yield "SCRATCH_BYTES", model.scratch_bytes, ""
     past = f"SCARE_PAST_BYTES({model.program.channels})"
-    yield "BYTES", f"({model.memory_bytes} + {past})", " /* what scare_init takes: window, real bits, scratch, past */"
+    yield "BYTES", f"({model.memory_bytes} + {past})", " /* what scare_init takes: past, window, real bits, scratch */"
     for name, value in model.values.values():
         if value.kept:
             about = f" /* in scratch after a run: {value.kind} {_shape(value.shape)} */"

@@ -21,7 +21,7 @@ from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import DUST, make_calibrator, newest_plan, with_edges
 
 PAST = Flag.STUCK | Flag.SPIKE
-MOST_INSTRUCTIONS = 45  # a row of one channel
+MOST_INSTRUCTIONS = 30  # a row of one channel, whatever is said of it
 
 
 def exported(calibrator: Calibrator, folder: Path, past: int) -> Path:
@@ -83,9 +83,14 @@ def test_c_and_micropython_tell_the_same_and_what_python_tells(tmp_path: Path, m
     assert {*spikes.tolist()} <= {150, 151, 300, 301, 310, 311}  # the way back is a change too
 
 
+def instructions(folder: Path) -> np.ndarray:
+    """Of every row after the first, which only once begins."""
+    model = VirtualModel(read_export(folder), board("nano33ble"))
+    model.restart()
+    rows = readings()[100:470, :1]  # same and changed ones, spikes, stuck ones
+    return np.array([model.count(60_000 * index, row) for index, row in enumerate(rows)])[1:]
+
+
 def test_it_takes_few_instructions(tmp_path: Path) -> None:
-    counts = []
-    for past in (0, 1):
-        folder = exported(one_channel(), tmp_path / f"past_{past}", past)
-        counts.append(VirtualModel(read_export(folder), board("nano33ble")).push().instructions)
-    assert 0 < counts[1] - counts[0] <= MOST_INSTRUCTIONS, counts
+    without, told = (instructions(exported(one_channel(), tmp_path / f"past_{past}", past)) for past in (0, 1))
+    assert 0 < (told - without).min() <= (told - without).max() <= MOST_INSTRUCTIONS

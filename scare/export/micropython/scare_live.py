@@ -207,7 +207,7 @@ class Stream:
             left = self.stuck_rows if change != 0.0 else left - 1
             self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > most else 0)
             used = change if change < most else most
-            past[:] = number, floor + used * self.spike_share + most * (1.0 - 1.0 / PAST_ROWS), left
+            past[:] = number, floor + most * (1.0 - 1.0 / PAST_ROWS) + used * self.spike_share, left
 
     def _surround(self, value: float) -> "tuple[float, float]":
         """The interval around a value."""
