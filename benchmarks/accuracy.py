@@ -1,7 +1,7 @@
 """Every model and yardstick on every task, real ones under a folder and simulated ones, as one page.
 
-    python benchmarks/accuracy.py [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3] [--jobs 2]
-        [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
+    python benchmarks/accuracy.py [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3]
+        [--once mamba,sendal] [--jobs 2] [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
         [--out docs/benchmarks/accuracy.md] [--json]
 
 Tasks are in accuracy.toml; those whose files are not under DATA are left out. Each task, and with `--folds` each
@@ -51,8 +51,8 @@ def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespa
 
 def _run(name: str, split: Split, task: Task, models: str, options: argparse.Namespace) -> list[Row]:
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
-    jobs = grid(choose(models.split(",")), [task.window], options.seeds)
-    study = prepare(folder, split, jobs, {})
+    every, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
+    study = prepare(folder, split, [job for job in every if job.seed == 0 or job.contender not in once], {})
     run_study(study, options.jobs, lambda done, total, key: STDERR.print(f"{name}: {done}/{total} {key}"))
     return make_table(study, ours_of(models))
 
@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--models", default=USUAL)
     parser.add_argument("--tasks", default="", help="tasks with one of these words in their names, comma-separated")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--once", default="", help="networks with one seed, comma-separated")
     parser.add_argument("--folds", type=int, default=0, help="forward folds of tasks split by time")
     parser.add_argument("--fold-models", default=IN_FOLDS)
     parser.add_argument("--jobs", type=int, default=2)
@@ -89,7 +90,8 @@ def main() -> None:
     real = [result for result in results if result.task.simulate is None]
     if real and options.out is not None:
         picture = draw_picture(real, ours, options.out.with_suffix(".svg")).name
-    text = page(results, ours, options.seeds, options.models.replace(",", ", "), picture)
+    fewer = f" (one: {options.once.replace(',', ', ')})" if options.once else ""
+    text = page(results, ours, f"{options.seeds} seeds{fewer}", options.models.replace(",", ", "), picture)
     if options.out is not None:
         with replacing(options.out) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -61,14 +61,14 @@ def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winne
 
 
 def lines_of(results: Sequence[Result]) -> list[str]:
-    return page(results, "scare-3", 1, "").splitlines()
+    return page(results, "scare-3", "1 seed", "").splitlines()
 
 
 def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
     result = run_task(TASK, read_task(TASK, folder), options(tmp_path, "ridge,linear,raw", folds=2))
     assert [one.contender for one in result.rows][-1] == "raw"
     assert [len(fold) for fold in result.folds] == [3, 3]
-    text = page([result], "scare-3", 1, "")
+    text = page([result], "scare-3", "1 seed", "")
     for name in ("ridge", "linear", "raw"):
         assert text.count(f"\n| {name} |") + text.count(f"\n| **{name}** |") == 3  # together, the task, its folds
     assert "scare-3` has the lowest" not in text
@@ -136,7 +136,7 @@ def test_the_picture_has_a_line_a_task_and_a_dot_a_method(tmp_path: Path) -> Non
         assert f"<!-- {name} -->" in text
     assert "<!-- scare -->" not in text  # one of ours is enough
     assert draw_picture(results, "scare-3", tmp_path / "again.svg").read_bytes() == path.read_bytes()
-    assert "](page.svg)" in page(results, "scare-3", 1, "", path.name)
+    assert "](page.svg)" in page(results, "scare-3", "1 seed", "", path.name)
 
 
 @pytest.mark.parametrize(("second", "winner", "bold"), [(2.0, True, True), (2.0, False, False), (1.00001, True, False)])
