@@ -26,7 +26,7 @@ PLAIN = ("linear", "raw")  # what must never be significantly better
 PROTOCOL = """\
 Protocol, written before the numbers: tasks, splits and windows are those of `accuracy.toml`; training before the first
 border, settings and checkpoints chosen between the borders, scores after the second. Nothing is fitted to test rows.
-Networks run with {seeds}, shown as mean ± standard deviation of the seeds' scores, everything with its preset; `scare-3`
+Networks run with {seeds}, shown as mean ± standard deviation of their scores; everything with its preset; `scare-3`
 is one calibrator that averages three seeds and reads the window once. All are scored on the same rows. `top-5 %` is the
 RMSE of the twentieth of the rows with the largest change of the raw reading. Differences have a 95 % interval from a
 paired bootstrap of 3-hour blocks (`*`: it excludes zero; none under 8 blocks), not corrected for the number of rows. A

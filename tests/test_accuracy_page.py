@@ -50,7 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(folder: Path, models: str, folds: int = 0) -> Namespace:
-    return Namespace(models=models, fold_models=models, folds=folds, seeds=1, jobs=1, work=folder / "work", data=None)
+    shared = {"seeds": 1, "once": "", "jobs": 1, "work": folder / "work", "data": None}
+    return Namespace(models=models, fold_models=models, folds=folds, **shared)
 
 
 def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winner: bool = False) -> Row:
