@@ -33,6 +33,7 @@ def fuse(plan: Plan) -> Plan:
     >>> [step.kernel for step in fuse(Plan(5, 1, tuple(steps))).steps]
     ['flatten', 'dense', 'part', 'part', 'flatten', 'add', 'dense']
     """
+    plan = _without_unread(plan)
     while (fewer := _fuse_once(plan)) is not None:
         plan = fewer
     if plan.branches is None:
@@ -54,8 +55,11 @@ def _with(plan: Plan, step: Step, new: list[Step]) -> Plan:
     named = {one.output for one in new}
     at = plan.steps.index(step)
     kept = [[one for one in part if one.output not in named] for part in (plan.steps[:at], plan.steps[at:])]
-    candidate = replace(plan, steps=(*kept[0], *new, *kept[1]))
-    return replace(candidate, steps=candidate.leading_to(plan.steps[-1].output))
+    return _without_unread(replace(plan, steps=(*kept[0], *new, *kept[1])))
+
+
+def _without_unread(plan: Plan) -> Plan:
+    return replace(plan, steps=plan.leading_to(plan.steps[-1].output))
 
 
 def _maker(plan: Plan, name: str, *kernels: str) -> Step | None:

@@ -110,6 +110,14 @@ def test_part_of_the_hats_is_read_beside_what_is_stacked_on_them() -> None:
     assert count(fused).peak_bytes <= count(plan).peak_bytes
 
 
+def test_what_nobody_reads_goes() -> None:
+    few = Step("lens", ("x",), "few", {"weight": np.ones((5, 2))})
+    steps = [few, Step("flatten", ("few",), "own"), Step("flatten", ("x",), "flat")]
+    steps += [Step("dense", ("flat",), "unread", {"weight": np.ones((5, 2))})]
+    steps += [Step("dense", ("own",), "y", {"weight": np.ones((2, 1))})]
+    assert kernels(fuse(Plan(5, 1, tuple(steps)))) == ["lens", "flatten", "dense"]
+
+
 def test_branches_of_a_choice_stay_apart() -> None:
     weights = [{"weight": np.full((3, 1), value)} for value in (1.0, 2.0, 3.0)]
     steps = [Step("dense", ("flat",), name, weight) for name, weight in zip("dsy", weights, strict=True)]

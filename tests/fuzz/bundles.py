@@ -196,7 +196,8 @@ def _set(array: np.ndarray, arrays: Any, chance: Random) -> np.ndarray:
 def _fitting(number: float, array: np.ndarray) -> Any:
     if array.dtype.kind == "f":
         return number
-    return int(np.clip(number, -100, 100)) if np.isfinite(number) else 99
+    lowest = 0 if array.dtype.kind == "u" else -100
+    return int(np.clip(number, lowest, 100)) if np.isfinite(number) else 99
 
 
 ARRAY_CHANGES: list[Callable[[np.ndarray, Any, Random], np.ndarray]] = [
