@@ -160,7 +160,7 @@ def demo(
     from scare.live.demo import make_fleet, post_readings
     from scare.live.gateway import Gateway
 
-    say(f"simulating {boxes} boxes, two days beside a reference and twelve in the field")
+    say(f"simulating {boxes} boxes, a week beside a reference and twelve days in the field")
     fleet = make_fleet(boxes, seed)
     with TemporaryDirectory() as folder:
         model = fleet.calibrator.save(Path(folder) / "demo.scare")

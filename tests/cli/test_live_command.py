@@ -12,9 +12,12 @@ from socket import create_server
 from time import sleep
 from urllib.request import urlopen
 
+import numpy as np
 import polars as pl
 import pytest
 
+from scare.calibrator.calibrator import Calibrator
+from scare.live.demo import make_fleet
 from tests.cli.said import Type
 from tests.needs import needs
 
@@ -63,6 +66,14 @@ def test_the_demo_answers_calibrates_and_ends_in_order(tmp_path: Path) -> None:
         _, said = demo.communicate(timeout=20)
         assert (demo.returncode, said.splitlines()[-1]) == (0, "ended; all that came is kept")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_says_between_what_a_value_lies_and_is_right_nine_times_in_ten(tmp_path: Path) -> None:
+    fleet = make_fleet(3, 6)
+    calibrator, box = Calibrator.load(fleet.calibrator.save(tmp_path / "line.scare")), fleet.boxes[0]
+    low, high = (calibrator.predict(box)[name].to_numpy() for name in ("low", "high"))
+    known = np.isfinite(low) & np.isfinite(box.targets)
+    assert 0.85 < ((low <= box.targets) & (box.targets <= high))[known].mean() < 0.98
 
 
 @pytest.mark.parametrize(
