@@ -135,12 +135,13 @@ def main() -> None:
     """The console script."""
     try:
         interrupt_between_calls()
-        code = run()
-    except KeyboardInterrupt:  # Ctrl-C again while the first one was being dealt with
-        code = ExitCode.INTERRUPTED
-    finally:
-        signal.signal(signal.SIGINT, leave)
-        interrupt_no_more()
+        try:
+            code = run()
+        finally:
+            signal.signal(signal.SIGINT, leave)
+            interrupt_no_more()
+    except KeyboardInterrupt:  # before or after the command, or again while the first one was being dealt with
+        leave()
     sys.exit(code)
 
 

@@ -21,7 +21,8 @@ from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_ca
 from tests.fuzz.target import LieError, Target
 
 COMPILER = shutil.which("gcc") or shutil.which("clang")
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g", "-std=c99", "-ffp-contract=off")
+FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g", "-std=c99", "-ffp-contract=off")
+PAST = "-DSCARE_PAST=1"  # STUCK and SPIKE too
 PUSHES, STEP = 2000, 60_000
 
 
@@ -57,11 +58,11 @@ def program(number: int) -> Path:
         export_calibrator(calibrator, "c", arithmetic, Path(folder) / "model", "box-1")
         exported = read_export(Path(folder) / "model")
         sources = [exported.source, Path(__file__).with_name("pushes.c"), *exported.runtime]
-        made_of = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-        out = cache_folder() / "fuzz" / f"{name}-{arithmetic}-{made_of}"
+        made_of = sha256(repr((FLAGS, PAST)).encode() + b"".join(source.read_bytes() for source in sources))
+        out = cache_folder() / "fuzz" / f"{name}-{arithmetic}-{made_of.hexdigest()[:16]}"
         if not out.exists():
             includes = [f"-I{one}" for one in (*exported.includes, exported.runtime_headers)]
-            command = [str(COMPILER), *SANITIZERS, *exported.defines, *includes, *map(str, sources), "-lm"]
+            command = [str(COMPILER), *FLAGS, PAST, *exported.defines, *includes, *map(str, sources), "-lm"]
             with replacing(out) as temporary:
                 subprocess.run([*command, "-o", str(temporary)], check=True)
             out.chmod(0o755)
@@ -88,13 +89,20 @@ def _number(chance: Random, wild: float) -> bytes:
     return struct.pack("<I", chance.choice(NASTY) if chance.random() < 0.5 else chance.getrandbits(32))
 
 
-def use(path: Path) -> None:
-    """Push them all."""
+def use(path: Path) -> int:
+    """Push them all; how many values there were."""
     content, rows = path.read_bytes(), path.with_suffix(".rows")
     rows.write_bytes(content[1:])
     done = subprocess.run([program(content[0] % len(MODELS)), rows], capture_output=True, text=True)
     if done.returncode:
         raise LieError(f"{MODELS[content[0] % len(MODELS)]} ended with {done.returncode}: {done.stderr[:2000]}")
+    return int(done.stdout)
 
 
-TARGET = Target("pushes", ".bin", make, use, inputs=PUSHES)
+def prepare() -> None:
+    """Compile every model."""
+    for number in range(len(MODELS)):
+        program(number)
+
+
+TARGET = Target("pushes", ".bin", make, use, inputs=PUSHES, prepare=prepare)

@@ -1,5 +1,6 @@
 """Twenty thousand mutants, some of each target: no traceback, no lie, none that takes long or much memory."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ def test_mutants_end_as_all_must(name: str, tmp_path: Path) -> None:
         pytest.skip("gcc or clang would run it")
     found = [one for _, some in run_numbers(TARGETS[name], 19, range(MUTANTS[name]), tmp_path) for one in some]
     assert not found, "\n".join(f"{one.number}: {one.what}" for one in found)
+
+
+@pytest.mark.parametrize("number", range(len(pushes.MODELS)), ids=map("-".join, pushes.MODELS))
+def test_pushes_reach_every_model(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "usual.bin"
+    rows = (struct.pack("<Iff", 60_000 * row, 20.0 + row % 7, 300.0 + row % 5) for row in range(100))
+    path.write_bytes(bytes([number]) + b"".join(rows))
+    assert pushes.use(path) >= 80
 
 
 def test_they_are_twenty_thousand() -> None:
