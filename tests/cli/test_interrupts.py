@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
+from safetensors.numpy import load_file
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.application import run as run_here
@@ -62,6 +63,7 @@ READ: dict[str, Callable[[Path], object]] = {
     ".npy": np.load,
     ".parquet": pl.read_parquet,
     ".png": lambda path: path.read_bytes().rindex(b"IEND"),
+    ".safetensors": load_file,
     ".scare": Calibrator.load,
     ".svg": ElementTree.parse,
     ".toml": lambda path: tomllib.loads(path.read_text(encoding="utf-8")),
