@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -17,6 +17,7 @@ from secrets import token_hex
 from scare.errors import UsageError
 
 COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]
+HIDDEN = f".*.{COMPUTER}-*"  # names of `beside`
 UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
 PAGES = Path(__file__).parent / "pages"  # colours and words that they share
 
@@ -51,14 +52,19 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 def beside(path: Path) -> Path:
     """A name for what is to become `path`: hidden, in the same folder, and known as this process's."""
-    _remove_left(path.parent.absolute())
+    _clean(path.parent.absolute())
     return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
 
 
 @cache
-def _remove_left(folder: Path) -> None:
-    """Remove, once, what processes of this computer that are no more have left in a folder."""
-    for path in folder.glob(f".*.{COMPUTER}-*"):
+def _clean(folder: Path) -> None:
+    """Remove, once, what is left in a folder."""
+    remove_left(folder.glob(HIDDEN))
+
+
+def remove_left(paths: Iterable[Path]) -> None:
+    """Remove those of these `HIDDEN` files and folders whose process on this computer is no more."""
+    for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
         if process and not _is_running(int(process[1])):
             with suppress(OSError):  # another has been quicker

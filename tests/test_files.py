@@ -26,7 +26,7 @@ with writing_table("sim.parquet"):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Linux or macOS would run it: kill -9")
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    files._remove_left.cache_clear()
+    files._clean.cache_clear()
     subprocess.run([sys.executable, "-c", LEAVES], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert len(list(tmp_path.iterdir())) == 3  # a file, the folder of its parts, a folder of an export
     others = [tmp_path / name for name in (".hidden.csv", ".sim.abcdef-1-01234567.csv", beside(Path("mine.csv")).name)]

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, Protocol
 
 from scare.errors import UsageError
+from scare.files import HIDDEN, remove_left
 
 LOCAL, DASK = "local", "dask"
 ONE_THREAD = dict.fromkeys(
@@ -112,13 +114,17 @@ class Here:
 
 
 @contextmanager
-def open_executor(where: str, jobs: int, one_thread: bool = False) -> Iterator[Executor]:
-    """`local` processes, workers of Dask on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`)."""
+def open_executor(where: str, jobs: int, out: Path, one_thread: bool = False) -> Iterator[Executor]:
+    """`local` processes, workers of Dask on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`).
+
+    In the end nothing half written by one that was killed is left in `out`, the folder that jobs write into.
+    """
     executor = _open(where, jobs, one_thread)
     try:
         yield executor
     finally:
         executor.close()
+        remove_left(out.rglob(HIDDEN))
 
 
 def _open(where: str, jobs: int, one_thread: bool) -> Executor:

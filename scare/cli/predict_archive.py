@@ -14,7 +14,10 @@ SHOWN = 10  # devices, files, reasons
 
 def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -> None:
     """Calibrate an archive and tell what became of it."""
-    with progress("calibrating", "count") as (bar, task), open_executor(executor, jobs, one_thread=True) as workers:
+    with (
+        progress("calibrating", "count") as (bar, task),
+        open_executor(executor, jobs, archive.out, one_thread=True) as workers,
+    ):
         try:
             facts = run_archive(
                 archive,

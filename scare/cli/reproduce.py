@@ -101,7 +101,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
     say(f"{count} fits to make; expected: {_duration(minutes)} on two cores, and then the measurements")
     if not jobs:
         return
-    with progress("fitting", "job") as (bar, task), open_workers(executor, jobs) as workers:
+    with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:
         fit_all(reproduction, contenders, workers, _advance(bar, task))
 
 

@@ -94,20 +94,20 @@ def prepare(
 def run_study(study: Study, processes: int, progress: Progress, where: str = LOCAL) -> None:
     """Run the open jobs, `processes` at a time; Ctrl-C ends those that run and keeps what is finished."""
     todo, total = study.open(), len(study.jobs)
-    with open_workers(where, processes) as executor:
+    with open_workers(where, processes, study.folder) as executor:
         finished = run_jobs([(study, job) for job in todo], executor)
         for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
             progress(done, total, job.key)
 
 
 @contextmanager
-def open_workers(where: str, processes: int) -> Iterator[Executor]:
-    """An executor of fits; one fit at a time on this computer needs no other process."""
+def open_workers(where: str, processes: int, out: Path) -> Iterator[Executor]:
+    """An executor of fits that are kept in `out`; one at a time on this computer needs no other process."""
     keep_compiled()
     if where == LOCAL and processes == 1:
         yield Here()
         return
-    with open_executor(where, processes) as executor:
+    with open_executor(where, processes, out) as executor:
         yield executor
 
 

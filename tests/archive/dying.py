@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+from scare.files import replacing
+
 
 def die(*_: object) -> None:
     """End the process at once."""
@@ -11,11 +13,12 @@ def die(*_: object) -> None:
 
 
 def die_at(number: int, fatal: int, notes: str) -> int:
-    """The number; the fatal one kills its process, after a note that it was tried."""
+    """The number; the fatal one kills its process, after a note that it was tried, with a file half written."""
     if number == fatal:
-        with Path(notes).open("a") as handle:
+        with replacing(Path(notes).with_name("never")), Path(notes).open("a") as handle:
             handle.write("tried\n")
-        os.kill(os.getpid(), signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+            handle.flush()
+            os.kill(os.getpid(), signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
     return number
 
 

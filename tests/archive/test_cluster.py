@@ -83,7 +83,7 @@ def test_a_study_gives_the_same_bytes_as_one_job_after_the_other_here(workers: s
 
 def test_an_archive_gives_the_same_bytes_as_here(workers: str, tmp_path: Path) -> None:
     archive = small_archive(tmp_path)
-    with open_executor(workers, 2) as executor:
+    with open_executor(workers, 2, tmp_path) as executor:
         run_archive(archive, executor, lambda *_: None)
     there = contents(archive.out)
     (tmp_path / "out").rename(tmp_path / "there")
@@ -92,7 +92,7 @@ def test_an_archive_gives_the_same_bytes_as_here(workers: str, tmp_path: Path) -
 
 
 def test_a_worker_that_is_lost_is_replaced_by_another(workers: str, tmp_path: Path) -> None:
-    with open_executor(workers, 2) as executor:
+    with open_executor(workers, 2, tmp_path) as executor:
         ended = list(run_all(executor, die_once, [(number, str(tmp_path / "note")) for number in range(6)]))
     assert sorted(one.result for one in ended) == list(range(6))
 
@@ -107,15 +107,18 @@ def test_a_worker_of_another_version_or_without_the_package_is_refused(scheduler
         )
         try:
             wait_for(scheduler, 1)
-            with pytest.raises(UsageError, match=sentence), open_executor(f"dask://{scheduler}", 1):
+            with pytest.raises(UsageError, match=sentence), open_executor(f"dask://{scheduler}", 1, tmp_path):
                 pass
         finally:
             process.terminate()
             process.wait()
 
 
-def test_a_scheduler_that_is_not_there_or_has_no_worker_is_said(scheduler: str) -> None:
-    with pytest.raises(UnreachableError, match="has no worker"), open_executor(f"dask://{scheduler}", 1):
+def test_a_scheduler_that_is_not_there_or_has_no_worker_is_said(scheduler: str, tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="has no worker"), open_executor(f"dask://{scheduler}", 1, tmp_path):
         pass
-    with pytest.raises(UnreachableError, match="could not reach"), open_executor(f"dask://127.0.0.1:{free_port()}", 1):
+    with (
+        pytest.raises(UnreachableError, match="could not reach"),
+        open_executor(f"dask://127.0.0.1:{free_port()}", 1, tmp_path),
+    ):
         pass

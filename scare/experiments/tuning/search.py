@@ -138,7 +138,7 @@ def run_search(search: Search, effort: Effort, progress: Progress) -> None:
     """
     _forget_failed_preset(search)
     keep_compiled()
-    with open_executor(effort.where, effort.processes) as executor:
+    with open_executor(effort.where, effort.processes, search.folder) as executor:
         _search(search, effort, executor, progress)
 
 
