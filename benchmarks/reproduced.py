@@ -67,11 +67,14 @@ def adaptability_table(results: Results) -> list[str]:
     return lines
 
 
-def measured_table(results: Results, experiment: str, columns: Mapping[str, str]) -> list[str]:
+def measured_section(results: Results, experiment: str, title: str, columns: Mapping[str, str]) -> list[str]:
     """What was measured at the longest window, the paper's in brackets; no row for what has no measure."""
     rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in columns)]
+    if not rows:
+        return []
     head, cells = shown(Table(experiment, "", MODEL | columns, rows))
-    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+    table = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+    return [f"### {title}, N = {max(results)}", "", *table, ""]
 
 
 def sections(folders: Sequence[Path]) -> str:
@@ -79,14 +82,12 @@ def sections(folders: Sequence[Path]) -> str:
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
         grades = {name: one.title for name, one in Requirements.load().requirements.items()}
-        table = measured_table(results, "checklist", grades)
-        lines += [f"### Table 1, N = {max(results)}", "", *table, "", *_unfinished(results)]
+        lines += [*measured_section(results, "checklist", "Table 1", grades), *_unfinished(results)]
     for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):
         if results := read_results(folders, experiment):
             title = TITLES[experiment]
             lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
-            table = measured_table(results, experiment, columns)
-            lines += [f"### {title}, speed and size, N = {max(results)}", "", *table, ""]
+            lines += measured_section(results, experiment, f"{title}, speed and size", columns)
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
     return "\n".join(lines)
