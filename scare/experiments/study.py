@@ -56,9 +56,10 @@ class Study:
         """A finished job's values for all test rows, NaN where it has none."""
         return np.load(self.folder / ROWS / f"{job.key}.npy", allow_pickle=False)
 
-    def calibrator(self, job: Job) -> Calibrator:
-        """What a finished job fitted."""
-        return Calibrator.load(self.folder / ROWS / f"{job.key}.scare")
+    def calibrator(self, job: Job) -> Calibrator | None:
+        """What a finished job fitted; None if it failed, or fitted trees, which have no file without code in it."""
+        path = self.folder / ROWS / f"{job.key}.scare"
+        return Calibrator.load(path) if path.exists() else None
 
     def open(self) -> list[Job]:
         """Jobs without a result; one that failed is tried again."""

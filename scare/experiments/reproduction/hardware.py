@@ -49,17 +49,17 @@ def find_cards(reproduction: Reproduction, contenders: Sequence[str], progress: 
 
 def _find(reproduction: Reproduction, contender: str) -> Card:
     study, job = reproduction.first_job(contender)
-    if (study.result(job) or {"failed": ""})["failed"] is not None:
+    calibrator, protocol = study.calibrator(job), reproduction.protocol
+    if calibrator is None:
         return Card({}, {}, (), {}, None, {})
-    protocol = reproduction.protocol
     key = f"hardware-{protocol.board_name}-{job.key}-{protocol.board_trials}"
-    facts = reproduction.remember(key, partial(_measure, study, job, protocol))
+    facts = reproduction.remember(key, partial(_measure, study, job, calibrator, protocol))
     return Card.from_dict(facts)
 
 
-def _measure(study: Study, job: Job, protocol: Protocol) -> dict[str, Any]:
+def _measure(study: Study, job: Job, calibrator: Calibrator, protocol: Protocol) -> dict[str, Any]:
     test = [_end(one, protocol) for one in read_parts(study.folder)["test"]]
-    rules, calibrator = _rules(protocol), study.calibrator(job)
+    rules = _rules(protocol)
     card = measure_card(calibrator, test, protocol, rules)
     if job.contender in NETWORKS:
         recipe = recipe_of(job.contender, job.window, job.seed, {})

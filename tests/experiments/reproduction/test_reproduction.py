@@ -241,6 +241,13 @@ def test_a_fit_that_failed_is_named_and_takes_its_mean_over_tasks_away(done: Rep
     assert [one.value for one in accuracy_findings(parts, "linear")] == [None, None]
 
 
+def test_what_has_no_calibrator_has_an_empty_card(done: Reproduction, tmp_path: Path) -> None:
+    trees = replace(done, folder=Path(shutil.copytree(done.folder, tmp_path / "copy")))
+    study, job = trees.first_job("linear")
+    (study.folder / "rows" / f"{job.key}.scare").unlink()
+    assert find_cards(trees, ["linear"], quiet)["linear"].entries == ()
+
+
 def test_another_board_is_measured_anew(done: Reproduction) -> None:
     find_cards(done, ["raw"], quiet)
     before = set((done.folder / "measured").iterdir())
@@ -277,7 +284,9 @@ def test_nothing_is_fitted_twice_and_other_settings_are_refused(done: Reproducti
 def test_a_stand_in_is_told_by_its_tasks_and_calibrators(done: Reproduction) -> None:
     study = done.study(done.cells[0], ["linear"])
     assert json.loads((study.folder / "task.json").read_text(encoding="utf-8"))["facts"] == {"data": STAND_IN}
-    assert study.calibrator(study.jobs[0]).facts["data"] == STAND_IN
+    calibrator = study.calibrator(study.jobs[0])
+    assert calibrator is not None
+    assert calibrator.facts["data"] == STAND_IN
 
 
 def test_what_was_measured_claims_no_form_that_it_has_not(done: Reproduction) -> None:
