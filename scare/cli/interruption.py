@@ -1,6 +1,10 @@
-"""Ctrl-C that never arrives inside an import, or inside Polars, whose Rust half panics when Python is interrupted."""
+"""Ctrl-C that never arrives inside an import, or inside Polars, whose Rust half panics when Python is interrupted.
+
+Nor is it lost where Python drops what is raised: in finalisers, and in what the garbage collector calls.
+"""
 
 import signal
+import sys
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +20,7 @@ def interrupt_between_calls() -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGALRM, _interrupt)
+        sys.unraisablehook = _dropped
     else:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -33,6 +38,14 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
     else:
         raise KeyboardInterrupt
+
+
+def _dropped(what: "sys.UnraisableHookArgs") -> None:
+    """Ring again for a Ctrl-C that was dropped; anything else is told as Python tells it."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
+    else:
+        sys.__unraisablehook__(what)
 
 
 def _within_closed(frame: FrameType | None) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 
@@ -16,8 +17,10 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux 
 @pytest.fixture(autouse=True)
 def _as_the_command_has_it() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    dropped = sys.unraisablehook
     interrupt_between_calls()
     yield
+    sys.unraisablehook = dropped
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -38,6 +41,20 @@ def test_a_call_into_polars_ends_before_the_interruption() -> None:
     with pytest.raises(KeyboardInterrupt):
         ask_polars()
     assert [frame.item() for frame in collected] == [1]
+
+
+def test_one_that_a_finaliser_drops_comes_again(capfd: pytest.CaptureFixture[str]) -> None:
+    class Last:
+        def __del__(self) -> None:
+            press_ctrl_c()
+
+    def forget() -> None:
+        Last()
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        forget()
+    assert capfd.readouterr().err == ""
 
 
 def test_one_that_waits_is_forgotten_when_the_command_has_ended() -> None:
