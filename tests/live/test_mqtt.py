@@ -16,7 +16,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import UnreachableError, UsageError
 from scare.live.border import format_time
 from scare.live.checking import Ear, propose
-from scare.live.config import Broker, Config, Input
+from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
 from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, draw_readings, expected, save_models
@@ -93,7 +93,7 @@ def test_boxes_write_as_they_do(tmp_path: Path, port: int) -> None:
 @pytest.mark.parametrize("subscribing", [(Input("json"),), ()])
 def test_an_adapter_without_a_topic_is_posted(tmp_path: Path, port: int, subscribing: tuple[Input, ...]) -> None:
     inputs, mine = (*subscribing, Input("mine")), {"device": "/id", "fields": {"pm25": "/dust"}}
-    config = replace(make_config(tmp_path, port), adapters={"mine": mine}, inputs=inputs)
+    config = replace(make_config(tmp_path, port), adapters={"mine": mine}, inputs=inputs, http=Http(port=0))
     with working(config), listening(port, "scare/#") as box:
         wait_for(lambda: box.last("scare/status") == "online")
         box.send("readings/box-1", {"pm25": 9.0})
