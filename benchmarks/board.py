@@ -3,8 +3,9 @@
     python benchmarks/board.py [--models a,b] [--windows 15,60,360,720,1440] [--bundles DIR] [--json]
         [--out docs/benchmarks/board.md]
 
-Each model goes with random weights through `scare export c` and the virtual board. `--bundles` adds what trained
-calibrators (`DIR/*.scare`) lose in int8. Instructions and bytes are the same on every computer; cycles are estimates.
+Each model goes with the random weights of `scare reproduce board` through `scare export c` and the virtual board.
+`--bundles` adds what trained calibrators (`DIR/*.scare`) lose in int8. Instructions and bytes are the same on every
+computer; cycles are estimates.
 """
 
 import argparse
@@ -12,42 +13,32 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from scare.board.boards import board
 from scare.board.measure import measure
-from scare.board.trials import trial_windows
-from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.fold import fold
-from scare.calibrator.intervals import Intervals
+from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
-from scare.data.flags import QualitySettings
-from scare.data.readings import Channel
 from scare.errors import NotApplicableError
+from scare.experiments.random_weights import draw_contender
 from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
-from scare.models import MODELS, Scare
-from scare.windowing.feeding import Inputs
-from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import RECENT
-from scare.windowing.validity import fit_validity
+from scare.models import MODELS
+from scare.scorecard.scoring import board_trials
 
 Row = dict[str, Any]
 Sizes = tuple[float | None, ...]
 
 BOARD = board("nano33ble")
-PRESETS = {"scare-default": Scare.default(), "scare-paper": Scare.paper()}
-EVERY = PRESETS | {name: model.default() for name, model in MODELS.items() if name != "scare"}
+OURS = ("scare", "scare-paper")
+EVERY = (*OURS, *(name for name in MODELS if name not in OURS))
 MANY, SOME, FEW = 1000, 20, 2  # windows run: SCARE at the paper's length, a model that fits, one that does not
 PAPER_WINDOW = 360
 
@@ -120,32 +111,13 @@ same bits on every processor.
 """)
 
 
-@cache
-def random_calibrator(name: str, window: int) -> Calibrator:
-    """A model of one channel as it is built; zeros become numbers about 2, as a trained hash's bandwidth is."""
-    draw = np.random.default_rng(0)
-
-    def fill(leaf: Any) -> Any:
-        return np.where(leaf == 0, draw.uniform(1.5, 2.5, leaf.shape), leaf) if eqx.is_inexact_array(leaf) else leaf
-
-    plan = fold(jax.tree.map(fill, EVERY[name].build(window, 1, jax.random.key(0))).plan()).astype(np.float32)
-    scale = Affine(np.array([20.0]), np.array([10.0]))
-    channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
-    rows = draw.normal(size=(16, window, 1)).astype(np.float32)
-    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), fit_validity(list(rows), window))
-    sure = Intervals(0.9, tuple(np.linspace(10.0, 70.0, 7)), (2.0,) * 8, (3.0,) * 8, 1.5)
-    sample = Sample(rows, np.zeros(16))
-    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure, floor=0.0)
-
-
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
     """What `scare board run` reports of so many windows (0: by whether it fits), and scratch memory."""
     with TemporaryDirectory() as scratch:
         model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
-        trials = trial_windows(calibrator, max(count, 200))
-        chosen = trials[np.linspace(0, len(trials) - 1, count).astype(int)]
-        return {"scratch_bytes": model.scratch_bytes, **measure(Path(scratch) / "model", BOARD, chosen).as_dict()}
+        report = measure(Path(scratch) / "model", BOARD, board_trials(calibrator, count))
+        return {"scratch_bytes": model.scratch_bytes, **report.as_dict()}
 
 
 def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
@@ -153,9 +125,9 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
     rows = []
     for name, window, arithmetic in product(models, windows, map(str, Arithmetic)):
         print(f"{name}, N = {window}, {arithmetic}", file=sys.stderr)
-        count = MANY if name in PRESETS and window == PAPER_WINDOW else 0
+        count = MANY if name in OURS and window == PAPER_WINDOW else 0
         with suppress(NotApplicableError):  # float32 only
-            facts = run_on_board(random_calibrator(name, window), arithmetic, count)
+            facts = run_on_board(draw_contender(name, window), arithmetic, count)
             rows.append({"model": name, "window": window, "arithmetic": arithmetic, **facts})
     return rows
 
@@ -201,7 +173,7 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
         board=f"{BOARD.title}, {BOARD.chip} at {BOARD.clock_hz / 1e6:g} MHz",
         memory=f"{BOARD.ram:,} B of RAM and {BOARD.flash:,} B of flash",
         **{"many": f"{MANY:,}", "some": SOME, "few": FEW, "paper": PAPER_WINDOW},
-        scare=rival_table(GRAPHS, [row for row in usual if row["model"] in PRESETS]),
+        scare=rival_table(GRAPHS, [row for row in usual if row["model"] in OURS]),
         linear=rival_table(LINEAR, [row for row in usual if row["model"] == "dlinear"]),
         **{"every": every_table(rows), "growth": growth_table(rows), "loss": loss_table(losses)},
         integers=integer_note(rows),
@@ -236,7 +208,7 @@ def every_table(rows: Sequence[Row]) -> str:
 def growth_table(rows: Sequence[Row]) -> str:
     """SCARE: what each reading more in the window takes, from one length to the next."""
     lines = []
-    for name, arithmetic in product(PRESETS, Arithmetic):
+    for name, arithmetic in product(OURS, Arithmetic):
         same = [row for row in rows if (row["model"], row["arithmetic"]) == (name, arithmetic)]
         for before, after in pairwise(same):
             longer = after["window"] - before["window"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.fold import fold
-from scare.calibrator.intervals import LEVEL, Intervals
+from scare.calibrator.intervals import BANDS, LEVEL, Intervals
 from scare.calibrator.plan import Plan
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
@@ -57,5 +57,5 @@ def draw_contender(name: str, window: int) -> Calibrator:
     windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
     validity, sample = fit_validity(list(windows), window), Sample(windows, np.zeros(SAMPLES))
     inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), validity)
-    sure = Intervals(LEVEL, (), (0.0,), (0.0,))
-    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure)
+    sure = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure, floor=0.0)
