@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.experiments.reproduction import ablation
+from scare.experiments.reproduction import ablation, board_figure
 from scare.experiments.reproduction.main_table import HARDWARE
 from scare.experiments.reproduction.protocol import the_papers
 from scare.experiments.reproduction.result_tables import Table
@@ -30,6 +30,10 @@ Results = Mapping[int, Mapping[str, Any]]  # by window length
 MODEL = {"contender": "model"}
 IN_TABLE_3 = {"method": "what it is"} | {column: HARDWARE[column] for column in ablation.SHOWN}
 TITLES = {"main": "Table 2", "ablation": "Table 3"}
+ON_BOARD = {
+    name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
+}
+FIGURES = ("main", "ablation", "adaptability", "board")
 
 
 def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str, Any]]:
@@ -67,6 +71,20 @@ def adaptability_table(results: Results) -> list[str]:
     return lines
 
 
+def board_table(results: Results) -> list[str]:
+    """Every model on the board at the longest window, float32 / int8; no number of a form that a model lacks."""
+    window, found = max(results), {}
+    for row in results[window]["tables"]["board"]:
+        if row["window"] == window:
+            found.setdefault(row["contender"], []).append(row)
+    lines = [f"| {' | '.join(['model', *ON_BOARD.values()])} |", "|---" * (len(ON_BOARD) + 1) + "|"]
+    for name, forms in found.items():
+        _, cells = shown(Table("board", "", ON_BOARD, forms))
+        both = [" / ".join(cell or OPEN for cell in pair) for pair in zip(*cells, strict=True)]
+        lines.append(f"| {' | '.join([name, *both])} |")
+    return lines
+
+
 def measured_section(results: Results, experiment: str, title: str, columns: Mapping[str, str]) -> list[str]:
     """What was measured at the longest window, the paper's in brackets; no row for what has no measure."""
     rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in columns)]
@@ -90,6 +108,8 @@ def sections(folders: Sequence[Path]) -> str:
             lines += measured_section(results, experiment, f"{title}, speed and size", columns)
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
+    if results := read_results(folders, "board"):
+        lines += [f"### The board, N = {max(results)}, float32 / int8", "", *board_table(results), ""]
     return "\n".join(lines)
 
 
@@ -133,7 +153,7 @@ def main() -> None:
     _, _, after = rest.partition(END)
     with replacing(PAGE) as temporary:
         temporary.write_text(before + BEGIN + sections(folders) + END + after, encoding="utf-8", newline="\n")
-    for name in ("main", "ablation", "adaptability"):
+    for name in FIGURES:
         drawn = [folder / f"{name}.png" for folder in folders if (folder / f"{name}.png").exists()]
         if drawn:
             shutil.copyfile(drawn[-1], PAGE.with_name(f"reproduce-{name}.png"))

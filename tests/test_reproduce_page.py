@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reproduced import BEGIN, END, PAGE, sections
+from benchmarks.reproduced import BEGIN, END, FIGURES, PAGE, sections
 
 
 def cell(place: str, contender: str, rmse: float | None, **more: Any) -> dict[str, Any]:
@@ -64,6 +64,21 @@ def test_adaptability_is_of_each_place_and_both_definitions(tmp_path: Path) -> N
     assert page.count(" | 5% | 50% | 3.00 | – |") == 4
 
 
-def test_the_page_has_a_place_for_them() -> None:
+def test_the_board_is_of_the_longest_window_and_open_where_a_model_has_no_such_form(tmp_path: Path) -> None:
+    def row(contender: str, window: int, arithmetic: str, **numbers: float) -> dict[str, Any]:
+        none = dict.fromkeys(("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes"))
+        return {"contender": contender, "window": window, "arithmetic": arithmetic, **none, **numbers}
+
+    counts = {"milliseconds": 127.17, "flash_bytes": 24082, "ram_bytes": 24876}
+    rows = [row("sendal", window, "float32", **counts) for window in (60, 360)] + [row("sendal", 360, "int8")]
+    write(tmp_path / "360", "board", 360, {"board": rows})
+    page = sections([tmp_path / "360"])
+    assert "### The board, N = 360, float32 / int8" in page
+    assert page.count("sendal") == 1
+    assert "| sendal | 127.2 / – | 24,082 / – | 24,876 / – | – / – |" in page
+
+
+def test_the_page_has_a_place_for_tables_and_figures() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1
+    assert all(f"](reproduce-{name}.png)" in text for name in FIGURES)

@@ -17,6 +17,7 @@ from scare.scorecard.series import Series, pool
 ROWS = 250_000  # in all time series of a page
 POINTS = 40_000  # in all scatter charts of a page
 FEWEST = 200  # rows or points of a device however many there are
+LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns of a series, drawn over time
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
 OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts of the rows scored
@@ -98,10 +99,16 @@ def _errors(series: Series, comparable: bool) -> dict[str, np.ndarray]:
 
 
 def _time(series: Series, rows: int) -> dict[str, Any]:
-    columns = np.stack([series.raw, series.reference, series.calibrated], axis=1)
-    times, shown = with_breaks(series.times, columns, decimate(columns, rows), series.step_seconds)
-    packed = {name: pack(shown[:, index]) for index, name in enumerate(("raw", "reference", "calibrated"))}
-    return {"times": pack(times, bits=32), **packed}
+    """The lines of the time chart, and the interval around the calibrated one where there is any."""
+    names = (*LINES, *(INTERVAL if _has_intervals(series) else ()))
+    columns = np.stack([getattr(series, name) for name in names], axis=1)
+    kept = decimate(columns[:, : len(LINES)], rows)
+    times, shown = with_breaks(series.times, columns, kept, series.step_seconds)
+    return {"times": pack(times, bits=32), **{name: pack(shown[:, index]) for index, name in enumerate(names)}}
+
+
+def _has_intervals(series: Series) -> bool:
+    return bool(np.isfinite(series.low).any())
 
 
 def _training(series: Series) -> list[float] | None:
@@ -119,9 +126,10 @@ def _time_caption(run: Run, series: Series, accuracy: Accuracy | None, raw: Accu
         return f"{text}; {series.why_not_scored}."
     beside = f", the raw reading by {number(raw.rmse)}" if raw else ""
     shaded = " The shaded part was used in training or validation and is not scored." if series.trained.any() else ""
+    around = " The band around it is its interval." if _has_intervals(series) else ""
     return (
         f"{text}. On the {accuracy.rows:,} rows scored the calibrated reading differs from the reference by"
-        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){beside}.{shaded}"
+        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){beside}.{around}{shaded}"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from scare.report.document import write_report
@@ -77,6 +78,22 @@ def test_every_chart_has_its_sentence_and_another_device_has_others(report: Path
     assert tab.value("document.querySelectorAll('canvas').length") == len(FIGURES)
     assert tab.value("window.hacked") is None
     assert tab.problems == []
+
+
+def test_the_interval_is_a_band_behind_the_calibrated_line(report: Path, tab: Tab, tmp_path: Path) -> None:
+    legend = "[...document.querySelectorAll('#time .u-label')].map(one => one.textContent)"
+    picture = "document.querySelector('#time canvas').toDataURL()"
+    tab.open(report, *WIDE)
+    assert tab.value(legend)[1:] == ["raw (pm25_raw)", "reference", "calibrated"]
+    table, pictures = series(1, 1.0, ["box-01"]), set()
+    for half in (0.5, 5.0):
+        sure = table.with_columns(low=pl.col("calibrated") - half, high=pl.col("calibrated") + half)
+        folder = write_run(tmp_path / str(half), sure)
+        tab.open(write_report(read_run(folder), folder / "report.html"), *WIDE)
+        assert tab.value(legend)[1:] == ["raw (pm25_raw)", "reference", "low", "high", "calibrated"]
+        assert tab.problems == []
+        pictures.add(tab.value(picture))
+    assert len(pictures) == 2
 
 
 def test_all_devices_together_have_no_time_chart(report: Path, tab: Tab) -> None:

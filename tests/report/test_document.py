@@ -205,6 +205,19 @@ def test_chart_values_are_those_of_the_series(page: Page, html: str) -> None:
     )
 
 
+def test_the_time_chart_has_the_interval_where_there_is_one(page: Page, tmp_path: Path) -> None:
+    without = page.data("data")["views"][0]
+    assert not {"low", "high"} & without["time"].keys()
+    assert "interval" not in without["captions"]["time"]
+    table = series(1, 1.0).with_columns(low=pl.col("calibrated") - 2.0, high=pl.col("calibrated") + 3.0)
+    view = Page(write(tmp_path, table)).data("data")["views"][0]
+    low, calibrated, high = (unpack(view["time"][name]) for name in ("low", "calibrated", "high"))
+    step = np.ptp(calibrated[np.isfinite(calibrated)]) / 65000
+    np.testing.assert_allclose(low, calibrated - 2.0, atol=2 * step)
+    np.testing.assert_allclose(high, calibrated + 3.0, atol=2 * step)
+    assert "The band around it is its interval." in view["captions"]["time"]
+
+
 def test_methods_are_ranked_with_ours_marked_and_the_failed_named(html: str) -> None:
     assert html.index("★ scare") < html.index('scope="row">ridge')
     assert "+1 [+0.8, +1.2]" in html

@@ -89,7 +89,9 @@
   }
 
   function drawTime(view) {
-    const { times, raw, reference, calibrated } = view.time;
+    const { times, raw, reference, calibrated, low, high } = view.time;
+    const edge = (label) => line(label, "calibrated", { width: 0 });
+    const edges = low ? [edge("low"), edge("high")] : []; // before the line, so that it is drawn on the band
     const apart = !data.comparable;
     const axes = [axis(null, { space: 60, values: stamps, size: 46 }), axis(withUnit(data.target, data.unit))];
     const rawScale = apart ? { scale: "raw" } : {};
@@ -104,9 +106,11 @@
         { label: "UTC", value: (_, value) => moment(value) },
         line(`raw (${data.raw})`, "raw", { width: 1, ...rawScale }),
         line("reference", "reference", { width: 1.5 }),
+        ...edges,
         line("calibrated", "calibrated", { width: 1.25 }),
       ],
-    }, [times, raw, reference, calibrated].map(unpack), 380);
+      bands: low ? [{ series: [4, 3], fill: `${colour("calibrated")}2b` }] : [],
+    }, [times, raw, reference, ...(low ? [low, high] : []), calibrated].map(unpack), 380);
   }
 
   function drawScatter(view) {
