@@ -4,6 +4,7 @@ A job is a function of this package and plain values: names and content hashes, 
 one: a job that kills its process takes no other with it. A job whose process or worker is lost is tried once more.
 """
 
+import os
 import re
 import signal
 import warnings
@@ -12,16 +13,20 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
+from time import sleep
 from typing import Any, Protocol
 
 from scare.errors import UsageError
 from scare.files import HIDDEN, remove_left
 
 LOCAL, DASK = "local", "dask"
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "POLARS_MAX_THREADS"), "1"
+THREADS = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+    *("POLARS_MAX_THREADS", "PJRT_NPROC"),  # PJRT_NPROC: JAX
 )
+ONE_THREAD = dict.fromkeys(THREADS, "1")  # processes beside each other would take each other's cores
+LOOKS_EVERY = 1.0  # seconds
 Arguments = tuple[Any, ...]
 
 
@@ -51,13 +56,12 @@ class Ended:
 
 
 class Processes:
-    """Processes of this computer, deaf to Ctrl-C, each started when it is first needed."""
+    """Processes of this computer, of one thread, deaf to Ctrl-C, each started when first needed; they end with us."""
 
     shared = False
 
-    def __init__(self, size: int, one_thread: bool = False) -> None:
+    def __init__(self, size: int) -> None:
         self.size = size
-        self._environment = ONE_THREAD if one_thread else {}
         self._pools: list[tuple[Any, Future[Any]]] = []
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
@@ -78,7 +82,7 @@ class Processes:
         from joblib.externals.loky.process_executor import ProcessPoolExecutor  # only those who need it wait for it
 
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # it had grown, another goes on
-        return ProcessPoolExecutor(1, initializer=_ignore_interrupts, env=self._environment)
+        return ProcessPoolExecutor(1, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
 
     def lost(self, future: "Future[Any]") -> str | None:
         """Why a job that has ended took its process with it, if it did."""
@@ -114,12 +118,12 @@ class Here:
 
 
 @contextmanager
-def open_executor(where: str, jobs: int, out: Path, one_thread: bool = False) -> Iterator[Executor]:
+def open_executor(where: str, jobs: int, out: Path) -> Iterator[Executor]:
     """`local` processes, workers of Dask on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`).
 
     In the end nothing half written by one that was killed is left in `out`, the folder that jobs write into.
     """
-    executor = _open(where, jobs, one_thread)
+    executor = _open(where, jobs)
     try:
         yield executor
     finally:
@@ -127,9 +131,9 @@ def open_executor(where: str, jobs: int, out: Path, one_thread: bool = False) ->
         remove_left(out.rglob(HIDDEN))
 
 
-def _open(where: str, jobs: int, one_thread: bool) -> Executor:
+def _open(where: str, jobs: int) -> Executor:
     if where == LOCAL:
-        return Processes(jobs, one_thread)
+        return Processes(jobs)
     if where == DASK or where.startswith(f"{DASK}://"):
         from scare.archive.cluster import Cluster
 
@@ -155,8 +159,16 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
                 yield Ended(arguments, None if reason else future.result(), reason)
 
 
-def _ignore_interrupts() -> None:
+def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Leave when the process that started this one is gone, however it went."""
+    while os.getppid() == parent:
+        sleep(LOOKS_EVERY)
+    os._exit(1)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
     """Calibrate an archive and tell what became of it."""
     with (
         progress("calibrating", "count") as (bar, task),
-        open_executor(executor, jobs, archive.out, one_thread=True) as workers,
+        open_executor(executor, jobs, archive.out) as workers,
     ):
         try:
             facts = run_archive(

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
+from scare.archive.executor import THREADS, open_executor
 from scare.files import replacing
 
 
@@ -26,8 +28,20 @@ def hears_ctrl_c() -> bool:
     return signal.getsignal(signal.SIGINT) != signal.SIG_IGN
 
 
-def threads() -> str:
-    return os.environ.get("POLARS_MAX_THREADS", "")
+def threads() -> set[str]:
+    return {os.environ.get(name, "") for name in THREADS}
+
+
+def sleep_in_a_worker(out: str, note: str) -> None:
+    """Have a process of one's own note which it is, and sleep for longer than any test."""
+    with open_executor("local", 1, Path(out)) as executor:
+        executor.submit(note_and_sleep, note).result()
+
+
+def note_and_sleep(note: str) -> None:
+    with replacing(Path(note)) as temporary:
+        temporary.write_text(str(os.getpid()))
+    time.sleep(600)
 
 
 def die_once(number: int, note: str) -> int:
