@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from scare.data.senseurcity import Pollutant
 from scare.experiments.reproduction import ablation, board_figure
+from scare.experiments.reproduction.adaptability import SPREAD
 from scare.experiments.reproduction.main_table import HARDWARE
 from scare.experiments.reproduction.protocol import the_papers
 from scare.experiments.reproduction.result_tables import Table
@@ -33,6 +35,7 @@ TITLES = {"main": "Table 2", "ablation": "Table 3"}
 ON_BOARD = {
     name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 }
+POLLUTANT = Pollutant.PM10  # what the paper has an error of, too, in all its tables
 FIGURES = ("main", "ablation", "adaptability", "board")
 
 
@@ -44,18 +47,30 @@ def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str
 
 
 def accuracy_table(results: Results, experiment: str) -> list[str]:
-    """RMSE of every contender that has any beside the paper's: the mean of the places, each place with its spread."""
+    """Errors of every contender that has any beside the paper's: means of the places, each place with its spread."""
     cells = {window: _by_contender(one["tables"][f"{experiment}-cells"]) for window, one in results.items()}
     places = list(dict.fromkeys(row["place"] for found in cells.values() for rows in found.values() for row in rows))
+    theirs = {"PM10": "paper: RMSE"} | ({"top5": "paper: top-5 %"} if experiment == "main" else {})
     heads = [f"N = {window}: {column}" for window in cells for column in ("RMSE", "top-5 %", *places, "seeds")]
-    lines = ["| model | paper, PM10 | " + " | ".join(heads) + " |", "|---|" + "---|" * (len(heads) + 1)]
+    lines = [f"| {' | '.join(['model', *theirs.values(), *heads])} |", "|---" * (len(heads) + len(theirs) + 1) + "|"]
     for name in dict.fromkeys(name for one in results.values() for name in one["protocol"][experiment]):
         rows = [row for found in cells.values() for row in found.get(name, [])]
         if all(row.get("rmse") is None for row in rows):
             continue
         numbers = [cell for found in cells.values() for cell in _numbers(found.get(name, []), places)]
-        theirs = the_papers(experiment, name).get("PM10")
-        lines.append(f"| {name} | {OPEN if theirs is None else theirs} | {' | '.join(numbers)} |")
+        papers = [_number(the_papers(experiment, name).get(column)) for column in theirs]
+        lines.append(f"| {' | '.join([name, *papers, *numbers])} |")
+    return lines
+
+
+def choice_table(results: Results, experiment: str) -> list[str]:
+    """The rate of every network on each place at the longest window, and how many of its seeds ship a running mean."""
+    found = _by_contender(results[max(results)]["tables"].get(f"{experiment}-choices", ()))
+    places = list(dict.fromkeys(row["place"] for rows in found.values() for row in rows))
+    lines = [f"| {' | '.join(['model', *places])} |", "|---" * (len(places) + 1) + "|"]
+    for name, rows in found.items():
+        chosen = {row["place"]: f"{row['rate']:g} ({row['means']})" for row in rows}
+        lines.append(f"| {' | '.join([name, *(chosen.get(place, OPEN) for place in places)])} |")
     return lines
 
 
@@ -63,11 +78,11 @@ def adaptability_table(results: Results) -> list[str]:
     """RMSE around changes at the longest window: each place, both definitions, every threshold."""
     rows = results[max(results)]["tables"]["adaptability"]
     places = ("place", "kind", "threshold", "coverage")
-    names = [name for name in rows[0] if name not in (*places, "pollutant") and not name.endswith("_sd")]
+    names = [name for name in rows[0] if name not in (*places, "pollutant") and not name.endswith(SPREAD)]
     lines = [f"| {' | '.join([*places, *names])} |", "|---" * (len(places) + len(names)) + "|"]
-    for row in rows:
+    for row in (row for row in rows if row["pollutant"] == POLLUTANT):
         where = [row["place"], row["kind"], f"{row['threshold']:.0%}", f"{row['coverage']:.0%}"]
-        lines.append(f"| {' | '.join([*where, *(_number(row[name]) for name in names)])} |")
+        lines.append(f"| {' | '.join([*where, *(_spread(row[name], row.get(name + SPREAD)) for name in names)])} |")
     return lines
 
 
@@ -87,7 +102,8 @@ def board_table(results: Results) -> list[str]:
 
 def measured_section(results: Results, experiment: str, title: str, columns: Mapping[str, str]) -> list[str]:
     """What was measured at the longest window, the paper's in brackets; no row for what has no measure."""
-    rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in columns)]
+    measures = [name for name in columns if name != "method"]
+    rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in measures)]
     if not rows:
         return []
     head, cells = shown(Table(experiment, "", MODEL | columns, rows))
@@ -105,6 +121,8 @@ def sections(folders: Sequence[Path]) -> str:
         if results := read_results(folders, experiment):
             title = TITLES[experiment]
             lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
+            lines += [f"### {title}, rates chosen on validation, N = {max(results)}", ""]
+            lines += [*choice_table(results, experiment), ""]
             lines += measured_section(results, experiment, f"{title}, speed and size", columns)
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
@@ -114,8 +132,9 @@ def sections(folders: Sequence[Path]) -> str:
 
 
 def _by_contender(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of each contender, of the pollutant that the page is about."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in (row for row in rows if row["pollutant"] == POLLUTANT):
         found.setdefault(row["contender"], []).append(row)
     return found
 
@@ -125,15 +144,18 @@ def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[s
     by_place = {row["place"]: row for row in rows if row.get("rmse") is not None}
     each = [by_place.get(place) for place in places]
     whole, means = [row for row in each if row], [OPEN, OPEN]
+    seeds = min((row["seeds"] for row in whole), default=0)
     if each and len(whole) == len(each):
-        means = [f"**{np.mean([row[key] for row in whole]):.2f}**" for key in ("rmse", "top5_rmse")]
-    apart = [_place(row) if row else OPEN for row in each]
-    seeds = str(min((row["seeds"] for row in whole), default=0))
-    return [*means, *apart, seeds]
+        rmse, top5 = (float(np.mean([row[key] for row in whole])) for key in ("rmse", "top5_rmse"))
+        spread = float(np.sqrt(np.sum(np.square([row["rmse_sd"] for row in whole])))) / len(whole)
+        means = [f"**{_spread(rmse, spread if seeds > 1 else None)}**", f"**{_number(top5)}**"]
+    apart = [_spread(row["rmse"], row["rmse_sd"] if row["seeds"] > 1 else None) if row else OPEN for row in each]
+    return [*means, *apart, str(seeds)]
 
 
-def _place(row: Mapping[str, Any]) -> str:
-    return _number(row["rmse"]) + (f" ± {row['rmse_sd']:.2f}" if row["seeds"] > 1 else "")
+def _spread(value: float | None, deviation: float | None) -> str:
+    """A number, and its standard deviation over seeds if there are several."""
+    return _number(value) + ("" if value is None or deviation is None else f" ± {deviation:.2f}")
 
 
 def _number(value: float | None) -> str:
@@ -141,9 +163,17 @@ def _number(value: float | None) -> str:
 
 
 def _unfinished(results: Results) -> list[str]:
-    notes = [(window, note) for window, one in results.items() for note in one["reading"]]
-    names = [f"{note.split(': ')[1]} (N = {window})" for window, note in notes if note.startswith("Not finished")]
+    names = [f"{name} (N = {window})" for window, one in results.items() for name in one["unfinished"]]
     return [f"Not finished when this was written: {', '.join(names)}.", ""] if names else []
+
+
+def copy_figures(folders: Sequence[Path]) -> None:
+    """Put the figures of the longest window beside the page."""
+    for name in FIGURES:
+        by_window = {one: folder for folder in folders for one in read_results([folder], name)}
+        drawn = by_window[max(by_window)] / f"{name}.png" if by_window else None
+        if drawn and drawn.exists():
+            shutil.copyfile(drawn, PAGE.with_name(f"reproduce-{name}.png"))
 
 
 def main() -> None:
@@ -153,10 +183,7 @@ def main() -> None:
     _, _, after = rest.partition(END)
     with replacing(PAGE) as temporary:
         temporary.write_text(before + BEGIN + sections(folders) + END + after, encoding="utf-8", newline="\n")
-    for name in FIGURES:
-        drawn = [folder / f"{name}.png" for folder in folders if (folder / f"{name}.png").exists()]
-        if drawn:
-            shutil.copyfile(drawn[-1], PAGE.with_name(f"reproduce-{name}.png"))
+    copy_figures(folders)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from benchmarks import reproduced
 from benchmarks.reproduced import BEGIN, END, FIGURES, PAGE, sections
 
 
@@ -12,10 +15,11 @@ def cell(place: str, contender: str, rmse: float | None, **more: Any) -> dict[st
     return {"place": place, "pollutant": "PM10", "contender": contender, **(numbers if rmse else {"seeds": 0}), **more}
 
 
-def write(folder: Path, experiment: str, window: int, tables: dict[str, Any], *reading: str) -> None:
+def write(folder: Path, experiment: str, window: int, tables: dict[str, Any], *unfinished: str) -> None:
     folder.mkdir(exist_ok=True)
     names = list(dict.fromkeys(row.get("contender", "") for rows in tables.values() for row in rows))
-    facts = {"protocol": {"window": window, experiment: names}, "reading": list(reading), "tables": tables}
+    missing = {name: ["box 2-PM10"] for name in unfinished}
+    facts = {"protocol": {"window": window, experiment: names}, "unfinished": missing, "tables": tables}
     (folder / f"{experiment}.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
@@ -23,17 +27,39 @@ def test_the_papers_number_stands_beside_the_mean_of_the_places(tmp_path: Path) 
     both = [cell("box 1", "tesla-paper", 20.0), cell("box 2", "tesla-paper", 10.0, seeds=2)]
     half = [cell("box 1", "scare", 12.0), cell("box 2", "scare", None)]
     none = [cell("box 1", "mamba", None), cell("box 2", "mamba", None)]
-    cells, unfinished = {"main-cells": both + half + none, "main": []}, "Not finished: scare: box 2-PM10"
-    write(tmp_path / "60", "main", 60, cells, unfinished)
+    other = [cell("box 1", "tesla-paper", 99.0, pollutant="PM25")]
+    write(tmp_path / "60", "main", 60, {"main-cells": both + half + none + other, "main": []}, "scare")
     write(tmp_path / "360", "main", 360, {"main-cells": both, "main": []})
     page = sections([tmp_path / "60", tmp_path / "360"])
-    numbers = "**15.00** | **9.00** | 20.00 ± 0.25 | 10.00 ± 0.25 | 2"
-    assert f"| tesla-paper | 14.21 | {numbers} | {numbers} |" in page
+    numbers = "**15.00 ± 0.18** | **9.00** | 20.00 ± 0.25 | 10.00 ± 0.25 | 2"
+    assert f"| tesla-paper | 14.21 | 27.92 | {numbers} | {numbers} |" in page
     assert (
-        "| scare | – | – | – | 12.00 ± 0.25 | – | 3 | – | – | – | – | 0 |" in page
+        "| scare | – | – | – | – | 12.00 ± 0.25 | – | 3 | – | – | – | – | 0 |" in page
     )  # the paper's is of its own preset
     assert "mamba" not in page
     assert "Not finished when this was written: scare (N = 60)." in page
+
+
+def test_the_rates_chosen_are_those_of_the_longest_window(tmp_path: Path) -> None:
+    def choice(place: str, rate: float) -> dict[str, Any]:
+        return {"place": place, "pollutant": "PM10", "contender": "tesla", "rate": rate, "means": "2 of 3"}
+
+    for window, rate in ((360, 0.003), (60, 0.01)):
+        chosen = [choice("box 1", rate), choice("box 2", 0.001)]
+        write(tmp_path / str(window), "main", window, {"main-cells": [], "main": [], "main-choices": chosen})
+    page = sections([tmp_path / "360", tmp_path / "60"])
+    assert "### Table 2, rates chosen on validation, N = 360" in page
+    assert "| tesla | 0.003 (2 of 3) | 0.001 (2 of 3) |" in page
+
+
+def test_the_figures_are_of_the_longest_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduced, "PAGE", tmp_path / "page.md")
+    for window in (360, 60):
+        write(tmp_path / str(window), "main", window, {"main": []})
+        (tmp_path / str(window) / "main.png").write_text(str(window))
+    reproduced.copy_figures([tmp_path / "360", tmp_path / "60", tmp_path])
+    assert (tmp_path / "reproduce-main.png").read_text() == "360"
+    assert not (tmp_path / "reproduce-board.png").exists()
 
 
 def test_speed_size_and_grades_are_of_the_longest_window_and_the_papers_in_brackets(tmp_path: Path) -> None:
@@ -55,13 +81,13 @@ def test_speed_size_and_grades_are_of_the_longest_window_and_the_papers_in_brack
 
 
 def test_adaptability_is_of_each_place_and_both_definitions(tmp_path: Path) -> None:
-    row = {"pollutant": "PM10", "threshold": 0.05, "coverage": 0.5, "raw": 3.0, "raw_sd": 0.0, "tesla": None}
+    row = {"pollutant": "PM10", "threshold": 0.05, "coverage": 0.5, "raw": 3.0, "tesla": 2.0, "tesla_sd": 0.1}
     rows = [{"place": place, "kind": kind, **row} for place in ("box 1", "box 2") for kind in ("sudden", "lasting")]
     for window in (60, 360):
         write(tmp_path / str(window), "adaptability", window, {"adaptability": rows})
     page = sections([tmp_path / "60", tmp_path / "360"])
     assert "### Adaptability, N = 360" in page
-    assert page.count(" | 5% | 50% | 3.00 | – |") == 4
+    assert page.count(" | 5% | 50% | 3.00 | 2.00 ± 0.10 |") == 4
 
 
 def test_the_board_is_of_the_longest_window_and_open_where_a_model_has_no_such_form(tmp_path: Path) -> None:

@@ -97,8 +97,9 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
         return
     count = len(list(missing(reproduction, contenders)))
     reproduction.write_protocol()
-    minutes = expected_minutes(reproduction, contenders)
-    say(f"{count} fits to make; expected: {_duration(minutes)} on two cores, and then the measurements")
+    together = max(jobs, 1)
+    minutes = expected_minutes(reproduction, contenders) / together
+    say(f"{count} fits to make; expected: {_duration(minutes)}, {together} at a time, and then the measurements")
     if not jobs:
         return
     with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:

@@ -390,7 +390,7 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def _attention_steps(self, source: str) -> list[Step]:
-        if self._pairwise is None or self.channels >= KEY_WIDTH:
+        if self._pairwise is None:
             return self.attention.steps("tokens", "attended")
         return self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
 
@@ -455,8 +455,8 @@ class ScareNetwork(Network):
 
     @property
     def _pairwise(self) -> SoftmaxAttention | None:
-        """Softmax attention over one token a reading, if that is what tokens are mixed with."""
-        local = self.projector is None and self.embedding.overall is None
+        """Softmax attention over one token a reading of fewer numbers than a head's, if tokens are mixed with that."""
+        local = self.projector is None and self.embedding.overall is None and self.channels < KEY_WIDTH
         return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
 
     @property

@@ -17,7 +17,8 @@ def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> lis
     """Write NAME.md, NAME.json and a CSV for each table; `origin` has `notes`, which every page begins with."""
     written = [_write(folder / f"{result.name}.md", as_markdown(result, origin["notes"]))]
     tables = {table.name: [dict(row) for row in table.rows] for table in result.tables}
-    facts = {"experiment": result.name, "title": result.title, **origin, "reading": result.notes, "tables": tables}
+    facts = {"experiment": result.name, "title": result.title, **origin, "reading": result.notes}
+    facts |= {"unfinished": dict(result.unfinished), "tables": tables}
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
     written.append(_write(folder / f"{result.name}.json", text + "\n"))
     return written + [_write_csv(folder / f"{table.name}.csv", table, origin["notes"]) for table in result.tables]
@@ -26,6 +27,7 @@ def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> lis
 def as_markdown(result: Result, notes: Sequence[str]) -> str:
     """The result as a page."""
     lines = [f"# {result.title}", "", *(f"- **{note}**" for note in notes), *(f"- {note}" for note in result.notes)]
+    lines += [f"- Not finished: {name}: {', '.join(tasks)}" for name, tasks in result.unfinished.items()]
     for table in result.tables:
         bracket = " (in brackets: the paper's)" if _has_paper(table) else ""
         head, cells = shown(table)

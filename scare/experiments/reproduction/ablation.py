@@ -13,7 +13,7 @@ from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, with_paper
 from scare.experiments.study import Progress
 
-SHOWN = ("max_latency", "complexity", "activation", "cpu")
+SHOWN = ("mean_latency", "max_latency", "complexity", "activation", "cpu")
 
 
 def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
@@ -34,4 +34,6 @@ def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
     tables = Table("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores), choices
     notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer.", board_note(protocol)]
     notes += reproduction.failures(protocol.ablation)
-    return Result("ablation", "Table 3: what each part of SCARE does", tables, notes)
+    return Result(
+        "ablation", "Table 3: what each part of SCARE does", tables, notes, reproduction.unfinished(protocol.ablation)
+    )

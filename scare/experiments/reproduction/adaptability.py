@@ -40,9 +40,10 @@ def make_adaptability(reproduction: Reproduction, progress: Progress) -> Result:
         rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
         progress(done, len(cells), "-".join(cell))
     notes = [*NOTES, *reproduction.failures(protocol.adaptability)]
+    unfinished = reproduction.unfinished(protocol.adaptability)
     columns = COLUMNS | {name: name for name in protocol.adaptability}
     table = Table("adaptability", "RMSE within ±30 rows of a change", columns, rows)
-    return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes)
+    return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes, unfinished)
 
 
 def _rows(cell: Cell, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:

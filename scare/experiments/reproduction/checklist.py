@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from scare.experiments.contenders import NETWORKS
 from scare.experiments.reproduction.hardware import board_note, find_cards
 from scare.experiments.reproduction.protocol import the_papers
-from scare.experiments.reproduction.reproduction import Reproduction
+from scare.experiments.reproduction.reproduction import Reproduction, graded
 from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
 from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Progress
@@ -24,7 +23,7 @@ NOTES = [
 def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
     """Table 1, and the numbers behind each grade."""
     rules, protocol = Requirements.load(), reproduction.protocol
-    contenders = [name for name in protocol.main if name in NETWORKS]
+    contenders = graded(protocol)
     scored = [SharedRows.of(reproduction.study(cell, contenders)) for cell in reproduction.cells]
     cards = find_cards(reproduction, contenders, progress)
     grades, numbers = [], []
@@ -44,7 +43,9 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
     behind = {name: name for name in ("contender", "requirement", "measure", "value", "unit", "source", "grade")}
     notes = [*NOTES, board_note(protocol), *reproduction.failures(contenders)]
     tables = Table("checklist", "Table 1", columns, grades), Table("checklist-numbers", "Behind it", behind, numbers)
-    return Result("checklist", "Table 1: O satisfied, △ partially, X not", tables, notes)
+    return Result(
+        "checklist", "Table 1: O satisfied, △ partially, X not", tables, notes, reproduction.unfinished(contenders)
+    )
 
 
 def accuracy_findings(scored: Sequence[SharedRows], contender: str) -> list[Finding]:

@@ -5,6 +5,7 @@ shipped is decided in every fit (`training.either`), on validation as well.
 """
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from scare.experiments.contenders import Job
@@ -22,7 +23,7 @@ def chosen(study: Study, contender: str, protocol: Protocol) -> Job | None:
     results = {job: study.result(job) for job in trials(contender, protocol)}
     if not all(results.values()):
         return None
-    errors = {job: found.get("validation_rmse", 0.0) for job, found in results.items() if found and not found["failed"]}
+    errors = {job: found.get("validation_rmse", inf) for job, found in results.items() if found and not found["failed"]}
     return min(errors, key=errors.__getitem__, default=None)
 
 

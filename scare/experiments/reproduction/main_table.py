@@ -58,7 +58,9 @@ def make_main(reproduction: Reproduction, progress: Progress) -> Result:
     notes = [*HOW, board_note(protocol), *reproduction.failures(protocol.main)]
     choices = choice_table("main-choices", reproduction, protocol.main)
     tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores), choices
-    return Result("main", "Table 2: eight models, eight requirements", tables, notes)
+    return Result(
+        "main", "Table 2: eight models, eight requirements", tables, notes, reproduction.unfinished(protocol.main)
+    )
 
 
 def over_places(scores: Scores, pollutant: str, contender: str, field: str) -> float | None:

@@ -22,8 +22,8 @@ INSTALLED = Path(__file__).with_name("configs")
 IN_TREE = Path(__file__).parents[3] / "configs"
 CONFIGS = INSTALLED if INSTALLED.is_dir() else IN_TREE
 QUICK = "quick"
-LISTS = ("main", "ablation", "adaptability", "board")  # of contenders
-TRAINED = LISTS[:3]
+TRAINED = ("main", "ablation", "adaptability")  # lists of contenders
+LISTS = (*TRAINED, "board")
 SIZE = ("boxes", "days", "seed")  # of a simulation
 
 
@@ -44,14 +44,17 @@ class Fewer:
     seeds: Count | None = None
 
 
+AS_EVERYONE = Fewer(window=1)
+
+
 @dataclass(frozen=True)
 class Protocol:
     """What a reproduction runs, and on what `kind` of readings, in full or as a `quick` try."""
 
     kind: Kind
     quick: bool
-    cities: tuple[City, ...]
-    pollutants: tuple[Pollutant, ...]
+    cities: tuple[City, ...]  # none of a described data set: it has places
+    pollutants: tuple[Pollutant, ...]  # of a described data set, none: all that it has
     window: Count
     seeds: Count
     main: tuple[str, ...]
@@ -92,8 +95,8 @@ class Protocol:
 
     def _fewer(self, contender: str) -> Fewer:
         """What a contender does without at this window length."""
-        found = self.fewer.get(contender, Fewer(1))
-        return found if self.window >= found.window else Fewer(1)
+        found = self.fewer.get(contender, AS_EVERYONE)
+        return found if self.window >= found.window else AS_EVERYONE
 
     @property
     def training(self) -> str:
@@ -104,7 +107,7 @@ class Protocol:
             *(f"{name} {value}" for name, value in self.settings.items()),
         ]
         said += [f"rate from {', '.join(f'{rate:g}' for rate in self.rates)} on validation"] if self.rates else []
-        less = [name for name in self.fewer if self._fewer(name) != Fewer(1)]
+        less = [name for name in self.fewer if self._fewer(name) != AS_EVERYONE]
         return ", ".join(said) + (f"; fewer seeds or rates: {', '.join(less)}" if less else "")
 
     def as_dict(self) -> dict[str, Any]:

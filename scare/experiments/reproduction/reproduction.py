@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import scare
-from scare.experiments.contenders import Job
+from scare.experiments.contenders import NETWORKS, Job
 from scare.experiments.reproduction.choice import jobs_of
 from scare.experiments.reproduction.protocol import TRAINED, Protocol
 from scare.experiments.reproduction.tasks import Source
@@ -74,16 +74,23 @@ class Reproduction:
         return {cell: {row.contender: row for row in rows} for cell, rows in found.items()}
 
     def failures(self, contenders: Sequence[str]) -> list[str]:
-        """A sentence for every fit that failed, and one for each contender that is not finished."""
-        sentences, missing = [], dict[str, list[str]]()
+        """A sentence for every fit that failed."""
+        studies = {cell: self.study(cell, contenders) for cell in self.cells}
+        found = [(cell, job, study.result(job)) for cell, study in studies.items() for job in study.jobs]
+        return [
+            f"No score: {'-'.join(cell)} {job.key}: {result['failed']}"
+            for cell, job, result in found
+            if result and result["failed"] is not None
+        ]
+
+    def unfinished(self, contenders: Sequence[str]) -> dict[str, list[str]]:
+        """The tasks on which a contender has fits to be made, of each that has any."""
+        missing: dict[str, list[str]] = {}
         for cell in self.cells:
             study = self.study(cell, contenders)
-            for job, found in ((job, study.result(job)) for job in study.jobs):
-                if found is None:
-                    missing.setdefault(job.contender, []).append("-".join(cell))
-                elif found["failed"] is not None:
-                    sentences.append(f"No score: {'-'.join(cell)} {job.key}: {found['failed']}")
-        return sentences + [f"Not finished: {name}: {', '.join(dict.fromkeys(at))}" for name, at in missing.items()]
+            for name in dict.fromkeys(job.contender for job in study.jobs if study.result(job) is None):
+                missing.setdefault(name, []).append("-".join(cell))
+        return missing
 
     def remember(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was measured under this name, now or before."""
@@ -110,10 +117,15 @@ def wanted(protocol: Protocol, experiments: Iterable[str]) -> list[str]:
     """The contenders that these experiments need fitted."""
     lists: Mapping[str, Sequence[str]] = {
         **{name: getattr(protocol, name) for name in TRAINED},
-        "checklist": protocol.main,
+        "checklist": graded(protocol),
         "board": (),
     }
     return list(dict.fromkeys(name for experiment in experiments for name in lists[experiment]))
+
+
+def graded(protocol: Protocol) -> list[str]:
+    """The contenders of the checklist: the networks of the main table."""
+    return [name for name in protocol.main if name in NETWORKS]
 
 
 def versions() -> dict[str, str]:

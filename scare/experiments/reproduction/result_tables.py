@@ -21,12 +21,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """Tables, the first of which is the paper's own, and what to know when reading them."""
+    """Tables, the first of which is the paper's own, what to know when reading them, and what is not finished.
+
+    `unfinished` has the tasks of each contender with fits to be made.
+    """
 
     name: str
     title: str
     tables: tuple[Table, ...]
     notes: list[str] = field(default_factory=list)
+    unfinished: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def missing(reproduction: Reproduction, contenders: Sequence[str]) -> Iterator[W
 
 
 def expected_minutes(reproduction: Reproduction, contenders: Sequence[str]) -> float:
-    """How long the missing fits may take one after the other."""
+    """How long the missing fits may take, one after the other on one core."""
     return sum(expected_seconds(reproduction, job.contender) for _, job in missing(reproduction, contenders)) / 60
 
 
