@@ -109,15 +109,13 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     """Run one experiment, write its pages and figure, show its first table."""
     from scare.experiments.reproduction.catalogue import MAKERS
-    from scare.experiments.reproduction.reproduction import versions
     from scare.report.reproduction import shown, write_result
     from scare.report.reproduction_figures import draw_result
 
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):
         result = MAKERS[experiment](reproduction, _advance(bar, task))
-    origin = {"notes": reproduction.notes, "protocol": protocol.as_dict(), "versions": versions()}
-    written = write_result(result, folder, origin)
+    written = write_result(result, folder, reproduction.origin)
     written += draw_result(result, folder, reproduction.notes, with_paper=not protocol.simulated)
     if not quiet:
         show_table(result.title, *shown(result.tables[0]))

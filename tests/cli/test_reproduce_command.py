@@ -143,6 +143,9 @@ def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_v
     assert said.code == 0, said.err
     facts = json.loads(Path("run/main.json").read_text(encoding="utf-8"))
     assert "three boxes; not the paper's data" in facts["notes"][0]
+    assert facts["protocol"]["places"] == ["first", "second"]
+    assert facts["protocol"]["pollutants"] == ["PM10"]
+    assert "cities" not in facts["protocol"]
     choices = facts["tables"]["main-choices"]
     assert [row["place"] for row in choices] == ["first", "second"]
     for row in choices:

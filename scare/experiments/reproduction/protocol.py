@@ -53,8 +53,8 @@ class Protocol:
 
     kind: Kind
     quick: bool
-    cities: tuple[City, ...]  # none of a described data set: it has places
-    pollutants: tuple[Pollutant, ...]  # of a described data set, none: all that it has
+    cities: tuple[City, ...]
+    pollutants: tuple[Pollutant, ...]
     window: Count
     seeds: Count
     main: tuple[str, ...]

@@ -101,11 +101,17 @@ class Reproduction:
                 temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
         return read_json(path, dict[str, Any])
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What is run, on which places and pollutants, and with what, for JSON."""
+        asked = {name: value for name, value in self.protocol.as_dict().items() if name != "cities"}
+        own = {"places": self.source.places, "pollutants": self.source.pollutants}
+        return {"notes": self.notes, "protocol": asked | own, "versions": versions()}
+
     def write_protocol(self) -> None:
-        """Write what is run, and with what."""
-        facts = {"protocol": self.protocol.as_dict(), "notes": self.notes, "versions": versions()}
+        """Keep what is run beside what is found."""
         with replacing(self.folder / "protocol.json") as temporary:
-            temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps(self.origin, indent=1), encoding="utf-8")
 
     def _prepare(self, cell: Cell) -> Study:
         name = "-".join(cell).replace(" ", "-")

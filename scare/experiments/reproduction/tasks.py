@@ -75,11 +75,6 @@ def _stand_in(protocol: Protocol) -> Source:
 
 
 def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> Source:
-    if protocol.cities:
-        raise UsageError("cities are SensEURCity's; a described data set has the places of its description")
-    pollutants = [str(one) for one in protocol.pollutants] or list(data_set.pollutants)
-    if unknown := [one for one in pollutants if one not in data_set.pollutants]:
-        raise UsageError(f"{', '.join(unknown)}: not described; there are {', '.join(data_set.pollutants)}")
     left_out = f", without {', '.join(data_set.without)}" if data_set.without else ""
     read = cache(partial(data_set.read, folder))
 
@@ -87,7 +82,7 @@ def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> Source:
         return data_set.split([_prepared(one, protocol) for one in read(pollutant)], place)
 
     note = f"{data_set.about}{left_out}; not the paper's data"
-    return Source(note, tuple(data_set.places), tuple(pollutants), split, {"data": data_set.about})
+    return Source(note, tuple(data_set.places), tuple(data_set.pollutants), split, {"data": data_set.about})
 
 
 def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) -> Split:
