@@ -32,6 +32,7 @@ Results = Mapping[int, Mapping[str, Any]]  # by window length
 MODEL = {"contender": "model"}
 IN_TABLE_3 = {"method": "what it is"} | {column: HARDWARE[column] for column in ablation.SHOWN}
 TITLES = {"main": "Table 2", "ablation": "Table 3"}
+SHARES = {"rmse": "RMSE ÷ spread", "top5_rmse": "top-5 % ÷ spread"}  # of the reference, on the same rows
 ON_BOARD = {
     name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 }
@@ -100,30 +101,41 @@ def board_table(results: Results) -> list[str]:
     return lines
 
 
-def measured_section(results: Results, experiment: str, title: str, columns: Mapping[str, str]) -> list[str]:
-    """What was measured at the longest window, the paper's in brackets; no row for what has no measure."""
+def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
+    """What was measured, the paper's in brackets; no row for what has no measure."""
     measures = [name for name in columns if name != "method"]
-    rows = [row for row in results[max(results)]["tables"][experiment] if any(row.get(name) for name in measures)]
-    if not rows:
-        return []
-    head, cells = shown(Table(experiment, "", MODEL | columns, rows))
-    table = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
-    return [f"### {title}, N = {max(results)}", "", *table, ""]
+    head, cells = shown(Table("", "", MODEL | columns, [row for row in rows if any(row.get(one) for one in measures)]))
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+
+
+def grade_table(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Table 1, and the errors that its grades of accuracy are of."""
+    grades = {name: one.title for name, one in Requirements.load().requirements.items()}
+    found = {(row["contender"], row["measure"]): row["value"] for row in tables["checklist-numbers"]}
+    rows = [row | {share: found.get((row["contender"], share)) for share in SHARES} for row in tables["checklist"]]
+    return measured_table(rows, grades | SHARES)
 
 
 def sections(folders: Sequence[Path]) -> str:
     """All tables that there are, each with what is not finished."""
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
-        grades = {name: one.title for name, one in Requirements.load().requirements.items()}
-        lines += [*measured_section(results, "checklist", "Table 1", grades), *_unfinished(results)]
+        longest = max(results)
+        lines += [
+            f"### Table 1, N = {longest}",
+            "",
+            *grade_table(results[longest]["tables"]),
+            "",
+            *_unfinished(results),
+        ]
     for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):
         if results := read_results(folders, experiment):
             title = TITLES[experiment]
             lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
             lines += [f"### {title}, rates chosen on validation, N = {max(results)}", ""]
             lines += [*choice_table(results, experiment), ""]
-            lines += measured_section(results, experiment, f"{title}, speed and size", columns)
+            lines += [f"### {title}, speed and size, N = {max(results)}", ""]
+            lines += [*measured_table(results[max(results)]["tables"][experiment], columns), ""]
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
     if results := read_results(folders, "board"):

@@ -1,8 +1,8 @@
 """What a contender takes on this computer and on a virtual board: a card of the scorecard for each.
 
-Speed and size do not depend on what was learned (SenDaL's choice of a branch does), so each contender is measured
-once: the first seed of the first task, in float32. A network is timed in JAX beside C and NumPy; a calibrator does not
-hold it, so it is drawn anew with random weights.
+Each contender is measured once, the first seed of the first task, in float32: speed and size do not depend on what was
+learned, except where SenDaL chooses a branch or a ladder ends without a network. A network is timed in JAX beside C
+and NumPy; a calibrator does not hold it, so it is drawn anew with random weights.
 """
 
 from collections.abc import Sequence
