@@ -98,6 +98,8 @@ def hash_steps(plan: Plan) -> list[Step]:
 def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> Iterator[np.ndarray]:
     """How far what each hash step takes the signs of is from zero, [n, tokens, bits]."""
     steps = list(steps)
+    if not steps:
+        return
     sources = values(plan, windows, {step.inputs[0] for step in steps})
     for step in steps:
         yield np.abs(ACTIVATIONS[step.kernel](sources[step.inputs[0]], step.weights, step.settings))

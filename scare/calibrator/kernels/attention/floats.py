@@ -21,7 +21,7 @@ from scare.calibrator.kernels.kernel import (
 from scare.records import Count, Positive
 
 BIAS = Annotated[int, Ge(1), Le(1 << 20)]
-SCORES = 1 << 22  # pairs of tokens for which softmax attention holds a weight at once
+SCORES = 1 << 20  # pairs of tokens for which softmax attention holds a weight at once: they stay in a cache
 
 
 def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -156,9 +156,10 @@ def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
         parts = [slice(start, start + piece) for start in range(0, len(q), piece)]
         return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
     heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v)]
-    scores = heads[0] @ heads[1].swapaxes(2, 3) / q.dtype.type(np.sqrt(heads[0].shape[-1]))
-    scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    mixed = scores / scores.sum(axis=-1, keepdims=True) @ heads[2]
+    scores = heads[0] / q.dtype.type(np.sqrt(heads[0].shape[-1])) @ heads[1].swapaxes(2, 3)
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    mixed = scores @ heads[2] / scores.sum(axis=-1, keepdims=True)
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
