@@ -13,9 +13,10 @@ made by `table`.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +113,23 @@ def open_workers(where: str, processes: int, out: Path) -> Iterator[Executor]:
         yield executor
 
 
-def run_jobs(todo: Sequence[Work], executor: Executor) -> Iterator[Work]:
-    """Run jobs of one study or several, begun in this order; each is told when it is done."""
-    calls: list[Arguments] = [(str(study.folder), asdict(job), dict(study.settings)) for study, job in todo]
-    work: Callable[..., object] = run_job
-    if executor.shared:
-        sent = {study.folder: pack(study.folder, _readings(study.folder)) for study, _ in todo}
-        work, calls = _run_sent, [(sent[Path(folder)], *rest) for folder, *rest in calls]
-    by_call = dict(zip(map(id, calls), todo, strict=True))
-    for ended in run_all(executor, work, calls):
-        study, job = by_call[id(ended.arguments)]
+def run_jobs(todo: Iterable[Work], executor: Executor) -> Iterator[Work]:
+    """Run jobs of one study or several, begun in this order; each is told when it is done.
+
+    The next job is asked for when there is room for it, so it may depend on what others have found.
+    """
+    running: dict[int, Work] = {}
+    packed = cache(lambda folder: pack(folder, _readings(folder)))
+
+    def calls() -> Iterator[Arguments]:
+        for study, job in todo:
+            where = packed(study.folder) if executor.shared else str(study.folder)
+            call = where, asdict(job), dict(study.settings)
+            running[id(call)] = study, job
+            yield call
+
+    for ended in run_all(executor, _run_sent if executor.shared else run_job, calls()):
+        study, job = running.pop(id(ended.arguments))
         if ended.lost:
             _write_row(study.folder / ROWS, job, {"failed": ended.lost})
         elif executor.shared:

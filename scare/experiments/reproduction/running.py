@@ -5,7 +5,7 @@ of the same contender have taken in this folder or, before there are any, by the
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, product
 from math import log
 
 import numpy as np
@@ -25,17 +25,34 @@ FORWARD = 3  # windows scored in the time in which one is learned from
 
 def fit_all(reproduction: Reproduction, contenders: Sequence[str], executor: Executor, progress: Progress) -> None:
     """Make every fit that is missing, the cheapest contender first."""
-    protocol, studies = reproduction.protocol, reproduction.studies.values()
     total, numbers = len(list(missing(reproduction, contenders))), count(1)
-
-    def run(work: Iterable[Work]) -> None:
-        for study, job in run_jobs([one for one in work if not _done(*one)], executor):
+    names = sorted(dict.fromkeys(contenders), key=lambda one: expected_seconds(reproduction, one))
+    undecided = list(names)
+    for work in (_as_decided(reproduction, names, undecided), _seeds(reproduction, undecided)):
+        for study, job in run_jobs((one for one in work if not _done(*one)), executor):
             progress(next(numbers), total, f"{study.folder.name} {job.key}")
 
-    for name in sorted(dict.fromkeys(contenders), key=lambda one: expected_seconds(reproduction, one)):
-        run((study, job) for study in studies for job in trials(name, protocol))
-        found = ((study, chosen(study, name, protocol)) for study in studies)
-        run((study, job) for study, trial in found if trial for job in seeds_of(trial, protocol))
+
+def _as_decided(reproduction: Reproduction, names: Sequence[str], undecided: list[str]) -> Iterator[Work]:
+    """The rates of each contender, and the further seeds of those before it once its rates are decided everywhere.
+
+    Nobody waits for the last trials of one contender before those of the next begin. A contender leaves `undecided`
+    when its seeds are told.
+    """
+    protocol, studies = reproduction.protocol, reproduction.studies.values()
+    for number, name in enumerate(names, start=1):
+        yield from ((study, job) for study in studies for job in trials(name, protocol))
+        for one in [one for one in names[:number] if one in undecided]:
+            if all(chosen(study, one, protocol) for study in studies):
+                undecided.remove(one)
+                yield from _seeds(reproduction, [one])
+
+
+def _seeds(reproduction: Reproduction, names: Iterable[str]) -> Iterator[Work]:
+    """Every seed at the rate that was decided, where one was."""
+    for name, study in product(names, reproduction.studies.values()):
+        if trial := chosen(study, name, reproduction.protocol):
+            yield from ((study, job) for job in seeds_of(trial, reproduction.protocol))
 
 
 def missing(reproduction: Reproduction, contenders: Sequence[str]) -> Iterator[Work]:
