@@ -2,9 +2,13 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,6 +306,50 @@ def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(board_figure, "make_flatbuffer", refuse)
     row = board_figure._size("dlinear", 15, Arithmetic.INT8)
     assert row == {"flatbuffer_bytes": None, "why_no_flatbuffer": "no such operation"}
+
+
+class Threads:
+    """An executor that fits nothing; the last rate of the first contender waits until another contender has begun."""
+
+    size, shared = 2, False
+
+    def __init__(self, rates: int) -> None:
+        self.begun: list[Job] = []
+        self.rates, self.pool, self.another = rates, ThreadPoolExecutor(2), Event()
+
+    def submit(self, _: Callable[..., Any], folder: str, described: dict[str, Any], __: object) -> "Future[Any]":
+        job = Job(**described)
+        self.begun.append(job)
+        if job.contender != self.begun[0].contender:
+            self.another.set()
+        return self.pool.submit(self.finish, Path(folder), job, len(self.begun) == self.rates)
+
+    def finish(self, folder: Path, job: Job, waits: bool) -> None:
+        assert not waits or self.another.wait(30)
+        row = {"failed": None, "fit_seconds": 1.0, "validation_rmse": job.rate}
+        (folder / "rows").mkdir(exist_ok=True)
+        (folder / "rows" / f"{job.key}.json").write_text(json.dumps(row), encoding="utf-8")
+
+    def lost(self, future: "Future[Any]") -> None:
+        future.result()
+
+    def close(self) -> None:
+        self.pool.shutdown()
+
+
+def test_nobody_waits_for_the_last_rate_of_a_contender_and_seeds_come_once_it_is_chosen(tmp_path: Path) -> None:
+    names = ("dlinear-paper", "nlinear-paper", "tesla-paper")
+    protocol = replace(tiny(), main=names, rates=(0.01, 0.001), seeds=3)
+    reproduction = open_stand_in(tmp_path, protocol)
+    executor = Threads(rates=2 * len(reproduction.cells))
+    fit_all(reproduction, names, executor, quiet)
+    executor.close()
+    assert not list(missing(reproduction, names))
+    assert len(executor.begun) == 3 * len(reproduction.cells) * (2 + 2)
+    assert {job.rate for job in executor.begun if job.seed} == {0.001}
+    first, second, third = dict.fromkeys(job.contender for job in executor.begun)
+    order = [job.contender for job in executor.begun]
+    assert order.index(second) < max(at for at, name in enumerate(order) if name == first) < order.index(third)
 
 
 def test_the_expected_duration_grows_with_what_is_slow(done: Reproduction) -> None:
