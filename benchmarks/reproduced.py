@@ -32,7 +32,6 @@ Results = Mapping[int, Mapping[str, Any]]  # by window length
 MODEL = {"contender": "model"}
 IN_TABLE_3 = {"method": "what it is"} | {column: HARDWARE[column] for column in ablation.SHOWN}
 TITLES = {"main": "Table 2", "ablation": "Table 3"}
-SHARES = {"rmse": "RMSE ÷ spread", "top5_rmse": "top-5 % ÷ spread"}  # of the reference, on the same rows
 ON_BOARD = {
     name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 }
@@ -108,26 +107,13 @@ def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
 
 
-def grade_table(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Table 1, and the errors that its grades of accuracy are of."""
-    grades = {name: one.title for name, one in Requirements.load().requirements.items()}
-    found = {(row["contender"], row["measure"]): row["value"] for row in tables["checklist-numbers"]}
-    rows = [row | {share: found.get((row["contender"], share)) for share in SHARES} for row in tables["checklist"]]
-    return measured_table(rows, grades | SHARES)
-
-
 def sections(folders: Sequence[Path]) -> str:
     """All tables that there are, each with what is not finished."""
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
-        longest = max(results)
-        lines += [
-            f"### Table 1, N = {longest}",
-            "",
-            *grade_table(results[longest]["tables"]),
-            "",
-            *_unfinished(results),
-        ]
+        grades = {name: one.title for name, one in Requirements.load().requirements.items()}
+        lines += [f"### Table 1, N = {max(results)}", ""]
+        lines += [*measured_table(results[max(results)]["tables"]["checklist"], grades), "", *_unfinished(results)]
     for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):
         if results := read_results(folders, experiment):
             title = TITLES[experiment]

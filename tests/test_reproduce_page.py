@@ -72,13 +72,10 @@ def test_speed_size_and_grades_are_of_the_longest_window_and_the_papers_in_brack
         }
         grade = {"contender": "tesla-paper", "mean-latency": "O", "paper_mean-latency": "△"}
         write(tmp_path / str(window), "main", window, {"main-cells": [], "main": [speed, {"contender": "boosting"}]})
-        share = {"contender": "tesla-paper", "measure": "rmse", "value": 0.65}
-        write(tmp_path / str(window), "checklist", window, {"checklist": [grade], "checklist-numbers": [share]})
+        write(tmp_path / str(window), "checklist", window, {"checklist": [grade]})
     page = sections([tmp_path / "60", tmp_path / "360"])
     assert "### Table 1, N = 360" in page
     assert "| tesla-paper |  |  | O (△) |" in page
-    assert "| RMSE ÷ spread | top-5 % ÷ spread |" in page
-    assert " | 0.65 |  |" in page
     assert "| tesla-paper | 4 µs (2.14 ms) |  |" in page
     assert "boosting" not in page
 

@@ -13,7 +13,7 @@ from scare.experiments.reproduction.reproduction import Reproduction
 from scare.experiments.reproduction.result_tables import Result, Table, with_paper
 from scare.experiments.study import Progress
 
-SHOWN = ("mean_latency", "max_latency", "complexity", "activation", "cpu")
+SHOWN = ("max_latency", "complexity", "activation", "cpu")
 
 
 def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
