@@ -20,7 +20,8 @@ from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
 from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, draw_readings, expected, save_models
-from tests.live.test_server import as_line, working
+from tests.live.test_server import as_line
+from tests.live.test_server import working as at_work
 
 pytestmark = needs_broker
 DUST = {"pm25": "pm25", "current": "/INA219/Current"}
@@ -38,6 +39,15 @@ def listening(port: int, *topics: str) -> Iterator[Listener]:
         yield listener
     finally:
         listener.close()
+
+
+@contextmanager
+def working(config: Config) -> Iterator[Gateway]:
+    """A gateway at work whose subscription the broker has answered: what is published before that is lost."""
+    assert config.mqtt is not None
+    with at_work(config) as gateway, listening(config.mqtt.used_port, "scare/status") as box:
+        wait_for(lambda: box.last("scare/status") == "online")
+        yield gateway
 
 
 @pytest.fixture
