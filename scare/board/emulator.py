@@ -26,7 +26,7 @@ OUTSIDE = 0x10000000  # memory of ours that no chip has: arguments of calls, and
 OUTSIDE_BYTES = 1 << 20
 PAGE = 4096
 EDGES = 1 << 16  # as in hooks.c
-TIMEOUT_MICROSECONDS = 600_000_000
+MOST_BLOCKS = 1 << 33  # that a call may enter, minutes of work: more is a loop without an end
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
 REGISTER, UNKNOWN = 1, ".byte"  # Capstone's kind of an operand, and name of what it cannot decode
 
@@ -44,7 +44,9 @@ class Record(ctypes.Structure):
         ("origin", ctypes.c_uint32),
         ("origin_size", ctypes.c_uint32),
         ("lowest", ctypes.c_uint32),
+        ("left", ctypes.c_uint64),
         ("read_register", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
     )
 
 
@@ -106,9 +108,10 @@ class Machine:
         engine.reg_write(names.UC_ARM_REG_LR, OUTSIDE | 1)
         self._edges["count"] = 0
         self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
+        self._record.left = MOST_BLOCKS
         self._fault = ""
         try:
-            engine.emu_start(address | 1, OUTSIDE, TIMEOUT_MICROSECONDS)
+            engine.emu_start(address | 1, OUTSIDE)
         except unicorn.UcError as error:
             raise MachineError(self._explain(self._fault or str(error))) from error
         if engine.reg_read(names.UC_ARM_REG_PC) != OUTSIDE:
@@ -178,6 +181,7 @@ class Machine:
             str(compile_once([source], library_name("hooks"), ("-mcpu=baseline", "-shared", "-fPIC")))
         )
         self._record.read_register = ctypes.cast(uclib.uc_reg_read, ctypes.c_void_p)
+        self._record.stop = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p)
         data = ctypes.cast(ctypes.pointer(self._record), ctypes.c_void_p)
 
         def add(kind: int, function: str, begin: int, end: int) -> None:

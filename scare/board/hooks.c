@@ -1,5 +1,6 @@
 /* What Unicorn calls while a virtual board runs: how often execution went from one block of code to the next, and
- * how far down the stack came. In C because it is called for every block; `emulator.py` reads the result. */
+ * how far down the stack came. What never returns is stopped after `left` blocks: Unicorn's own limit is a thread
+ * that looks at the clock all the time. In C because it is called for every block; `emulator.py` reads the result. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,9 @@ typedef struct {
 typedef struct {
     edge *edges;
     uint32_t used, from, from_size, lowest;
+    uint64_t left;
     int (*read_register)(void *machine, int name, void *value);
+    int (*stop)(void *machine);
 } record;
 
 EXPORT void enter_block(void *machine, uint64_t address, uint32_t size, void *data);
@@ -43,7 +46,11 @@ static edge *find(record *self, uint32_t to, uint32_t to_size) {
 
 void enter_block(void *machine, uint64_t address, uint32_t size, void *data) {
     record *self = data;
-    (void)machine;
+    if (self->left == 0) {
+        self->stop(machine);
+        return;
+    }
+    self->left--;
     find(self, (uint32_t)address, size)->count++;
     self->from = (uint32_t)address;
     self->from_size = size;

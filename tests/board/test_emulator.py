@@ -90,7 +90,7 @@ def test_what_no_board_forgives_is_an_error(machine: Machine, call: tuple[str, i
 
 
 def test_a_call_that_does_not_return_is_an_error(m4: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulator, "TIMEOUT_MICROSECONDS", 50_000)
+    monkeypatch.setattr(emulator, "MOST_BLOCKS", 10_000)
     with pytest.raises(MachineError, match="it did not return, in forever"):
         m4.call("forever")
 
