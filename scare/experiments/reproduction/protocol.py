@@ -25,6 +25,7 @@ QUICK = "quick"
 TRAINED = ("main", "ablation", "adaptability")  # lists of contenders
 LISTS = (*TRAINED, "board")
 SIZE = ("boxes", "days", "seed")  # of a simulation
+THE_PAPERS = ("cities", "pollutants")  # what a described data set has its own of
 
 
 class Kind(StrEnum):
@@ -117,6 +118,8 @@ class Protocol:
 
 def read_protocol(path: Path | None, kind: Kind, quick: bool, changes: Mapping[str, Any] | None = None) -> Protocol:
     """The protocol of a file (ours, if none is given) with these changes."""
+    if ignored := [name for name in THE_PAPERS if kind is Kind.DESCRIBED and name in (changes or {})]:
+        raise UsageError(f"--set {ignored[0]}: places and pollutants are changed in the data set's description")
     source = path or CONFIGS / "reproduce.toml"
     found = load_toml(source)
     sections = {name: found.pop(name, {}) for name in (*Kind, QUICK)}

@@ -190,6 +190,14 @@ def test_what_failed_at_every_rate_has_a_reason_and_no_further_seeds(study: Stud
     assert jobs_of(study, "tesla-paper", protocol) == trials("tesla-paper", protocol)[:1]
 
 
+def test_places_and_pollutants_of_a_described_data_set_are_not_set() -> None:
+    with pytest.raises(
+        UsageError, match="--set pollutants: places and pollutants are changed in the data set's description"
+    ):
+        read_protocol(None, Kind.DESCRIBED, quick=False, changes={"pollutants": ["PM10"]})
+    assert read_protocol(None, Kind.SENSEURCITY, quick=False, changes={"pollutants": ["PM10"]}).pollutants == ("PM10",)
+
+
 def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on() -> None:
     long, short = (read_protocol(None, Kind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60))
     assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (1, (0.003,))
