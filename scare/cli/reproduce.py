@@ -65,7 +65,7 @@ def reproduce(
       scare reproduce all --data configs/jrc_ispra.toml --files jrc_ispra --set window=60
     """
     for option, path in (("--data", data), ("--files", files)):
-        if path is not None and not path.exists():  # the board reads none, but its page would name it
+        if path is not None and not path.exists():  # the board reads none, and still what is named is there
             raise DataError(f"{option} {path}: there is no such file or folder")
     training_room()
     require("board")
@@ -115,8 +115,9 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):
         result = MAKERS[experiment](reproduction, _advance(bar, task))
-    written = write_result(result, folder, reproduction.origin)
-    written += draw_result(result, folder, reproduction.notes, with_paper=not protocol.simulated)
+    notes = result.origin or reproduction.notes
+    written = write_result(result, folder, reproduction.origin | {"notes": notes})
+    written += draw_result(result, folder, notes, with_paper=not protocol.simulated)
     if not quiet:
         show_table(result.title, *shown(result.tables[0]))
     return written

@@ -52,10 +52,12 @@ def make_board(reproduction: Reproduction, progress: Progress) -> Result:
         rows.append(row)
         progress(done, len(grid), f"{name}, N = {window}, {arithmetic}")
     chosen = board(protocol.board_name)
-    notes = [
+    origin = [
         f"A virtual {chosen.title}, {chosen.chip} at {chosen.clock_hz / 1e6:g} MHz: instructions and bytes are counted,"
         " milliseconds are estimates, means over the windows, never checked on hardware. Weights are random, and no"
         " reading is used.",
+    ]
+    notes = [
         f"Windows run of each model: {protocol.figure_trials:,}, of all kinds, both branches; one if it does not fit.",
         "The paper gives a figure without numbers; it ran TFLite-Micro, ours is generated C. The FlatBuffer is the file"
         " of `scare export tflite`, without the interpreter that runs it.",
@@ -63,7 +65,7 @@ def make_board(reproduction: Reproduction, progress: Progress) -> Result:
     if _refusal():
         notes.append(f"FlatBuffers were not made: {_refusal()}.")
     table = Table("board", f"On the {chosen.title}", COLUMNS, rows)
-    return Result("board", "Figure: latency and size on the board", (table,), notes)
+    return Result("board", "Figure: latency and size on the board", (table,), notes, origin=origin)
 
 
 def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> dict[str, Any]:

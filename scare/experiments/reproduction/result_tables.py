@@ -23,7 +23,8 @@ class Table:
 class Result:
     """Tables, the first of which is the paper's own, what to know when reading them, and what is not finished.
 
-    `unfinished` has the tasks of each contender with fits to be made.
+    `unfinished` has the tasks of each contender with fits to be made. `origin` is said first where the reproduction's
+    own notes, of readings and training, do not hold.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Result:
     tables: tuple[Table, ...]
     notes: list[str] = field(default_factory=list)
     unfinished: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    origin: Sequence[str] = ()
 
 
 def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:
