@@ -64,13 +64,17 @@ def accuracy_table(results: Results, experiment: str) -> list[str]:
 
 
 def choice_table(results: Results, experiment: str) -> list[str]:
-    """The rate of every network on each place at the longest window, and how many of its seeds ship a running mean."""
-    found = _by_contender(results[max(results)]["tables"].get(f"{experiment}-choices", ()))
-    places = list(dict.fromkeys(row["place"] for rows in found.values() for row in rows))
-    lines = [f"| {' | '.join(['model', *places])} |", "|---" * (len(places) + 1) + "|"]
-    for name, rows in found.items():
-        chosen = {row["place"]: f"{row['rate']:g} ({row['means']})" for row in rows}
-        lines.append(f"| {' | '.join([name, *(chosen.get(place, OPEN) for place in places)])} |")
+    """The rate of every network on each place, and how many of its seeds ship a running mean."""
+    found = {window: _by_contender(one["tables"].get(f"{experiment}-choices", ())) for window, one in results.items()}
+    rows = [row for one in found.values() for rows in one.values() for row in rows]
+    places = list(dict.fromkeys(row["place"] for row in rows))
+    heads = [f"N = {window}: {place}" for window in found for place in places]
+    lines = [f"| {' | '.join(['model', *heads])} |", "|---" * (len(heads) + 1) + "|"]
+    for name in dict.fromkeys(row["contender"] for row in rows):
+        chosen = [
+            {row["place"]: f"{row['rate']:g} ({row['means']})" for row in one.get(name, ())} for one in found.values()
+        ]
+        lines.append(f"| {' | '.join([name, *(one.get(place, OPEN) for one in chosen for place in places)])} |")
     return lines
 
 
@@ -118,7 +122,7 @@ def sections(folders: Sequence[Path]) -> str:
         if results := read_results(folders, experiment):
             title = TITLES[experiment]
             lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
-            lines += [f"### {title}, rates chosen on validation, N = {max(results)}", ""]
+            lines += [f"### {title}, rates chosen on validation", ""]
             lines += [*choice_table(results, experiment), ""]
             lines += [f"### {title}, speed and size, N = {max(results)}", ""]
             lines += [*measured_table(results[max(results)]["tables"][experiment], columns), ""]
@@ -144,11 +148,16 @@ def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[s
     whole, means = [row for row in each if row], [OPEN, OPEN]
     seeds = min((row["seeds"] for row in whole), default=0)
     if each and len(whole) == len(each):
-        rmse, top5 = (float(np.mean([row[key] for row in whole])) for key in ("rmse", "top5_rmse"))
-        spread = float(np.sqrt(np.sum(np.square([row["rmse_sd"] for row in whole])))) / len(whole)
-        means = [f"**{_spread(rmse, spread if seeds > 1 else None)}**", f"**{_number(top5)}**"]
+        means = [f"**{_mean(whole, key, seeds)}**" for key in ("rmse", "top5_rmse")]
     apart = [_spread(row["rmse"], row["rmse_sd"] if row["seeds"] > 1 else None) if row else OPEN for row in each]
     return [*means, *apart, str(seeds)]
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], key: str, seeds: int) -> str:
+    """The mean over places, and its standard deviation over seeds, the places taken as independent."""
+    deviations = [row[f"{key}_sd"] for row in rows]
+    spread = float(np.sqrt(np.sum(np.square(deviations)))) / len(rows)
+    return _spread(float(np.mean([row[key] for row in rows])), spread if seeds > 1 else None)
 
 
 def _spread(value: float | None, deviation: float | None) -> str:
