@@ -3,8 +3,9 @@
 A network that starts at the solution of a ladder keeps that start: `verdict` says which share of the result it earns.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
-it, and no window is cut out that a step does not need. A model trained in phases is scored after every round as it
-would ship, but only a checkpoint of its last phase can be kept: before, some of its parts have not been trained.
+it, and no window is cut out that a step does not need. Of a model trained in phases only a checkpoint of the last can
+be kept: before, some of its parts have not been trained, and a round in which nothing is decided is scored for a
+report alone.
 """
 
 import time
@@ -138,10 +139,13 @@ class Trainer:
         for phase, rounds in enumerate(self.phases):
             if phase:
                 state = self._enter(phase, self.latest, state.key)
-            for steps in rounds:
-                done, number = done + steps, number + 1
+            last = phase == len(self.phases) - 1
+            for place, steps in enumerate(rounds, start=1):
+                done, number, rmse = done + steps, number + 1, 0.0
                 state, loss, speed = self._round(state, steps)
-                state, rmse = self._checkpoint(state, done, last=phase == len(self.phases) - 1)
+                decides = last or place == len(rounds) or self._is_to_freeze(done)
+                if decides or report is not None:
+                    state, rmse = self._checkpoint(state, done, last)
                 if not np.isfinite(loss + rmse):
                     raise DataError(
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
@@ -199,10 +203,13 @@ class Trainer:
         (mean, self.latest), rmse = candidates[least], self._rmse(outputs[least])
         if last and rmse < self.best_rmse:
             self.best, self.best_rmse, self.averaged = (self.latest, outputs[least]), rmse, mean
-        if not self.frozen and done >= max(1, self.settings.freeze_at * self.steps):
+        if self._is_to_freeze(done):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
         return state, rmse
+
+    def _is_to_freeze(self, done: int) -> bool:
+        return not self.frozen and done >= max(1, self.settings.freeze_at * self.steps)
 
     def _rmse(self, outputs: np.ndarray) -> float:
         """On all validation windows, in the target's unit; infinite if any output is not a number."""
