@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,19 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
             texts: dict[str, Any] = {
                 "round": f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
                 "speed": f"{state.windows_per_second:,.0f} windows/s",
-                "errors": f"RMSE {state.train_rmse:.3g}, validation {state.validation_rmse:.3g}",
+                "errors": _errors(state),
             }
             bar.update(task, completed=state.round, total=state.rounds, state=asdict(state), **texts)
             if not (STDERR.is_terminal or is_told()):  # a log shows no bar
                 say(", ".join(texts.values()))
 
         return fit_room.fit(train, validation, recipe, report)
+
+
+def _errors(state: Any) -> str:
+    """Those that are known after this round."""
+    found = {"RMSE": state.train_rmse, "validation": state.validation_rmse}
+    return ", ".join(f"{name} {value:.3g}" for name, value in found.items() if not isnan(value))
 
 
 def training_room() -> Any:

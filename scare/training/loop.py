@@ -4,8 +4,7 @@ A network that starts at the solution of a ladder keeps that start: `verdict` sa
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. Of a model trained in phases only a checkpoint of the last can
-be kept: before, some of its parts have not been trained, and a round in which nothing is decided is scored for a
-report alone.
+be kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
 """
 
 import time
@@ -37,8 +36,8 @@ SCORED = 4096  # windows scored at once
 class Progress:
     """What training says after each round; errors are in the target's unit.
 
-    `train_rmse` is the root of the mean loss, or NaN in a phase whose targets are not the reference; `best_rmse` is
-    infinite until a checkpoint is kept.
+    `train_rmse` is the root of the mean loss, or NaN in a phase whose targets are not the reference;
+    `validation_rmse` is NaN after a round that is not scored; `best_rmse` is infinite until a checkpoint is kept.
     """
 
     round: int
@@ -141,12 +140,11 @@ class Trainer:
                 state = self._enter(phase, self.latest, state.key)
             last = phase == len(self.phases) - 1
             for place, steps in enumerate(rounds, start=1):
-                done, number, rmse = done + steps, number + 1, 0.0
+                done, number, rmse = done + steps, number + 1, float("nan")
                 state, loss, speed = self._round(state, steps)
-                decides = last or place == len(rounds) or self._is_to_freeze(done)
-                if decides or report is not None:
+                if last or place == len(rounds) or self._is_to_freeze(done):
                     state, rmse = self._checkpoint(state, done, last)
-                if not np.isfinite(loss + rmse):
+                if not np.isfinite(loss) or np.isinf(rmse):
                     raise DataError(
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
                         " (training.rate in a --config file) and look for extreme values with 'scare inspect'"
