@@ -200,7 +200,8 @@ def test_places_and_pollutants_of_a_described_data_set_are_not_set() -> None:
 
 def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on() -> None:
     long, short = (read_protocol(None, Kind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60))
-    assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (1, (0.003,))
+    assert (long.seeds_of("mamba"), long.rates_of("mamba")) == (1, (0.003,))
+    assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (3, (0.003,))
     assert (long.seeds_of("tesla"), long.rates_of("tesla")) == (3, long.rates)
     assert (short.seeds_of("exp-1"), short.rates_of("exp-1")) == (3, short.rates)
     assert long.training.endswith(f"fewer seeds or rates: {', '.join(long.fewer)}")
