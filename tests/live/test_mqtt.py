@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from time import sleep
 from typing import Any
 
 import pytest
@@ -206,12 +205,10 @@ def test_check_hears_what_arrives_and_proposes_a_mapping(tmp_path: Path, port: i
     with listening(port) as box:
         listening_thread = Thread(target=ear.listen, args=(2.0,))
         listening_thread.start()
-        wait_for(lambda: ear._connection.number)
-        sleep(0.3)
+        wait_for(lambda: box.send("my/own/topic", {"dust": {"fine": 3}}) or ear.places)  # until it has subscribed
         box.send("tele/attic/SENSOR", {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}})
         box.send("tele/attic/SENSOR", "rubbish")
         box.send("scare/attic/state", {"raw": 9})
-        box.send("my/own/topic", {"dust": {"fine": 3}})
         listening_thread.join()
     assert ear.heard["tasmota"].devices == {"attic"}
     assert ear.heard["tasmota"].refused == {"not JSON: 'rubbish'": 1}
