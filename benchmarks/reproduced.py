@@ -17,10 +17,9 @@ import numpy as np
 
 from scare.data.senseurcity import Pollutant
 from scare.experiments.reproduction import ablation, board_figure
-from scare.experiments.reproduction.adaptability import SPREAD
 from scare.experiments.reproduction.main_table import HARDWARE
 from scare.experiments.reproduction.protocol import the_papers
-from scare.experiments.reproduction.result_tables import Table
+from scare.experiments.reproduction.result_tables import SPREAD, Table
 from scare.files import replacing
 from scare.report.reproduction import shown
 from scare.scorecard.requirements import Requirements

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scare.experiments.reproduction.adaptability import COLUMNS, SPREAD
-from scare.experiments.reproduction.result_tables import PAPER, Result
+from scare.experiments.reproduction.adaptability import COLUMNS
+from scare.experiments.reproduction.result_tables import PAPER, SPREAD, Result
 from scare.files import replacing
 from scare.report.figure import OURS, RAW, REFERENCE
 
@@ -42,7 +42,7 @@ def draw_result(result: Result, folder: Path, notes: Sequence[str], with_paper: 
 
 
 def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
-    """RMSE of every contender, a panel for each pollutant, long bars cut; the paper's as marks."""
+    """RMSE of every contender and its spread over seeds, a panel for each pollutant; the paper's as marks."""
     shown = [name for name in POLLUTANTS if any(row.get(name) is not None for row in rows)] or list(POLLUTANTS[:1])
     figure, panels = _panels(1, len(shown), 4.2, 1.6 + 0.3 * len(rows))
     names = [row["contender"] for row in rows][::-1]
@@ -51,15 +51,17 @@ def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
         known = sorted(value for value in values if value is not None) or [1.0]
         limit = min(3 * known[len(known) // 2], 1.05 * known[-1])
         lengths = [value or 0.0 for value in values]
-        axes.barh(names, lengths, color=[OURS if name.startswith("scare") else RAW for name in names], height=0.65)
-        for name, value in zip(names, values, strict=True):
+        spreads = [row.get(f"{pollutant}{SPREAD}") or 0.0 for row in rows][::-1]
+        colours = [OURS if name.startswith("scare") else RAW for name in names]
+        axes.barh(names, lengths, color=colours, height=0.65, xerr=spreads, error_kw={"elinewidth": 0.8})
+        for name, value, spread in zip(names, values, spreads, strict=True):
             said = " no score" if value is None else f"{' → ' if value > limit else ' '}{value:.3g}"
-            axes.text(min(value or 0.0, limit), name, said, va="center", fontsize=8)
+            axes.text(min((value or 0.0) + spread, limit), name, said, va="center", fontsize=8)
         if with_paper:
             theirs = [row for row in rows if row.get(f"{PAPER}{pollutant}") is not None]
             marks, places = [row[f"{PAPER}{pollutant}"] for row in theirs], [row["contender"] for row in theirs]
             axes.scatter(marks, places, marker="|", s=90, color=REFERENCE, label="paper")
-            axes.legend(frameon=False)
+            axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
         axes.set_xlim(0, limit)
         axes.set_title(pollutant, loc="left")
         axes.set_xlabel("RMSE [ug/m3]")

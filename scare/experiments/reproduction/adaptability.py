@@ -8,7 +8,7 @@ import numpy as np
 from scare.data.readings import Readings
 from scare.experiments.reproduction.protocol import Protocol
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
-from scare.experiments.reproduction.result_tables import Result, Table, mean
+from scare.experiments.reproduction.result_tables import SPREAD, Result, Table, mean
 from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Progress
 from scare.scorecard.adaptability import Changes, error_near, lasting_changes, sudden_changes
@@ -22,7 +22,6 @@ COLUMNS = {
     "threshold": "threshold",
     "coverage": "coverage",
 }
-SPREAD = "_sd"  # ends the name of a column with the spread over seeds of the contender before it
 NOTES = [
     "A change is one of the raw error x − y by at least the threshold of the reading before it (of 5 ug/m3 where that"
     " is less): sudden, from one row to the next; lasting, of 5-minute means, the largest alone within 30 minutes.",

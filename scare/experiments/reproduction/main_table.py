@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from scare.data.senseurcity import Pollutant
 from scare.experiments.reproduction.choice import describe_choice
 from scare.experiments.reproduction.hardware import board_note, card_columns, find_cards
 from scare.experiments.reproduction.protocol import the_papers
 from scare.experiments.reproduction.reproduction import Cell, Reproduction
-from scare.experiments.reproduction.result_tables import Result, Table, mean, with_paper
+from scare.experiments.reproduction.result_tables import SPREAD, Result, Table, mean, with_paper
 from scare.experiments.study import Progress
 from scare.experiments.table import Row
 
@@ -69,13 +71,21 @@ def over_places(scores: Scores, pollutant: str, contender: str, field: str) -> f
     return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
 
 
+def spread_over_places(scores: Scores, pollutant: str, contender: str) -> float | None:
+    """The standard deviation over seeds of the mean RMSE, the places taken as independent; None of one seed."""
+    rows = [found[contender] for cell, found in scores.items() if cell[1] == pollutant]
+    spreads = [row.spread.rmse for row in rows if row.spread and row.seeds > 1]
+    return float(np.sqrt(np.sum(np.square(spreads)))) / len(rows) if len(spreads) == len(rows) else None
+
+
 def accuracy_columns(scores: Scores, pollutants: Sequence[str], contender: str) -> dict[str, float | None]:
-    """RMSE of each pollutant."""
-    return {str(one): over_places(scores, one, contender, "rmse") for one in pollutants}
+    """RMSE of each pollutant, and its spread over seeds."""
+    means = {str(one): over_places(scores, one, contender, "rmse") for one in pollutants}
+    return means | {f"{one}{SPREAD}": spread_over_places(scores, one, contender) for one in pollutants}
 
 
 def accuracy_headings(pollutants: Sequence[str]) -> dict[str, str]:
-    """Headings of `accuracy_columns`."""
+    """Headings of the means of `accuracy_columns`."""
     return {str(one): f"RMSE {one}" for one in pollutants}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 PAPER = "paper_"  # before the name of a column that holds the paper's value of it
+SPREAD = "_sd"  # ends the name of a column with the standard deviation over seeds of the one it is named after
 
 
 @dataclass(frozen=True)

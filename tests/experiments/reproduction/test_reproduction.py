@@ -24,18 +24,20 @@ from scare.experiments.reproduction.adaptability import make_adaptability
 from scare.experiments.reproduction.checklist import accuracy_findings
 from scare.experiments.reproduction.choice import chosen, describe_choice, jobs_of, trials
 from scare.experiments.reproduction.hardware import find_cards, time_in_jax
-from scare.experiments.reproduction.main_table import make_main
+from scare.experiments.reproduction.main_table import make_main, spread_over_places
 from scare.experiments.reproduction.protocol import CONFIGS, Kind, Protocol, model_of, paper, read_protocol
 from scare.experiments.reproduction.reproduction import Reproduction, wanted
 from scare.experiments.reproduction.running import expected_minutes, expected_seconds, fit_all, missing
 from scare.experiments.reproduction.tasks import STAND_IN, open_source
 from scare.experiments.shared_rows import SharedRows
 from scare.experiments.study import Study
+from scare.experiments.table import Row
 from scare.export.arithmetic import Arithmetic
+from scare.files import replacing
 from scare.models import ABLATION, MODELS
 from scare.report.reproduction import as_markdown, write_result
 from scare.report.reproduction_figures import draw_result
-from scare.scorecard.accuracy import rmse
+from scare.scorecard.accuracy import Accuracy, rmse
 from scare.scorecard.requirements import Requirements
 
 
@@ -200,7 +202,7 @@ def test_places_and_pollutants_of_a_described_data_set_are_not_set() -> None:
 
 def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on() -> None:
     long, short = (read_protocol(None, Kind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60))
-    assert (long.seeds_of("mamba"), long.rates_of("mamba")) == (1, (0.003,))
+    assert (long.seeds_of("sendal"), long.rates_of("sendal")) == (1, (0.003,))
     assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (3, (0.003,))
     assert (long.seeds_of("tesla"), long.rates_of("tesla")) == (3, long.rates)
     assert (short.seeds_of("exp-1"), short.rates_of("exp-1")) == (3, short.rates)
@@ -336,8 +338,8 @@ class Threads:
     def finish(self, folder: Path, job: Job, waits: bool) -> None:
         assert not waits or self.another.wait(30)
         row = {"failed": None, "fit_seconds": 1.0, "validation_rmse": job.rate}
-        (folder / "rows").mkdir(exist_ok=True)
-        (folder / "rows" / f"{job.key}.json").write_text(json.dumps(row), encoding="utf-8")
+        with replacing(folder / "rows" / f"{job.key}.json") as temporary:  # as a fit does: others read meanwhile
+            temporary.write_text(json.dumps(row), encoding="utf-8")
 
     def lost(self, future: "Future[Any]") -> None:
         future.result()
@@ -377,6 +379,15 @@ def test_every_output_says_what_it_was_made_from(done: Reproduction, tmp_path: P
     (figure,) = draw_result(result, tmp_path, notes, with_paper=False)
     assert figure.read_bytes()[:4] == b"\x89PNG"
     assert "SIMULATED" in json.loads((done.folder / "protocol.json").read_text(encoding="utf-8"))["notes"][0]
+
+
+def test_the_spread_of_a_mean_is_that_of_independent_places_and_none_of_one_seed() -> None:
+    def found(rmse: float, seeds: int) -> dict[str, Row]:
+        return {"tesla": Row("tesla", 60, seeds, spread=Accuracy(9, rmse, *[0.0] * 6))}
+
+    scores = {("box 1", "PM10"): found(3.0, 3), ("box 2", "PM10"): found(4.0, 3), ("box 1", "PM1"): found(0.0, 1)}
+    assert spread_over_places(scores, "PM10", "tesla") == pytest.approx(2.5)
+    assert spread_over_places(scores, "PM1", "tesla") is None
 
 
 def test_the_papers_value_is_in_brackets(done: Reproduction) -> None:
