@@ -113,7 +113,8 @@ def test_only_a_checkpoint_of_the_last_phase_is_kept(two_phases: Trained) -> Non
     progress = two_phases.progress
     assert [one.best_rmse for one in progress[:4]] == [float("inf")] * 4
     best = min(one.validation_rmse for one in progress[4:])
-    assert progress[-1].best_rmse == best > min(one.validation_rmse for one in progress[:4])
+    assert progress[-1].best_rmse == best > progress[3].validation_rmse  # the end of the first phase
+    assert np.isnan([one.validation_rmse for one in progress[:3]]).all()
     assert two_phases.calibrator.facts["validation_rmse"] == pytest.approx(best, abs=1e-6)
     assert [one.round for one in progress] == list(range(1, 9))
 
