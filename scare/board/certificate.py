@@ -156,6 +156,13 @@ def verify(
     return Certificate(facts, tools, results)
 
 
+def verify_stream(calibrator: Calibrator, board: Board, arithmetic: Arithmetic) -> Streaming:
+    """Compare the runtimes on a stream of readings alone."""
+    with TemporaryDirectory() as scratch:
+        package = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model")
+        return _Trial(calibrator, arithmetic, package, board).stream()
+
+
 class _Trial:
     """One arithmetic of a calibrator in all three runtimes."""
 
@@ -185,7 +192,7 @@ class _Trial:
         )
         agreement = self._agree(runtimes, trials.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
         known = trials.windows[np.isin(trials.kinds, (GOLDEN, VALIDATION))]
-        return Result(agreement, self._stream(), self._ties(known))
+        return Result(agreement, self.stream(), self._ties(known))
 
     def _agree(self, runtimes: Runtimes, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
         unlike = [] if self.exact else np.flatnonzero(runtimes.unlike.any(axis=1)).tolist()
@@ -232,7 +239,7 @@ class _Trial:
             farthest, start = max(farthest, float(sizes[0][chosen].max(initial=0.0))), start + tokens
         return farthest
 
-    def _stream(self) -> Streaming:
+    def stream(self) -> Streaming:
         """Bad readings through C and through NumPy's own feed; then NumPy computes the host's windows."""
         readings = trial_readings(self.model.descriptor, self.plan.window)
         host, board = push_all(self.host, readings), push_all(self.board, readings)

@@ -185,9 +185,13 @@ def _hold(validity: Validity, affine: Affine, channels: Iterable[InputChannel]) 
     """The channels with what training had of each, at whose edges a board decides as Python does."""
     for index, channel in enumerate(channels):
         edges = validity.low[index], validity.high[index]
-        known = edge_readings(float(affine.center[index]), float(affine.scale[index]), *edges)
-        held = np.array([validity.held_low[index], validity.held_high[index]], np.float32)
-        yield channel._replace(held=Range(*held.tolist()), known=Range(*(float(channel.scale(end)) for end in known)))
+        readings = edge_readings(float(affine.center[index]), float(affine.scale[index]), *edges)
+        known = np.array([channel.scale(end) for end in readings])
+        # A board compares the clamped row with the training range: clamped at that range, every row would lie inside.
+        beyond = np.nextafter(known, np.array([-inf, inf], np.float32))
+        low = min(np.float32(validity.held_low[index]), beyond[0])
+        high = max(np.float32(validity.held_high[index]), beyond[1])
+        yield channel._replace(held=Range(float(low), float(high)), known=Range(*known.tolist()))
 
 
 def _inward(limit: float, inside: float) -> float:

@@ -15,7 +15,7 @@ from scare.errors import DataError, UsageError
 from scare.export.descriptor import as_read, choose_device, describe
 from scare.windowing.scaling import Affine
 from scare.windowing.slicing import RECENT
-from tests.calibrator.building import make_calibrator, newest_plan
+from tests.calibrator.building import make_calibrator, newest_plan, with_edges
 
 LIMITS = st.floats(-1e38, 1e38)
 
@@ -48,6 +48,15 @@ def test_scaling_in_float32_keeps_six_digits(center: float, scale: float, offset
     assert ((reading - near) - rest) * inverse == pytest.approx(
         exact, rel=3e-7, abs=(1e-13 * abs(center) + 1e-37) / scale
     )
+
+
+def test_a_row_clamped_at_the_training_range_still_lies_outside_it() -> None:
+    inputs = with_edges(make_calibrator()).inputs
+    edges = replace(inputs.validity, held_low=inputs.validity.low, held_high=inputs.validity.high)
+    for channel in describe(changed(validity=edges), "").channels:
+        assert channel.held.low < channel.known.low
+        assert channel.held.high > channel.known.high
+        assert np.allclose(channel.held, channel.known, rtol=1e-6, atol=1e-37)
 
 
 def test_the_gap_policy_is_in_rows() -> None:
