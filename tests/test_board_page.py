@@ -67,7 +67,7 @@ def test_equal_hash_bits_are_a_share_of_all_bits(monkeypatch: pytest.MonkeyPatch
 
     def one_bit_off(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
         codes = exact(compile_calibrator(calibrator, "float32").plan, windows, wanted)
-        integer = plan.steps[0].kernel == "window_s8"
+        integer = plan.steps[0].kernel == "window_q"
         return {name: code ^ np.uint32(integer) for name, code in codes.items()}
 
     monkeypatch.setattr(benchmark, "values", one_bit_off)

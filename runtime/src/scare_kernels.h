@@ -179,6 +179,6 @@ void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table,
 }
 #endif
 
-#include "scare_integer.h"
+#include "scare_fixed.h"
 
 #endif

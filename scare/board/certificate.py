@@ -28,7 +28,6 @@ from scare.board.host import HostModel
 from scare.board.trials import GOLDEN, READING, VALIDATION, Reading, Trials, all_trials, trial_readings
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Choice, window_s8
 from scare.calibrator.parity import (
     READING_TOLERANCE,
     Tolerance,
@@ -44,6 +43,7 @@ from scare.errors import NotApplicableError
 from scare.export.arithmetic import Arithmetic
 from scare.export.c_source import CModel
 from scare.export.package import Package, export_calibrator
+from scare.kernels import Choice, window_q
 from scare.windowing.feeding import Inputs, LiveFeed
 from scare.windowing.slicing import history_starts
 
@@ -363,7 +363,7 @@ class _Trial:
     def _window_difference(self, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
         """How far the numbers of windows are from NumPy's, and how far they may be: in int8 one step."""
         if self.exact:
-            steps = window_s8(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
+            steps = window_q(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
             return float(np.abs(steps.astype(int) - theirs).max(initial=0)), 1.0
         shares = np.abs(theirs.astype(float) - ours) / np.maximum(np.abs(ours), 1)
         return float(shares.max(initial=0.0)), READING_TOLERANCE

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import FULL
 from scare.data.flags import LARGEST
 from scare.export.arithmetic import window_quanta
 from scare.export.descriptor import Descriptor, InputChannel
+from scare.kernels import FULL
 
 LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: a spread is 1
 SEED = 20_240_229

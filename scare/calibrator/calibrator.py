@@ -15,11 +15,11 @@ from scare.calibrator import bundle, manifest
 from scare.calibrator.conformal import derive
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals
-from scare.calibrator.kernels import Choice, Choices
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag, usable_values
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, Channel, Readings
 from scare.errors import DataError
+from scare.kernels import Choice, Choices
 from scare.windowing.feeding import Feed, Inputs, LiveFeed
 from scare.windowing.slicing import Grid
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import prod
 
-from scare.calibrator.kernels import KERNELS, PERIODS, Operations
 from scare.calibrator.plan import INPUT, Plan, Step
+from scare.kernels import KERNELS, PERIODS, Operations
 
 BYTES = 4  # a float32 or a word of hash bits
 

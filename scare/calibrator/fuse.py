@@ -14,9 +14,9 @@ from math import prod
 import numpy as np
 
 from scare.calibrator.cost import all_operations
-from scare.calibrator.kernels import KERNELS
-from scare.calibrator.kernels.fused.floats import ACTIVATIONS
 from scare.calibrator.plan import INPUT, Plan, Step
+from scare.kernels import KERNELS
+from scare.kernels.fused import ACTIVATIONS
 
 Rule = Callable[[Plan, Step], list[Step] | None]
 

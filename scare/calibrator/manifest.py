@@ -17,13 +17,13 @@ import scare
 from scare.calibrator.cost import all_operations
 from scare.calibrator.interval_words import FACT, interval_words
 from scare.calibrator.intervals import Intervals
-from scare.calibrator.kernels import FLOATS
 from scare.calibrator.ladder_table import FACTS, HEAD, ladder_table
 from scare.calibrator.learned import STATE
 from scare.calibrator.limits import check
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
+from scare.kernels import FLOAT_KERNELS
 from scare.records import Count, Finite, Name, Positive, Whole, can_be_printed, convert
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
@@ -330,9 +330,9 @@ def _restore_plan(found: PlanPart, arrays: Arrays) -> Plan:
 
 
 def _restore_step(found: StepPart, arrays: Arrays) -> Step:
-    if found.kernel not in FLOATS:
+    if found.kernel not in FLOAT_KERNELS:
         raise ValueError(f"no kernel called '{found.kernel}'")
-    takes, given = FLOATS[found.kernel].takes, found.settings
+    takes, given = FLOAT_KERNELS[found.kernel].takes, found.settings
     if unlike := sorted(takes.keys() ^ given.keys()):
         raise ValueError(f"settings of {found.kernel} that are missing, or that it does not have: {', '.join(unlike)}")
     settings = {name: convert(value, takes[name], f"{name} of {found.kernel}") for name, value in given.items()}
@@ -342,7 +342,7 @@ def _restore_step(found: StepPart, arrays: Arrays) -> Step:
 
 def _check_weights(step: Step) -> None:
     for name, weight in step.weights.items():
-        kinds = "iu" if name in FLOATS[step.kernel].whole else "f"
+        kinds = "iu" if name in FLOAT_KERNELS[step.kernel].whole else "f"
         if weight.dtype.kind not in kinds or (kinds == "f" and weight.dtype.itemsize < 4):
             raise ValueError(f"weight '{name}' of {step.kernel} is of type {weight.dtype}")
         if not np.isfinite(weight).all():

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import ACTIVATIONS, THRESHOLD
 from scare.calibrator.plan import Plan, Step, run, values
+from scare.kernels import ACTIVATIONS, THRESHOLD
 
 FLOAT32_TOLERANCE = 1e-5  # how far off a result may be, of the larger of itself and the target's standard deviation
 INTEGER_TOLERANCE = 1e-6  # the same where all but the target's unit is integer

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from scare.calibrator.kernels import FLOATS, INPUT, KERNELS, Choice, Choices, Shape, Step, choose, expect
+from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, Choice, Choices, Shape, Step, choose, expect
 
 SELECT = "select"
 AT_ONCE = 1 << 25  # numbers that windows computed at once may become
@@ -45,7 +45,7 @@ class Plan:
         shapes: dict[str, Shape] = {INPUT: (self.window, self.channels)}
         for step in self.steps:
             if step.kernel not in KERNELS:
-                raise ValueError(f"no kernel called '{step.kernel}'") from FLOATS.missing(step.kernel)
+                raise ValueError(f"no kernel called '{step.kernel}'") from FLOAT_KERNELS.missing(step.kernel)
             unknown = [name for name in step.inputs if name not in shapes]
             if unknown or step.output in shapes:
                 raise ValueError(f"{step.kernel} reads {unknown} or writes '{step.output}' twice")

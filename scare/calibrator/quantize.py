@@ -9,30 +9,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from scare.calibrator.kernels import FULL, INTEGERS, KERNELS, RULES
-from scare.calibrator.kernels.integer_rule import WINDOW, Quantized
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import NotApplicableError
+from scare.kernels import FIXED_KERNELS, FULL, KERNELS, QUANTISATION
+from scare.kernels.fixed_point import WINDOW, Quantized
 
 
 def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
     """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
-    lacking = {RULES[step.kernel].lacks(step) if step.kernel in RULES else step.kernel for step in plan.steps} - {""}
+    lacking = {
+        QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
+    } - {""}
     if lacking:
         raise NotApplicableError(f"float32 only: there is no integer form of {', '.join(sorted(lacking))}")
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
-            made = [RULES[step.kernel].emit(q, step) for step in q.steps]
+            made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
     except ArithmeticError as error:
         raise NotApplicableError("float32 only: its numbers are too large or too small for integers") from error
     last = plan.steps[-1].output
-    first = Step("window_s8", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
-    result = Step("result_s8", (last,), f"{last}.real", settings={"unit": q.unit(last)})
+    first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
+    result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last)})
     steps = (first, *(step for step in made if step is not None), result)
     for step in steps:
         if step.kernel not in KERNELS:
-            raise INTEGERS.missing(step.kernel)
+            raise FIXED_KERNELS.missing(step.kernel)
     return replace(plan, steps=steps)
 
 
@@ -41,7 +43,7 @@ def _with_units(plan: Plan, quanta: np.ndarray) -> Quantized:
     window = np.broadcast_to(1 / quanta, plan.shapes[INPUT])
     q = Quantized(plan.steps, plan.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
     for step in plan.steps:
-        rule, shape = RULES[step.kernel], plan.shapes[step.output]
+        rule, shape = QUANTISATION[step.kernel], plan.shapes[step.output]
         q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
         q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
     return q

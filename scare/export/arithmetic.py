@@ -5,8 +5,8 @@ from enum import StrEnum
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import FULL
 from scare.errors import UsageError
+from scare.kernels import FULL
 from scare.words import suggestion
 
 

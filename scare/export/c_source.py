@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.kernels import THRESHOLD
 from scare.errors import DataError
 from scare.export.descriptor import Descriptor, InputChannel, Range
 from scare.export.interval_table import IntervalTable
 from scare.export.memory import WORD, Layout, every_value
-from scare.export.program import BYTES, Argument, Branch, Call, Program, Table, Value
+from scare.kernels import THRESHOLD
+from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
 
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # inside a branch
@@ -70,18 +70,18 @@ class CModel:
         return sum(table.values.nbytes for _, table in self.tables.values())
 
     @cached_property
-    def tables(self) -> dict[bytes, tuple[str, Table]]:
+    def tables(self) -> dict[bytes, tuple[str, CTable]]:
         """What each table is called in C, and the table, by its numbers: the same numbers are there once."""
-        tables: dict[bytes, Table] = {}
+        tables: dict[bytes, CTable] = {}
         for call in self.program.every_call():
             for argument in call.arguments:
-                if isinstance(argument, Table):
+                if isinstance(argument, CTable):
                     tables.setdefault(_key(argument), argument)
         names = distinct_names((f"table_{table.about}" for table in tables.values()), {self.name})
         return {key: (name, table) for name, (key, table) in zip(names, tables.items(), strict=True)}
 
     @cached_property
-    def values(self) -> dict[str, tuple[str, Value]]:
+    def values(self) -> dict[str, tuple[str, CValue]]:
         """What each value is called in C, and the value, by its name in the program."""
         values = every_value(self.program)
         names = distinct_names(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
@@ -216,13 +216,13 @@ def _print_run(model: CModel) -> list[str]:
     return [*lines, f"    *scaled = {result}[0];", "}"]
 
 
-def _print_value(model: CModel, name: str, value: Value) -> str:
+def _print_value(model: CModel, name: str, value: CValue) -> str:
     place = model.layout.places[value.name]
     const, base = ("const ", "rows") if place.in_window else ("", "memory")
     return f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset}); /* {_shape(value.shape)} */"
 
 
-def _print_call(model: CModel, call: Call) -> list[str]:
+def _print_call(model: CModel, call: CCall) -> list[str]:
     arguments = ", ".join(_print_argument(model, argument) for argument in call.arguments)
     shapes = " ".join(_shape(value.shape) for value in call.reads)
     comment = f"/* {shapes} -> {_shape(call.output.shape)} */"
@@ -233,15 +233,15 @@ def _print_call(model: CModel, call: Call) -> list[str]:
 
 
 def _print_argument(model: CModel, argument: Argument) -> str:
-    if isinstance(argument, Value):
+    if isinstance(argument, CValue):
         return model.values[argument.name][0]
-    return model.tables[_key(argument)][0] if isinstance(argument, Table) else print_number(argument)
+    return model.tables[_key(argument)][0] if isinstance(argument, CTable) else print_number(argument)
 
 
 def _print_branch(model: CModel, branch: Branch) -> list[str]:
     decision, _ = model.values[branch.decision[-1].output.name]
 
-    def body(calls: Iterable[Call]) -> list[str]:
+    def body(calls: Iterable[CCall]) -> list[str]:
         return [f"    {line}" for call in calls for line in _print_call(model, call)]
 
     return [
@@ -295,7 +295,7 @@ def _print_descriptor(model: CModel) -> list[str]:
     ]
 
 
-def _key(table: Table) -> bytes:
+def _key(table: CTable) -> bytes:
     return table.values.dtype.str.encode() + table.values.tobytes()
 
 

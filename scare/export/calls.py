@@ -7,25 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from scare.calibrator.kernels import Forms, Shape, Step
-from scare.calibrator.kernels.forms import SUFFIX
 from scare.errors import NotApplicableError
-from scare.export.kernels.c_form import CForm, MakeForm, PlacedStep, View
-from scare.export.program import WINDOW, Call, Value
 from scare.export.runtime import declared_functions
+from scare.kernels import KernelTable, Shape, Step
+from scare.kernels.c_arguments import WINDOW_NAME, CCall, CForm, CValue, MakeForm, PlacedStep, View
+from scare.kernels.contract import FIXED_SUFFIX
 
 
 @dataclass(frozen=True)
 class Lowering:
     """One arithmetic: the C forms of its kernels, the kind of its values, how its functions' names end."""
 
-    forms: Forms[MakeForm]
+    forms: KernelTable[MakeForm]
     kind: str
     type: str
 
     def calls(
-        self, steps: Iterable[Step], shapes: Mapping[str, Shape], given: Mapping[str, Value]
-    ) -> tuple[tuple[Call, ...], Value]:
+        self, steps: Iterable[Step], shapes: Mapping[str, Shape], given: Mapping[str, CValue]
+    ) -> tuple[tuple[CCall, ...], CValue]:
         """The calls of steps without branches that read values as given, and the value of the last step."""
         values, calls, last = dict(given), [], ""
         for step in steps:
@@ -36,28 +35,28 @@ class Lowering:
             last = step.output
         return tuple(calls), values[last]
 
-    def call(self, placed: PlacedStep) -> tuple[Call | None, Value]:
+    def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
         """The call of a step, None for a view, and the step's value: what is written, without the work after it."""
         form, name = self.forms[placed.step.kernel](placed), placed.step.output
         if isinstance(form, View):
             source = placed.inputs[0]
             start = source.start + form.start
-            return None, Value(name, source.kind, placed.out, of=source.of or source.name, start=start)
+            return None, CValue(name, source.kind, placed.out, of=source.of or source.name, start=start)
         kind, size = form.kind or self.kind, prod(placed.out)
         inputs = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].of]
-        over = tuple(value.name for value in inputs if value.name != WINDOW and prod(value.shape) == size)
-        value = written = Value(name, kind, placed.out, over=over, kept=form.kept)
+        over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
+        value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
         if form.work:
-            written = Value(f"{name}.work", kind, (size + form.work,))
-            value = Value(name, kind, placed.out, of=written.name)
+            written = CValue(f"{name}.work", kind, (size + form.work,))
+            value = CValue(name, kind, placed.out, of=written.name)
         function = self._function(placed.step.kernel, form)
-        return Call(function, (written, *placed.inputs, *form.arguments), written), value
+        return CCall(function, (written, *placed.inputs, *form.arguments), written), value
 
     def _function(self, kernel: str, form: CForm) -> str:
         """The name of the C function, which the runtime must have."""
-        function = f"scare_{form.function or kernel.removesuffix(SUFFIX)}_{self.type}"
+        function = f"scare_{form.function or kernel.removesuffix(FIXED_SUFFIX)}_{self.type}"
         if function not in declared_functions():
-            header = "scare_integer.h" if self.type == "s8" else "scare_kernels.h"
+            header = "scare_fixed.h" if self.type == "q" else "scare_kernels.h"
             file = f"runtime/src/kernels/{self.forms.family_of(kernel)}_{self.type}.c"
             raise NotApplicableError(
                 f"the kernel '{kernel}' has no C function {function}: add it to {file} and runtime/src/{header}"

@@ -20,7 +20,7 @@ from scare.export.c_source import CModel
 from scare.export.descriptor import Descriptor, choose_device, describe
 from scare.export.golden_vectors import GoldenVectors, golden_vectors, reference_rmse
 from scare.export.memory import plan_memory
-from scare.export.program import Program
+from scare.kernels.c_arguments import Program
 
 
 @dataclass(frozen=True)

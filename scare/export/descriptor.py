@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import FULL, window_s8
 from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.export.interval_table import IntervalTable, interval_table
 from scare.export.training_edges import edge_readings
+from scare.kernels import FULL, window_q
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.validity import Validity
@@ -139,7 +139,7 @@ def as_read(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
     if not len(quanta):
         return windows.astype(np.float32)
     with np.errstate(over="ignore"):
-        steps = window_s8(windows.astype(np.float32), {"quantum": np.asarray(quanta, np.float32)}, {})
+        steps = window_q(windows.astype(np.float32), {"quantum": np.asarray(quanta, np.float32)}, {})
     return steps.swapaxes(1, 2)
 
 

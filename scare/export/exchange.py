@@ -20,7 +20,7 @@ from scare.export.naming import markdown
 from scare.export.scare_json import describe_channels
 from scare.export.target_contract import Artefact, templates
 from scare.export.tensors.lowering import lower
-from scare.export.tensors.tensor import Tensor
+from scare.kernels.tensor import Tensor
 
 INPUT, OUTPUT = NAMES = ("window", "calibrated")
 

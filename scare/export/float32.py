@@ -5,13 +5,12 @@ Comes from `calibrator.fuse`, goes to `memory` and `c_source`.
 
 from dataclasses import replace
 
-from scare.calibrator.kernels import PERIODS
 from scare.calibrator.plan import INPUT, Plan
 from scare.export.calls import Lowering
-from scare.export.kernels import FLOAT32
-from scare.export.program import WINDOW, Branch, Call, Program, Value
+from scare.kernels import C_FLOAT32, PERIODS
+from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CValue, Program
 
-LOWERING = Lowering(FLOAT32, "float", "f32")
+LOWERING = Lowering(C_FLOAT32, "float", "f32")
 
 
 def lower(plan: Plan) -> Program:
@@ -25,7 +24,7 @@ def lower(plan: Plan) -> Program:
     (['scare_dense_f32'], (1,))
     """
     last = plan.steps[-1]
-    result = Value(last.output, "float", (1,))
+    result = CValue(last.output, "float", (1,))
     if plan.branches is None:
         calls, result = _calls(plan)
         return Program("float", plan.window, plan.channels, calls, result)
@@ -41,7 +40,7 @@ def _renamed(plan: Plan, output: str) -> Plan:
     return replace(plan, steps=(*plan.steps[:-1], replace(plan.steps[-1], output=output)))
 
 
-def _calls(plan: Plan) -> tuple[tuple[Call, ...], Value]:
+def _calls(plan: Plan) -> tuple[tuple[CCall, ...], CValue]:
     """The calls of a plan without branches, and the value of its last step."""
-    window = Value(WINDOW, "float", (plan.window, plan.channels))
+    window = CValue(WINDOW_NAME, "float", (plan.window, plan.channels))
     return LOWERING.calls(plan.steps, plan.shapes, {INPUT: window})

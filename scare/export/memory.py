@@ -7,7 +7,7 @@ ended highest goes first and all are placed again: after a few rounds hardly any
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scare.export.program import BYTES, WINDOW, Call, Program, Value
+from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 
 WORD = 4  # bytes: what every value is aligned to
 ROUNDS = 100
@@ -62,7 +62,7 @@ def plan_memory(program: Program) -> Layout:
     blocks, values = find_blocks(program), every_value(program)
     offsets = _search(blocks)
     roots = {name: _root(value, values) for name, value in values.items()}
-    places = {name: Place(root == WINDOW, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
+    places = {name: Place(root == WINDOW_NAME, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
     return Layout(places, _end(blocks, offsets))
 
 
@@ -82,7 +82,7 @@ def find_blocks(program: Program) -> list[Block]:
     return [
         Block(name, -(-values[name].bytes // WORD) * WORD, min(at), max(at), over.get(name, {}))
         for name, at in alive.items()
-        if name != WINDOW
+        if name != WINDOW_NAME
     ]
 
 
@@ -101,10 +101,10 @@ def _most_shared(block: Block, now: Mapping[str, Block]) -> int:
     return max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)
 
 
-def every_value(program: Program) -> dict[str, Value]:
+def every_value(program: Program) -> dict[str, CValue]:
     """Every value of a program by its name."""
 
-    def mentioned() -> Iterator[Value]:
+    def mentioned() -> Iterator[CValue]:
         for call in program.every_call():
             yield from (*call.reads, call.output)
         yield program.result
@@ -112,25 +112,25 @@ def every_value(program: Program) -> dict[str, Value]:
     return {value.name: value for value in mentioned()}
 
 
-def _root(value: Value, values: Mapping[str, Value]) -> tuple[str, int]:
+def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
     """The name of the value whose memory this is, and the bytes from its start."""
     start = 0
     while value.of:
         start += value.start * BYTES[value.kind]
-        if value.of == WINDOW:
-            return WINDOW, start
+        if value.of == WINDOW_NAME:
+            return WINDOW_NAME, start
         value = values[value.of]
     return value.name, start
 
 
-def _may_lie_on(call: Call, index: int, alive: Mapping[str, list[int]], values: Mapping[str, Value]) -> Offsets:
+def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
     """The blocks that die at a call and whose memory its output may take: what is born there, read but once."""
     output = call.output
     if output.of or alive[output.name][0] != index:
         return {}
     roots = [_root(value, values) for value in call.reads]
     names = [name for name, _ in roots]
-    dying = {name for name in names if name != WINDOW and names.count(name) == 1 and max(alive[name]) == index}
+    dying = {name for name in names if name != WINDOW_NAME and names.count(name) == 1 and max(alive[name]) == index}
     wanted = (root for value, root in zip(call.reads, roots, strict=True) if value.name in output.over)
     return {name: start for name, start in wanted if name in dying and start % WORD == 0}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
-KERNEL_HEADERS = "scare_kernels.h", "scare_integer.h"
+KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
 LEARNING = "scare_learn"  # begins the names of what learns from a visit: only there if asked for
 
 
@@ -15,7 +15,7 @@ def runtime_sources() -> dict[str, str]:
 
     All go into one folder, where each finds the others by name alone.
 
-    >>> {"scare.c", "scare.h", "window_s8.c"} <= runtime_sources().keys()
+    >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
     return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}

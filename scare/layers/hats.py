@@ -11,7 +11,7 @@ from math import log2
 
 import numpy as np
 
-from scare.calibrator.kernels import hat_fractions, hat_matrix
+from scare.kernels import hat_fractions, hat_matrix
 
 
 @dataclass(frozen=True)

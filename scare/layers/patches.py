@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from scare.calibrator.kernels import count_patches, patch_rows
 from scare.calibrator.plan import Step
+from scare.kernels import count_patches, patch_rows
 from scare.layers.linear import Linear
 from scare.layers.steps import dense
 

@@ -14,12 +14,12 @@ from time import monotonic
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.kernels import hat_fractions, hat_matrix
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.readings import Readings
 from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
+from scare.kernels import hat_fractions, hat_matrix
 from scare.windowing.feeding import Feed, Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.slicing import RECENT

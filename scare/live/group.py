@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scare.calibrator.calibrator import Answers, Calibrator
-from scare.calibrator.kernels import Choices
 from scare.data.flags import NO_VALUE, Flag, Past, usable_values
+from scare.kernels import Choices
 from scare.upkeep.watching import Watching
 from scare.windowing.columns import Columns
 from scare.windowing.feeding import Inputs

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan
+from scare.kernels import Operations
 from scare.models.ladder import Ladder, Rules
 from scare.models.ridge import Known, Solution
 

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
+from scare.kernels import Operations
 from scare.layers.steps import numbers
 from scare.models.contract import Network
 from scare.records import Count

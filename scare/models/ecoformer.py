@@ -20,9 +20,9 @@ import equinox as eqx
 import jax
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
+from scare.kernels import Operations
 from scare.layers.feed_forward import Activation, FeedForward, LayerNorm
 from scare.layers.hash_attention import Bias, HashAttention
 from scare.layers.linear import Linear, project

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
+from scare.kernels import Operations
 from scare.layers.linear import Linear
 from scare.layers.state_space import RootMeanSquareNorm, StateSpaceMixer, root_mean_square
 from scare.layers.steps import add, dense

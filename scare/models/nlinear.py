@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
+from scare.kernels import Operations
 from scare.layers.steps import numbers
 from scare.models.contract import Network
 

@@ -14,9 +14,9 @@ import equinox as eqx
 import jax
 from jax import Array
 
-from scare.calibrator.kernels import Operations, count_patches
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
+from scare.kernels import Operations, count_patches
 from scare.layers.batch_norm import drop
 from scare.layers.linear import Linear
 from scare.layers.patch_encoder import EncoderLayer

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
+from scare.kernels import Operations
 from scare.layers.bitwise_attention import EfficientBitwiseAttention
 from scare.layers.embedding import DualEmbedding
 from scare.layers.feed_forward import FeedForward, LayerNorm

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
+from scare.kernels import Operations
 from scare.layers.linear import Linear
 from scare.layers.lstm import Lstm
 from scare.models.contract import Everywhere, Network

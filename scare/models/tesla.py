@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan
+from scare.kernels import Operations
 from scare.layers.bins import LogarithmicBinner
 from scare.layers.embedding import DualEmbedding
 from scare.layers.feed_forward import LayerNorm

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import INPUT, Operations
+from scare.kernels import INPUT, Operations
 from scare.scorecard.requirements import Finding
 
 

@@ -18,12 +18,12 @@ from scare.board.host import HostModel
 from scare.board.measure import Report, measure
 from scare.board.trials import trial_windows
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Choice, choose
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
 from scare.errors import NotApplicableError
 from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
+from scare.kernels import Choice, choose
 from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
 from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing

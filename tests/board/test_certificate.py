@@ -26,8 +26,8 @@ from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Architecture
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, with_edges
-from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import CASES, random_network
+from tests.kernels.test_choice import choice_plan
 
 NANO = board("nano33ble")
 FEW = 110  # strange windows and some random ones

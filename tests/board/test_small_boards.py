@@ -38,7 +38,7 @@ def test_a_compiler_for_avr_takes_float32_and_refuses_int8(tmp_path: Path) -> No
     for arithmetic in ("float32", "int8"):
         folder = export_calibrator(make_calibrator(curve_plan(12)), "c", arithmetic, tmp_path / arithmetic).folder
         if arithmetic == "float32":
-            files = [folder / "model.c", *(path for path in sources(folder / "src") if "_s8" not in path.name)]
+            files = [folder / "model.c", *(path for path in sources(folder / "src") if "_q" not in path.name)]
             for file in files:
                 compile_c([file], tmp_path / f"{file.stem}.o", (*AVR, "-Wall", "-Wextra", "-Werror"), [folder / "src"])
         else:

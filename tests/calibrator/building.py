@@ -8,10 +8,10 @@ import polars as pl
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import Intervals
-from scare.calibrator.kernels import hat_fractions
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import QualitySettings
 from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
+from scare.kernels import hat_fractions
 from scare.windowing.feeding import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.slicing import GapPolicy

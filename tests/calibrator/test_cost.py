@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scare.calibrator.cost import count
-from scare.calibrator.kernels import KERNELS, Operations
 from scare.calibrator.plan import Plan, Step
+from scare.kernels import KERNELS, Operations
 from tests.calibrator.building import attention_plan, newest_plan
 
 

@@ -8,7 +8,7 @@ from scare.calibrator.fuse import fuse
 from scare.calibrator.learned import as_shipped, with_learned
 from scare.calibrator.plan import Plan, run
 from tests.calibrator.building import attention_plan, curve_plan, newest_plan
-from tests.calibrator.test_choice import choice_plan
+from tests.kernels.test_choice import choice_plan
 
 NUMBERS = np.array([0.25, -0.5, 0.125, 0.75])
 PLANS = [newest_plan(), curve_plan(), attention_plan(), choice_plan()]

@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "a setting that is true": (put((*SETTING, "knots"), True), "knots of hat_basis"),
     "a setting that is not there": (put(SETTING, {}), "settings of hat_basis"),
     "a setting it does not have": (put((*SETTING, "slope"), 1), "settings of hat_basis"),
-    "a kernel in integers": (put(("plan", "steps", 1, "kernel"), "window_s8"), "no kernel called 'window_s8'"),
+    "a kernel in integers": (put(("plan", "steps", 1, "kernel"), "window_q"), "no kernel called 'window_q'"),
     "a name written twice": (put(("plan", "steps", 1, "output"), "u"), "twice"),
     "facts nested deep": (put(("facts", "deep"), json.loads("[" * 30 + "]" * 30)), "nested more than 20 deep"),
     "a ladder that is none": (put(("facts", "ladder"), 3), "its facts: ladder is 3"),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scare.calibrator.kernels import hash_activations
 from scare.calibrator.parity import Tolerance, hash_steps, nearest_to_tie, share_of_ties
 from scare.calibrator.plan import Plan, Step, values
+from scare.kernels import hash_activations
 from tests.calibrator.building import attention_plan, newest_plan
 
 

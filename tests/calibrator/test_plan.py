@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.calibrator.kernels import KERNELS
 from scare.calibrator.plan import Plan, Step, run, values
+from scare.kernels import KERNELS
 from tests.calibrator.building import attention_plan, newest_plan
 
 TO_ONE = np.ones((2, 1), np.float32)

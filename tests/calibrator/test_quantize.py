@@ -7,14 +7,21 @@ from hypothesis import strategies as st
 
 from scare.calibrator.fold import fold
 from scare.calibrator.fuse import fuse
-from scare.calibrator.kernels import KERNELS
-from scare.calibrator.kernels.attention.integers import power_of_two
-from scare.calibrator.kernels.fixed import LEAST_SQUARE, inverse_root, leading_zeros, rounded, spare_bits, to_top
-from scare.calibrator.kernels.integer_rule import LARGEST
-from scare.calibrator.kernels.rounding import diffused
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.calibrator.quantize import quantize
 from scare.errors import NotApplicableError
+from scare.kernels import KERNELS
+from scare.kernels.attention import power_of_two
+from scare.kernels.fixed_point import (
+    LARGEST,
+    LEAST_SQUARE,
+    error_diffused,
+    inverse_root,
+    leading_zeros,
+    rounded,
+    spare_bits,
+    to_top,
+)
 from scare.models import Architecture
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
@@ -74,7 +81,7 @@ def test_a_plan_without_weights_is_exact() -> None:
 def test_a_curve_in_integers_is_nearly_the_curve(hats: bool, window: int, channels: int) -> None:
     plan, windows = fuse(fold(curve_plan(window, channels, hats))), 2 * wandering(window, channels)
     integer = quantize(plan, np.linspace(3000, 500, channels))
-    assert "products_s8" in [step.kernel for step in integer.steps]
+    assert "products_q" in [step.kernel for step in integer.steps]
     assert 3 < np.abs(windows[:, -1]).max() <= np.abs(windows).max() < 32767 / 3000
     expected = run(plan, windows)
     assert np.abs(run(integer, windows) - expected).max() < 0.001 * expected.std()
@@ -136,6 +143,6 @@ def test_power_of_two(power: float) -> None:
 
 def test_what_one_rounding_loses_the_next_makes_up_for() -> None:
     weights = np.random.default_rng(0).normal(size=(400, 1, 3))
-    small, scale = diffused(weights)
+    small, scale = error_diffused(weights)
     lost = np.cumsum(weights - small * scale, axis=0) / scale
     assert (np.abs(lost) <= 0.5 + 1e-9).all()

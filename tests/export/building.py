@@ -17,15 +17,15 @@ from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.descriptor import describe
 from scare.export.memory import plan_memory
-from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
+from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
 from tests.calibrator.building import make_calibrator, newest_plan
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 ROWS, CHANNELS = 5, 2
 COUNT = ROWS * CHANNELS
 NUMBERS = np.random.default_rng(3).normal(size=COUNT).astype(np.float32)
-WINDOW_VALUE = Value(WINDOW, "float", (ROWS, CHANNELS))
-Y = Value("y", "float", (1,))
+WINDOW_VALUE = CValue(WINDOW_NAME, "float", (ROWS, CHANNELS))
+Y = CValue("y", "float", (1,))
 
 KERNELS = """#ifndef SCARE_KERNELS_H
 #define SCARE_KERNELS_H
@@ -75,8 +75,8 @@ void run_model(const scare_model *one, const void *window, void *scratch, scare_
 """
 
 
-def dot(source: Value, output: Value, weight: np.ndarray, bias: float, about: str = "weight") -> Call:
-    return Call("test_dot", (source, Table(weight, about), bias, output, len(weight)), output)
+def dot(source: CValue, output: CValue, weight: np.ndarray, bias: float, about: str = "weight") -> CCall:
+    return CCall("test_dot", (source, CTable(weight, about), bias, output, len(weight)), output)
 
 
 def dot_program() -> Program:
@@ -86,28 +86,28 @@ def dot_program() -> Program:
 
 def sum_program() -> Program:
     """The same in whole numbers, of a window that lies channel after channel."""
-    whole = Value(WINDOW, "int16_t", (CHANNELS, ROWS))
+    whole = CValue(WINDOW_NAME, "int16_t", (CHANNELS, ROWS))
     weight = np.arange(-5, 5).astype(np.int8)
-    call = Call("test_sum", (whole, Table(weight, "weight"), 0.25, Y, COUNT), Y)
+    call = CCall("test_sum", (whole, CTable(weight, "weight"), 0.25, Y, COUNT), Y)
     return Program("int16_t", ROWS, CHANNELS, (call,), Y, (100.0, 30.0))
 
 
 def codes_program() -> Program:
     """How many numbers of the window are not negative; the codes stay readable."""
-    codes = Value("hash codes", "uint32_t", (COUNT,), kept=True)
-    spare = Value("spare", "float", (1,))
+    codes = CValue("hash codes", "uint32_t", (COUNT,), kept=True)
+    spare = CValue("spare", "float", (1,))
     calls = (
         dot(WINDOW_VALUE, spare, NUMBERS, 0.0),
-        Call("test_signs", (WINDOW_VALUE, codes, COUNT), codes),
-        Call("test_count", (codes, Y, COUNT), Y),
+        CCall("test_signs", (WINDOW_VALUE, codes, COUNT), codes),
+        CCall("test_count", (codes, Y, COUNT), Y),
     )
     return Program("float", ROWS, CHANNELS, calls, Y)
 
 
 def branch_program() -> Program:
     """The oldest number decides; then the newest channel 0, or all numbers."""
-    decision = Value("decision", "float", (1,))
-    newest = Value("newest", "float", (CHANNELS,), of=WINDOW, start=COUNT - CHANNELS)
+    decision = CValue("decision", "float", (1,))
+    newest = CValue("newest", "float", (CHANNELS,), of=WINDOW_NAME, start=COUNT - CHANNELS)
     branch = Branch(
         (dot(WINDOW_VALUE, decision, np.eye(1, COUNT, dtype=np.float32)[0], 0.5, "decision"),),
         (dot(newest, Y, np.array([2.0, 0.0], np.float32), 1.0, "simple"),),

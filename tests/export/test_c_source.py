@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.board.toolchain import STRICT, compile_c
-from scare.calibrator.kernels import Choice, choose
 from scare.errors import DataError
 from scare.export.c_source import print_golden, print_header, print_number, print_source
 from scare.export.descriptor import as_read
-from scare.export.program import Call, Program, Table, Value
+from scare.kernels import Choice, choose
+from scare.kernels.c_arguments import CCall, CTable, CValue, Program
 from tests.export.building import (
     CHANNELS,
     COUNT,
@@ -107,7 +107,7 @@ def test_no_line_is_too_long_and_none_ends_in_space() -> None:
 
 
 def test_equal_tables_are_printed_once() -> None:
-    first, second = Value("first", "float", (1,)), Value("second", "float", (1,))
+    first, second = CValue("first", "float", (1,)), CValue("second", "float", (1,))
     calls = (
         dot(WINDOW_VALUE, first, NUMBERS, 0.0, "weight of a"),
         dot(WINDOW_VALUE, second, NUMBERS.copy(), 1.0, "weight of b"),
@@ -123,7 +123,7 @@ def test_equal_tables_are_printed_once() -> None:
 
 def test_any_name_is_made_a_name_of_c(tmp_path: Path) -> None:
     names = ["float", "Q", "q", "block 0/x*/", "1st", "run", "model", "müll", "q_2", "memory", "table_weight"]
-    values = [Value(name, "float", (1,)) for name in names]
+    values = [CValue(name, "float", (1,)) for name in names]
     calls = tuple(dot(WINDOW_VALUE, one, NUMBERS, 0.0, "weight") for one in values)
     model = make_model(Program("float", ROWS, CHANNELS, calls, values[-1]))
     model = replace(model, title="a */ b /* c", labels=("*/ int x;", "two\nlines"))
@@ -161,7 +161,7 @@ def test_small_numbers_are_aligned_to_a_word() -> None:
     ],
 )
 def test_whole_numbers_of_every_kind_compile(values: np.ndarray, kind: str, first: str, tmp_path: Path) -> None:
-    call = Call("test_any", (WINDOW_VALUE, Table(values, "table"), Y), Y)
+    call = CCall("test_any", (WINDOW_VALUE, CTable(values, "table"), Y), Y)
     model = make_model(Program("float", ROWS, CHANNELS, (call,), Y))
     folder = write_model(model, tmp_path / "model")
     kernels = folder / "src" / "scare_kernels.h"

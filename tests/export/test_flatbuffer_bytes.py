@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scare.export.tensors.tensor import window
+from scare.kernels.tensor import window
 from tests.needs import needs
 
 pytestmark = needs("tflite")

@@ -4,16 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.export.memory import WORD, Layout, every_value, find_blocks, least_bytes, plan_memory
-from scare.export.program import WINDOW, Branch, Call, Program, Value
+from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CValue, Program
 
-INPUT = Value(WINDOW, "float", (5, 2))
-
-
-def value(name: str, size: int, **other: object) -> Value:
-    return Value(name, "float", (size,), **other)  # type: ignore[arg-type]
+INPUT = CValue(WINDOW_NAME, "float", (5, 2))
 
 
-def program(*calls: Call | Branch, result: Value | None = None) -> Program:
+def value(name: str, size: int, **other: object) -> CValue:
+    return CValue(name, "float", (size,), **other)  # type: ignore[arg-type]
+
+
+def program(*calls: CCall | Branch, result: CValue | None = None) -> Program:
     last = calls[-1]
     return Program("float", 5, 2, calls, result or last.output)
 
@@ -21,19 +21,19 @@ def program(*calls: Call | Branch, result: Value | None = None) -> Program:
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     """Calls that read earlier values or views of them, and may take over what they read."""
-    known: list[Value] = [INPUT]
+    known: list[CValue] = [INPUT]
     calls = []
     for index in range(draw(st.integers(1, 12))):
         reads = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
         over = draw(st.lists(st.sampled_from([one.name for one in reads]), max_size=2, unique=True))
         kind = draw(st.sampled_from(["float", "int16_t", "int8_t"]))
         shape = (draw(st.integers(1, 30)),)
-        output = Value(f"v{index}", kind, shape, over=tuple(over), kept=draw(st.integers(0, 9)) == 0)
-        calls.append(Call("f", (*reads, output), output))
+        output = CValue(f"v{index}", kind, shape, over=tuple(over), kept=draw(st.integers(0, 9)) == 0)
+        calls.append(CCall("f", (*reads, output), output))
         known.append(output)
         if shape[0] > 2 and draw(st.booleans()):
             start = draw(st.integers(0, shape[0] - 1))
-            known.append(Value(f"v{index}.part", kind, (shape[0] - start,), of=output.name, start=start))
+            known.append(CValue(f"v{index}.part", kind, (shape[0] - start,), of=output.name, start=start))
     return program(*calls)
 
 
@@ -55,18 +55,18 @@ def run_through(made: Program, layout: Layout) -> None:
     places, values = extents(made, layout), every_value(made)
     owner: dict[int, str] = {}
 
-    def root(one: Value) -> str:
+    def root(one: CValue) -> str:
         while one.of:
             one = values[one.of]
         return one.name
 
-    def intact(one: Value) -> bool:
-        return root(one) == WINDOW or all(owner[byte] == root(one) for byte in places[one.name])
+    def intact(one: CValue) -> bool:
+        return root(one) == WINDOW_NAME or all(owner[byte] == root(one) for byte in places[one.name])
 
     for call in made.every_call():
         assert all(intact(one) for one in call.reads)
         for one in call.reads:
-            if root(one) != WINDOW and overlap(places[one.name], places[call.output.name]):
+            if root(one) != WINDOW_NAME and overlap(places[one.name], places[call.output.name]):
                 assert one.name in call.output.over
                 assert places[one.name].start == places[call.output.name].start
         owner.update(dict.fromkeys(places[call.output.name], root(call.output)))
@@ -92,50 +92,50 @@ def test_the_same_program_gives_the_same_layout(made: Program) -> None:
 
 def test_a_chain_takes_two_places() -> None:
     values = [value(f"v{i}", 10) for i in range(6)]
-    calls = [Call("f", (a, b), b) for a, b in zip([INPUT, *values[:-1]], values, strict=True)]
+    calls = [CCall("f", (a, b), b) for a, b in zip([INPUT, *values[:-1]], values, strict=True)]
     assert plan_memory(program(*calls)).bytes == 80
 
 
 def test_a_chain_in_place_takes_one() -> None:
     values = [value("v0", 10)] + [value(f"v{i}", 10, over=(f"v{i - 1}",)) for i in range(1, 6)]
-    calls = [Call("f", (a, b), b) for a, b in zip([INPUT, *values[:-1]], values, strict=True)]
+    calls = [CCall("f", (a, b), b) for a, b in zip([INPUT, *values[:-1]], values, strict=True)]
     assert plan_memory(program(*calls)).bytes == 40
 
 
 def test_a_value_read_later_is_not_taken_over() -> None:
     a, b = value("a", 10), value("b", 10, over=("a",))
     c = value("c", 1)
-    made = program(Call("f", (INPUT, a), a), Call("g", (a, b), b), Call("h", (a, b, c), c))
+    made = program(CCall("f", (INPUT, a), a), CCall("g", (a, b), b), CCall("h", (a, b, c), c))
     assert plan_memory(made).bytes == 84
 
 
 def test_a_value_read_twice_by_a_call_is_not_taken_over() -> None:
     a = value("a", 10)
     part, b = value("part", 5, of="a", start=5), value("b", 10, over=("a",))
-    assert plan_memory(program(Call("f", (INPUT, a), a), Call("g", (a, part, b), b))).bytes == 80
+    assert plan_memory(program(CCall("f", (INPUT, a), a), CCall("g", (a, part, b), b))).bytes == 80
 
 
 def test_a_view_begins_inside_its_value_also_when_taken_over() -> None:
     a = value("a", 10)
     part = value("part", 6, of="a", start=4)
     b = value("b", 6, over=("part",))
-    layout = plan_memory(program(Call("f", (INPUT, a), a), Call("g", (part, b), b)))
+    layout = plan_memory(program(CCall("f", (INPUT, a), a), CCall("g", (part, b), b)))
     assert layout.places["part"].offset == layout.places["a"].offset + 16 == layout.places["b"].offset
     assert layout.bytes == 40
 
 
 def test_a_view_of_the_window_lies_in_the_window() -> None:
-    newest = value("newest", 2, of=WINDOW, start=8)
+    newest = value("newest", 2, of=WINDOW_NAME, start=8)
     y = value("y", 1)
-    layout = plan_memory(program(Call("f", (newest, y), y)))
+    layout = plan_memory(program(CCall("f", (newest, y), y)))
     assert (layout.places["newest"].in_window, layout.places["newest"].offset) == (True, 32)
     assert layout.bytes == 4
 
 
 def test_what_is_kept_stays_to_the_end() -> None:
-    codes = Value("codes", "uint32_t", (4,), kept=True)
+    codes = CValue("codes", "uint32_t", (4,), kept=True)
     a, b = value("a", 10), value("b", 10)
-    made = program(Call("f", (INPUT, codes), codes), Call("f", (codes, a), a), Call("g", (a, b), b))
+    made = program(CCall("f", (INPUT, codes), codes), CCall("f", (codes, a), a), CCall("g", (a, b), b))
     run_through(made, plan_memory(made))
     assert plan_memory(made).bytes == 96
 
@@ -144,9 +144,9 @@ def test_branches_share_memory() -> None:
     decision, y = value("decision", 1), value("y", 1)
     simple, deep = value("s", 50), value("d", 60)
     branch = Branch(
-        (Call("f", (INPUT, decision), decision),),
-        (Call("f", (INPUT, simple), simple), Call("g", (simple, y), y)),
-        (Call("f", (INPUT, deep), deep), Call("g", (deep, y), y)),
+        (CCall("f", (INPUT, decision), decision),),
+        (CCall("f", (INPUT, simple), simple), CCall("g", (simple, y), y)),
+        (CCall("f", (INPUT, deep), deep), CCall("g", (deep, y), y)),
         60,
         12,
         y,
@@ -158,5 +158,5 @@ def test_branches_share_memory() -> None:
 
 def test_an_order_by_size_alone_is_improved() -> None:
     spare, a, b, y = value("spare", 10), value("a", 10), value("b", 9), value("y", 5)
-    made = program(Call("f", (INPUT, spare, a), a), Call("f", (a, b), b), Call("f", (a, b, y), y))
+    made = program(CCall("f", (INPUT, spare, a), a), CCall("f", (a, b), b), CCall("f", (a, b, y), y))
     assert plan_memory(made).bytes == 96  # 100 with `spare` below `a`

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scare.export.micropython import scare_live
 from scare.export.tensors.python_constants import Constants
 from scare.export.tensors.python_module import print_function
-from scare.export.tensors.tensor import Tensor, as_tensor, concatenate, window
+from scare.kernels.tensor import Tensor, as_tensor, concatenate, window
 
 X = np.random.default_rng(4).normal(size=(6, 4)).astype(np.float32)
 WEIGHT = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32)

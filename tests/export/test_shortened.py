@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export.kernels.attention.tensors import bitwise_attention, hash_codes
-from scare.export.kernels.linear.tensors import mix_features
 from scare.export.tensors.alike import MEMBER
 from scare.export.tensors.shortened import shortened
-from scare.export.tensors.tensor import Tensor, in_order, window
+from scare.kernels.attention import tensor_bitwise_attention, tensor_hash_codes
+from scare.kernels.linear import tensor_mix_features
+from scare.kernels.tensor import Tensor, in_order, window
 from tests.export.test_python_module import compute
 from tests.needs import needs
 
@@ -25,15 +25,15 @@ def weights(*shape: int) -> np.ndarray:
 
 
 def head(vector: Tensor) -> Tensor:
-    return mix_features(vector, weights(vector.shape[0], 1), weights(1))
+    return tensor_mix_features(vector, weights(vector.shape[0], 1), weights(1))
 
 
 def attention(alike: bool = True) -> Tensor:
     """One number of tokens that attend to each other by the bits of their queries and keys."""
     hashing, settings = {"supports": weights(5, 4), "projection": weights(5, 7)}, {"sharpness": 1.0, "epsilon": 1e-12}
     query, key, value = (x @ weights(4, 4) + weights(6, 4) for _ in range(3))
-    codes = [hash_codes(rows, hashing, settings) for rows in (query, key if alike else key.apply("tanh"))]
-    mixed = bitwise_attention(*codes, value, {}, {"bias": 8})
+    codes = [tensor_hash_codes(rows, hashing, settings) for rows in (query, key if alike else key.apply("tanh"))]
+    mixed = tensor_bitwise_attention(*codes, value, {}, {"bias": 8})
     return mixed.rows(5, 6).reshape(4).rows(2, 3)
 
 

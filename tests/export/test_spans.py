@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from scare.calibrator.kernels import hat_matrix
 from scare.export.tensors.spans import SAVED, Spans, spans_of
-from scare.export.tensors.tensor import window
+from scare.kernels import hat_matrix
+from scare.kernels.tensor import window
 from scare.layers.hats import HatBasis
 from tests.needs import needs
 

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.calibrator.kernels import FLOATS
-from scare.export.kernels import TENSORS
 from scare.export.tensors.integer_matrices import fitted_rounding
-from scare.export.tensors.tensor import Tensor, size, window
-from tests.calibrator.test_kernels import BATCH, EVERY_CALL, Call, as_float32
+from scare.kernels import FLOAT_KERNELS, TENSOR_FORMS
+from scare.kernels.tensor import Tensor, size, window
 from tests.export.test_kernel_families import STUDIED
+from tests.kernels.test_kernels import BATCH, EVERY_CALL, Call, as_float32
 from tests.needs import needs
 
 NAMES = ("x", "y")
@@ -34,7 +33,7 @@ def lowered(name: str, call: Call) -> tuple[Tensor, np.ndarray]:
         count = int(np.prod(x.shape[1:]))
         parts.append(source.rows(start, start + count).reshape(*x.shape[1:]))
         start += count
-    result = TENSORS[name](*parts, as_float32(call).weights, call.settings)
+    result = TENSOR_FORMS[name](*parts, as_float32(call).weights, call.settings)
     return result.reshape(size(result)), flat
 
 
@@ -45,11 +44,11 @@ def expected(name: str, call: Call) -> np.ndarray:
 
 
 def test_every_kernel_is_lowered_but_those_in_integers() -> None:
-    assert TENSORS.keys() == FLOATS.keys() - {STUDIED}
+    assert TENSOR_FORMS.keys() == FLOAT_KERNELS.keys() - {STUDIED}
 
 
 @needs("onnx")
-@pytest.mark.parametrize(("name", "call"), [one for one in EVERY_CALL if one.values[0] in TENSORS])
+@pytest.mark.parametrize(("name", "call"), [one for one in EVERY_CALL if one.values[0] in TENSOR_FORMS])
 def test_in_onnx_runtime(name: str, call: Call) -> None:
     import onnxruntime
 
@@ -62,7 +61,7 @@ def test_in_onnx_runtime(name: str, call: Call) -> None:
 
 
 @needs("tflite")
-@pytest.mark.parametrize("name", sorted(TENSORS))
+@pytest.mark.parametrize("name", sorted(TENSOR_FORMS))
 def test_in_litert(name: str) -> None:
     from scare.export.tensors.flatbuffer import flatbuffer, run_flatbuffer
 

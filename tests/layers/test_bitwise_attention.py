@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from scare.calibrator.kernels import bitwise_attention
+from scare.kernels import bitwise_attention
 from scare.layers.bitwise_attention import EfficientBitwiseAttention
 from scare.layers.buffers import split_trainable
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens

@@ -14,7 +14,7 @@ from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from scare.live.fleet import Batch, Fleet, Pushed, Route
 from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
-from tests.calibrator.test_choice import choice_plan
+from tests.kernels.test_choice import choice_plan
 
 START = 1.7e9
 WAITS = (61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, -290.0, -310.0, -1e7, 1e7)

@@ -13,7 +13,7 @@ from scare.calibrator.fold import fold
 from scare.calibrator.parity import hash_steps
 from scare.calibrator.plan import run
 from scare.errors import NotApplicableError, UsageError
-from scare.export.kernels import FLOAT32
+from scare.kernels import C_FLOAT32
 from scare.layers.hats import HatBasis
 from scare.layers.lens import bin_averages
 from scare.layers.products import products
@@ -121,7 +121,7 @@ def test_the_kernel_may_take_raw_vectors_in_python_only(windows: jax.Array) -> N
     assert count(fold(plan)).operations == model.operations(WINDOW, 1)
     assert [step.output for step in hash_steps(plan)] == ["query_codes", "key_codes"]
     with pytest.raises(NotApplicableError, match="'raw_hash_codes' has no"):
-        FLOAT32[hash_steps(plan)[0].kernel]
+        C_FLOAT32[hash_steps(plan)[0].kernel]
     with pytest.raises(UsageError, match="not for multi-head: leave raw off"):
         Attention(Mix.MULTI_HEAD, raw=True)
 

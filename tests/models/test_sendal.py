@@ -13,9 +13,9 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import run
 from scare.data.readings import CALIBRATED, Readings
+from scare.kernels import Operations
 from scare.models.labels import soft_labels
 from scare.models.scare import ABLATION
 from scare.models.sendal import Deep, Sendal, SendalNetwork

@@ -9,11 +9,11 @@ import numpy as np
 
 from scare.board.host import HOST_FLAGS
 from scare.board.toolchain import STRICT, compile_once, library_name
-from scare.export.program import WINDOW, Branch, Call, Program, Table, Value
+from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 FLOAT32 = sorted((RUNTIME / "kernels").glob("*_f32.c"))
-INTEGER = sorted((RUNTIME / "kernels").glob("*_s8.c"))
+INTEGER = sorted((RUNTIME / "kernels").glob("*_q.c"))
 NUMBERS = {"float": np.float32, "uint32_t": np.uint32, "int32_t": np.int32}
 GUARD, UNWRITTEN = 8, 0x7FC0ABCD  # words after an output; a NaN
 
@@ -40,7 +40,7 @@ class Machine:
     def run(self, window: np.ndarray) -> float:
         """What the program gives for a window as it reads it; its values are held until the next run."""
         kind = np.float32 if self.program.kind == "float" else np.int16
-        self.held = {WINDOW: np.append(np.ascontiguousarray(window, kind).ravel(), np.zeros(1, kind))}
+        self.held = {WINDOW_NAME: np.append(np.ascontiguousarray(window, kind).ravel(), np.zeros(1, kind))}
         for call in self.program.calls:
             if isinstance(call, Branch):
                 self._branch(call)
@@ -56,7 +56,7 @@ class Machine:
             call_on_new_memory(call, self.held)
 
 
-def call_on_new_memory(call: Call, held: dict[str, np.ndarray]) -> None:
+def call_on_new_memory(call: CCall, held: dict[str, np.ndarray]) -> None:
     """Call with new memory for the output, and see that nothing after it is written."""
     size = int(np.prod(call.output.shape))
     memory = np.full(size + GUARD, UNWRITTEN, np.uint32)
@@ -65,19 +65,19 @@ def call_on_new_memory(call: Call, held: dict[str, np.ndarray]) -> None:
     assert (memory[size:] == UNWRITTEN).all(), f"{call.function} writes beyond its output"
 
 
-def call_on(call: Call, held: dict[str, np.ndarray]) -> None:
+def call_on(call: CCall, held: dict[str, np.ndarray]) -> None:
     """Call with the memory that the values have."""
     getattr(kernels(), call.function)(*(_argument(argument, held) for argument in call.arguments))
 
 
-def array_of(value: Value, held: dict[str, np.ndarray]) -> np.ndarray:
+def array_of(value: CValue, held: dict[str, np.ndarray]) -> np.ndarray:
     """A value's numbers."""
     return held[value.of or value.name][value.start : value.start + int(np.prod(value.shape))]
 
 
-def _argument(argument: Value | Table | int | float, held: dict[str, np.ndarray]) -> object:
-    if isinstance(argument, Value):
+def _argument(argument: CValue | CTable | int | float, held: dict[str, np.ndarray]) -> object:
+    if isinstance(argument, CValue):
         return ctypes.c_void_p(array_of(argument, held).ctypes.data)
-    if isinstance(argument, Table):
+    if isinstance(argument, CTable):
         return ctypes.c_void_p(argument.values.ctypes.data)
     return ctypes.c_uint32(argument & 0xFFFFFFFF) if isinstance(argument, int) else ctypes.c_float(argument)

@@ -15,8 +15,8 @@ FACTOR, TOP = 1 << 19, 24576
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    sources = [RUNTIME / "kernels" / f"formulas_{kind}.c" for kind in ("f32", "s8")]
-    return Machine(link(sources, board("nano33ble"), [RUNTIME], keep=["scare_products_f32", "scare_products_s8"]))
+    sources = [RUNTIME / "kernels" / f"formulas_{kind}.c" for kind in ("f32", "q")]
+    return Machine(link(sources, board("nano33ble"), [RUNTIME], keep=["scare_products_f32", "scare_products_q"]))
 
 
 def test_products_f32(machine: Machine) -> None:
@@ -27,10 +27,10 @@ def test_products_f32(machine: Machine) -> None:
     assert len(counts) == 1
 
 
-def test_products_s8(machine: Machine) -> None:
+def test_products_q(machine: Machine) -> None:
     counts = set()
     machine.write(FACTORS, np.full(4, FACTOR, np.int32))
     for row in (INNER, OUTER):
         machine.write(X, (np.array(row) * 2**26).astype(np.int32))
-        counts.add(machine.call("scare_products_s8", OUT, X, FACTORS, len(row), TOP).instructions)
+        counts.add(machine.call("scare_products_q", OUT, X, FACTORS, len(row), TOP).instructions)
     assert len(counts) == 1

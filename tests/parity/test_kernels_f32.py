@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.board.toolchain import STANDARD, STRICT, compile_c
-from scare.calibrator.kernels import KERNELS as TWINS
-from scare.calibrator.kernels import hash_activations, hat_fractions
 from scare.calibrator.plan import Step
 from scare.export.float32 import LOWERING
-from scare.export.kernels import FLOAT32 as FORMS
-from scare.export.kernels.c_form import PlacedStep
-from scare.export.program import Call, Value
+from scare.kernels import C_FLOAT32 as FORMS
+from scare.kernels import KERNELS as TWINS
+from scare.kernels import hash_activations, hat_fractions
+from scare.kernels.c_arguments import CCall, CValue, PlacedStep
 from tests.parity.native import FLOAT32, RUNTIME, array_of, call_on, call_on_new_memory, library
 
 TOLERANCE = 4e-6  # of the largest number in the output, or of 1
@@ -285,11 +284,11 @@ def test_every_kernel_that_is_lowered_is_drawn() -> None:
     assert CASES.keys() == {name for name in FORMS if TWINS[name].copies}
 
 
-def call_of(kernel: str, case: Case) -> tuple[Call, Value, dict[str, np.ndarray]]:
+def call_of(kernel: str, case: Case) -> tuple[CCall, CValue, dict[str, np.ndarray]]:
     """The call of a case, the value it gives, and its inputs in memory."""
     names = tuple(f"input {index}" for index in range(len(case.inputs)))
     kinds = ["uint32_t" if x.dtype == np.uint32 else "float" for x in case.inputs]
-    values = [Value(name, kind, x.shape) for name, kind, x in zip(names, kinds, case.inputs, strict=True)]
+    values = [CValue(name, kind, x.shape) for name, kind, x in zip(names, kinds, case.inputs, strict=True)]
     step, shapes = Step(kernel, names, "output", case.weights, case.settings), tuple(x.shape for x in case.inputs)
     out = TWINS[kernel].shape(*shapes, step.weight_shapes, case.settings)
     call, value = LOWERING.call(PlacedStep(step, tuple(values), shapes, out))

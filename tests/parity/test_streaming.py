@@ -29,9 +29,9 @@ from tests.calibrator.building import (
     newest_plan,
     with_edges,
 )
-from tests.calibrator.test_choice import choice_plan
 from tests.contract.test_models import random_network
 from tests.export.building import RUNTIME, LoadedModel, compile_models, compile_with_gcc, sources
+from tests.kernels.test_choice import choice_plan
 
 OK, HISTORY, MISSING, RANGE, EARLY = range(5)
 ROWS = 600

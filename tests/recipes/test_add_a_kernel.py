@@ -12,41 +12,40 @@ from scare.board.exported import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.kernels import RULES, Kernel, Operations, Rule, Step, pointwise
-from scare.calibrator.kernels.kernel import same_shape
 from scare.calibrator.plan import Plan, run
 from scare.errors import NotApplicableError
 from scare.export import runtime
 from scare.export.compiled import compile_calibrator
-from scare.export.kernels import pointwise as printed
-from scare.export.kernels.c_form import every_number
 from scare.export.package import export_calibrator
 from scare.export.tensors.lowering import lower
 from scare.export.tensors.python_constants import Constants
 from scare.export.tensors.python_module import print_function
+from scare.kernels import QUANTISATION, Kernel, Operations, QuantisationRule, Step, pointwise
+from scare.kernels.c_arguments import every_number
+from scare.kernels.contract import same_shape
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.recipes.pages import ROOT, files, recipe
 
 NEGATE = Kernel(lambda x, weights, settings: -x, same_shape, lambda x, *_: Operations(additions=x[0]))
 FORMS: dict[str, tuple[dict[str, Any], str, Any]] = {  # the table of the family, the entry's name, the entry
-    "NumPy form": (pointwise.FLOATS, "negate", NEGATE),
-    "integer form": (pointwise.INTEGERS, "negate_s8", NEGATE),
-    "rule for integers": (
-        pointwise.RULES,
+    "NumPy form": (pointwise.FLOAT_KERNELS, "negate", NEGATE),
+    "fixed-point form": (pointwise.FIXED_KERNELS, "negate_q", NEGATE),
+    "quantisation rule": (
+        pointwise.QUANTISATION,
         "negate",
-        Rule(
+        QuantisationRule(
             lambda q, step: q.bounds[step.inputs[0]],
             lambda q, step: q.units[step.inputs[0]],
-            lambda q, step: Step("negate_s8", step.inputs, step.output),
+            lambda q, step: Step("negate_q", step.inputs, step.output),
         ),
     ),
-    "float32 C form": (printed.FLOAT32, "negate", every_number),
-    "int8 C form": (printed.INT8, "negate_s8", every_number),
-    "tensor form": (printed.TENSORS, "negate", lambda x, weights, settings: x * -1.0),
+    "float32 C form": (pointwise.C_FLOAT32, "negate", every_number),
+    "fixed-point C form": (pointwise.C_FIXED, "negate_q", every_number),
+    "tensor form": (pointwise.TENSOR_FORMS, "negate", lambda x, weights, settings: x * -1.0),
 }
 SIGNATURE = "void scare_negate_{kind}({number} *out, const {number} *x, uint32_t count)"
 BODY = "{\n    for (uint32_t i = 0; i < count; i++) out[i] = -x[i];\n}\n"
-C = {"f32": ("scare_kernels.h", "float"), "s8": ("scare_integer.h", "int32_t")}
+C = {"f32": ("scare_kernels.h", "float"), "q": ("scare_fixed.h", "int32_t")}
 
 
 class Source:
@@ -88,7 +87,7 @@ def negated() -> Calibrator:
 
 def test_the_recipe_names_files_that_are_there() -> None:
     named = files(recipe("Add a kernel").replace("<family>", "pointwise"))
-    assert len(named) >= 9
+    assert len(named) >= 7
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
@@ -123,27 +122,27 @@ def test_it_is_printed_as_tensor_operations(source: Source) -> None:
 
 
 FORGOTTEN = {
-    "integer form": (
+    "fixed-point form": (
         "int8",
-        "'negate_s8' has no integer form: add it to scare/calibrator/kernels/pointwise/integers.py",
+        "'negate_q' has no fixed-point form: add it to scare/kernels/pointwise.py",
     ),
     "float32 C form": (
         "float32",
-        "'negate' has no float32 C form: add it to scare/export/kernels/pointwise/float32.py",
+        "'negate' has no float32 C form: add it to scare/kernels/pointwise.py",
     ),
-    "int8 C form": ("int8", "'negate_s8' has no int8 C form: add it to scare/export/kernels/pointwise/int8.py"),
-    "tensor form": ("tensors", "'negate' has no tensor form: add it to scare/export/kernels/pointwise/tensors.py"),
+    "fixed-point C form": ("int8", "'negate_q' has no fixed-point C form: add it to scare/kernels/pointwise.py"),
+    "tensor form": ("tensors", "'negate' has no tensor form: add it to scare/kernels/pointwise.py"),
     "f32": (
         "float32",
         "'negate' has no C function scare_negate_f32: add it to runtime/src/kernels/pointwise_f32.c and"
         " runtime/src/scare_kernels.h",
     ),
-    "s8": (
+    "q": (
         "int8",
-        "'negate_s8' has no C function scare_negate_s8: add it to runtime/src/kernels/pointwise_s8.c and"
-        " runtime/src/scare_integer.h",
+        "'negate_q' has no C function scare_negate_q: add it to runtime/src/kernels/pointwise_q.c and"
+        " runtime/src/scare_fixed.h",
     ),
-    "rule for integers": ("int8", "float32 only: there is no integer form of negate"),
+    "quantisation rule": ("int8", "float32 only: there is no integer form of negate"),
 }
 
 
@@ -158,13 +157,11 @@ def test_what_is_forgotten_is_a_sentence(forgotten: str, source: Source) -> None
 
 def test_a_missing_rule_says_where_it_would_stand(source: Source) -> None:
     source.add("NumPy form")
-    with pytest.raises(NotApplicableError, match=r"no rule for integers: add it to .*/kernels/pointwise/rules\.py"):
-        RULES["negate"]
+    with pytest.raises(NotApplicableError, match=r"no quantisation rule: add it to .*/kernels/pointwise\.py"):
+        QUANTISATION["negate"]
 
 
 def test_a_kernel_that_is_nowhere_says_what_to_begin_with() -> None:
     with pytest.raises(ValueError, match="no kernel called 'negate'") as raised:
         negated()
-    assert str(raised.value.__cause__).endswith(
-        "has no NumPy form: add it to scare/calibrator/kernels/<family>/floats.py"
-    )
+    assert str(raised.value.__cause__).endswith("has no NumPy form: add it to scare/kernels/<family>.py")

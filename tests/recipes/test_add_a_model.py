@@ -15,9 +15,9 @@ from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.fold import fold
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import INPUT, Plan, Step, run
 from scare.export.package import export_calibrator
+from scare.kernels import Operations
 from scare.layers.buffers import split_trainable
 from scare.layers.steps import dense
 from scare.models import MODELS, Network

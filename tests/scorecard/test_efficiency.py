@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_correction
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan, Step
+from scare.kernels import Operations
 from scare.models import MODELS, Scare
 from scare.scorecard.efficiency import Growth, complexity_findings, fit_exponent, memory_findings
 from scare.scorecard.growth import growth_of

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scare.board.trials import trial_windows
-from scare.calibrator.kernels import choose
 from scare.calibrator.plan import run
 from scare.experiments.random_weights import draw_contender
+from scare.kernels import choose
 from scare.scorecard.scoring import KINDS, board_trials
 
 SHORT = 15

@@ -11,9 +11,9 @@ import pytest
 from jax import Array
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.kernels import Operations
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
+from scare.kernels import Operations
 from scare.models import Network
 from scare.models.ladder import Rules
 from scare.training import loop

@@ -15,7 +15,7 @@ from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.upkeep.update import revert, update
 from tests.calibrator.building import make_calibrator
-from tests.calibrator.test_choice import choice_plan
+from tests.kernels.test_choice import choice_plan
 from tests.upkeep.visits import HOURLY, air, visit, with_reference
 
 

@@ -2,7 +2,7 @@
 #ifndef SCARE_PRODUCT_S8_H
 #define SCARE_PRODUCT_S8_H
 
-#include "fixed_s8.h"
+#include "fixed_q.h"
 
 /* A word times four weights, the halves of two words, each product to its own sum. */
 SCARE_INLINE void scare_add_to_four(scare_words *sum, int32_t x, int32_t first, int32_t second) {

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from scare.calibrator.kernels import PERIODS
 from scare.calibrator.plan import Plan
 from scare.export.descriptor import Descriptor
 from scare.export.tensors.lowering import lower
 from scare.export.tensors.python_constants import Constants
 from scare.export.tensors.python_module import print_function
+from scare.kernels import PERIODS
 
 COLUMNS = 120
 FACTS = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.kernels import Shape
-from scare.export.tensors.tensor import CONSTANT, Tensor
+from scare.kernels import Shape
+from scare.kernels.tensor import CONSTANT, Tensor
 
 MEMBER = "member"  # one of those along the first axis
 EACH = {  # operations that are the same with an axis in front

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scare.calibrator.kernels import Shape
 from scare.export.tensors.alike import MEMBER
 from scare.export.tensors.flatbuffer_bytes import read_flatbuffer, write_flatbuffer
 from scare.export.tensors.shortened import shortened
 from scare.export.tensors.silenced_stderr import silenced_stderr
 from scare.export.tensors.spans import Spans, spans_of
-from scare.export.tensors.tensor import INPUT, Tensor, in_order
+from scare.kernels import Shape
+from scare.kernels.tensor import INPUT, Tensor, in_order
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from scare.calibrator.kernels import Shape
+from scare.kernels import Shape
 
 Index = dict[str, int]  # a sum: how often each variable is in it, and "" for the number
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scare.export.tensors.tensor import Tensor, concatenate
+from scare.kernels.tensor import Tensor, concatenate
 
 
 def join_products(total: Tensor) -> Tensor:

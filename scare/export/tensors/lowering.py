@@ -5,8 +5,8 @@ compute with them as numbers.
 """
 
 from scare.calibrator.plan import INPUT, Plan
-from scare.export.kernels import TENSORS
-from scare.export.tensors.tensor import Tensor, window
+from scare.kernels import TENSOR_FORMS
+from scare.kernels.tensor import Tensor, window
 
 
 def lower(plan: Plan, scale: float = 1.0, center: float = 0.0) -> Tensor:
@@ -17,5 +17,5 @@ def lower(plan: Plan, scale: float = 1.0, center: float = 0.0) -> Tensor:
     held = {INPUT: window(plan.window, plan.channels)}
     for step in plan.steps:
         inputs = [held[name] for name in step.inputs]
-        held[step.output] = TENSORS[step.kernel](*inputs, step.weights, step.settings)
+        held[step.output] = TENSOR_FORMS[step.kernel](*inputs, step.weights, step.settings)
     return held[plan.steps[-1].output] * scale + center

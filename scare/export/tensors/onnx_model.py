@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scare.export.tensors.tensor import INPUT, Tensor, in_order
+from scare.kernels.tensor import INPUT, Tensor, in_order
 
 if TYPE_CHECKING:
     from onnx import NodeProto

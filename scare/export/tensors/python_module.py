@@ -11,7 +11,7 @@ from math import isfinite
 from scare.export.tensors.indices import Index, address, broadcast, index_text, moved, split_axes
 from scare.export.tensors.python_constants import Constants
 from scare.export.tensors.stored_tensors import CALLS, choose_stored, is_sparse, nonzero_columns, unshaped
-from scare.export.tensors.tensor import CONSTANT, INPUT, Tensor, in_order, size
+from scare.kernels.tensor import CONSTANT, INPUT, Tensor, in_order, size
 
 FORMATS = {  # number by number; what begins with a bracket is in brackets as a whole
     "add": "({} + {})",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scare.export.tensors.alike import batch_alike
 from scare.export.tensors.joined_products import join_products
-from scare.export.tensors.tensor import Tensor, in_order
+from scare.kernels.tensor import Tensor, in_order
 
 
 def shortened(result: Tensor) -> Tensor:

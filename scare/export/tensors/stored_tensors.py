@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from scare.export.tensors.indices import split_axes
-from scare.export.tensors.tensor import CONSTANT, INPUT, Tensor, in_order, size
+from scare.kernels.tensor import CONSTANT, INPUT, Tensor, in_order, size
 
 VIEWS = ("reshape", "permute", "slice", "gather")
 CALLS = ("softmax", "later_sum", "lstm")  # functions on whole arrays

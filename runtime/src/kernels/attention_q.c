@@ -1,0 +1,252 @@
+/* Integer kernels: hash codes, attention on bits, attention with softmax. */
+#include "fixed_q.h"
+#include "scare_fixed.h"
+
+/* The row x, divided by its length, as pairs in Q15. */
+SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs) {
+    uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
+    int32_t squares = 0;
+    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++) {
+        int32_t second = 2u * i + 1u < width ? scare_to_top(x[2u * i + 1u], spare, bits) : 0;
+        pairs[i] = scare_pack(scare_to_top(x[2u * i], spare, bits), second);
+        squares = scare_add_squares(pairs[i], squares);
+    }
+    scare_root inverse = scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
+    int32_t factor = scare_shifted(inverse.root, 17u - inverse.half);
+    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++)
+        pairs[i] = scare_pack(scare_add_half(factor, pairs[i], 0), scare_add_upper(factor, pairs[i], 0));
+}
+
+/* Cosines between a row, given as pairs, and the supports, in Q30. */
+SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike) {
+    SCARE_ROLLED
+    for (const int32_t *end = alike + supports; alike != end; alike += 2) {
+        SCARE_WALK(alike);
+        int32_t first = 0, second = 0;
+        for (uint32_t i = 0u; i < fours; i++) first = scare_add_all(pairs + 4u * i, scare_next_four(&table), first);
+        for (uint32_t i = 0u; i < fours; i++) second = scare_add_all(pairs + 4u * i, scare_next_four(&table), second);
+        alike[0] = first;
+        alike[1] = second;
+    }
+}
+
+/* The kernel of one support, a polynomial of the cosine, in the upper half of a word. */
+SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t degree) {
+    int32_t sum = coefficients[0];
+    for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
+    return sum;
+}
+
+/* The kernels of all supports, as pairs in the place of the first cosines. */
+SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
+    const void *from = alike;
+    int32_t powers[SCARE_POWERS_S8];
+    for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
+    SCARE_ROLLED
+    for (const int32_t *end = alike + supports / 2u; alike != end; alike += 2) {
+        SCARE_WALK(alike);
+        scare_words next = scare_next_four(&from);
+        int32_t first = scare_pack_upper(bend(next.a, powers, degree), bend(next.b, powers, degree));
+        alike[1] = scare_pack_upper(bend(next.c, powers, degree), bend(next.d, powers, degree));
+        alike[0] = first;
+    }
+}
+
+/* One bit for each sign, the highest first; the table has for each a bias, then its weights. */
+SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void *table, uint32_t bits) {
+    uint32_t negative = 0u;
+    SCARE_ROLLED
+    for (uint32_t left = bits; left > 0u; left--) {
+        int32_t sum = scare_next_word(&table);
+        for (uint32_t i = 0u; i < fours; i++) sum = scare_add_all(kernel + 4u * i, scare_next_four(&table), sum);
+        negative = negative << 1 | (uint32_t)sum >> 31;
+    }
+    return negative ^ (0xffffffffu >> (32u - bits));
+}
+
+/* The same for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
+SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits) {
+#if SCARE_ASSEMBLY
+    register const int32_t *from __asm__("r0") = kernel;
+    register const void *next __asm__("r1") = table;
+    register uint32_t negative __asm__("r2") = 1u << (32u - bits);
+    __asm__("push {r7}\n"
+            "ldmia r0, {r4-r11}\n"
+            "mov r12, r1\n"
+            "mov lr, r2\n"
+            "1: ldmia r12!, {r0-r3}\n"
+            "smlad r0, r4, r1, r0\n"
+            "smlad r0, r5, r2, r0\n"
+            "smlad r0, r6, r3, r0\n"
+            "ldmia r12!, {r1-r3}\n"
+            "smlad r0, r7, r1, r0\n"
+            "smlad r0, r8, r2, r0\n"
+            "smlad r0, r9, r3, r0\n"
+            "ldmia r12!, {r1-r2}\n"
+            "smlad r0, r10, r1, r0\n"
+            "smlad r0, r11, r2, r0\n"
+            "lsls r0, r0, #1\n"
+            "adcs lr, lr, lr\n"
+            "bcc 1b\n"
+            "mov r2, lr\n"
+            "pop {r7}"
+            : "+r"(from), "+r"(next), "+r"(negative)
+            :
+            : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    return negative ^ (0xffffffffu >> (32u - bits));
+#else
+    return project(kernel, 2u, table, bits);
+#endif
+}
+
+/* Compiled anew for the usual sizes. */
+SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                             const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                             uint32_t degree, uint32_t usual) {
+    uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
+    int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    SCARE_ROLLED
+    for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
+        SCARE_WALK(codes);
+        to_unit_pairs(x, width, pairs);
+        compare(pairs, fours, support, 8u * eights, alike);
+        bend_all(alike, 8u * eights, coefficients, degree);
+        *codes = usual ? project_16(alike, projection, bits) : project(alike, eights, projection, bits);
+    }
+}
+
+void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                         uint32_t degree) {
+    hash_codes(codes, x, support, coefficients, projection, rows, width, supports, bits, degree, 0u);
+}
+
+void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
+                              const int16_t *projection, uint32_t rows, uint32_t bits) {
+    hash_codes(codes, x, support, coefficients, projection, rows, 8u, 16u, bits, 4u, 1u);
+}
+
+/* Twice the number of bits that are set in each half of a word. */
+SCARE_INLINE uint32_t count_twice(uint32_t word) {
+    word -= (word >> 1) & 0x55555555u;
+    word = (word & 0x33333333u) + ((word >> 2) & 0x33333333u);
+    word = (word + (word >> 4)) & 0x0f0f0f0fu;
+    return ((word * 0x202u) >> 8) & 0x00ff00ffu;
+}
+
+/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `room` bits to spare. */
+SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32_t value_bits, uint32_t spare) {
+    return scare_shifted(scare_multiply_wide(scare_shifted(sum, room), inverse), 32u - value_bits - room) >> spare;
+}
+
+/* The values of two rows at a time as pairs of 15 bits, in blocks of four columns: [width / 4][rows / 2][4]. */
+SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width, uint32_t spare, int32_t *pairs) {
+    SCARE_ROLLED
+    for (uint32_t column = 0u; column < width; column += 4u) {
+        const int32_t *value = values + column;
+        SCARE_ROLLED
+        for (uint32_t couple = rows / 2u; couple > 0u; couple--, value += 2u * width, pairs += 4) {
+            SCARE_WALK(value);
+            const int32_t *second = value + width;
+            int32_t both[4];
+            for (uint32_t i = 0u; i < 4u; i++)
+                both[i] = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(second[i], spare));
+            for (uint32_t i = 0u; i < 4u; i++) pairs[i] = both[i];
+        }
+        if (rows % 2u)
+            for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
+    }
+}
+
+/* Two keys at a time in a word; a last one with zeros. */
+SCARE_INLINE void pair_keys(const uint32_t *keys, uint32_t rows, uint32_t *pairs) {
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i + 1u < rows; i += 2u) *pairs++ = keys[i] | keys[i + 1u] << 16;
+    if (rows % 2u) *pairs = keys[rows - 1u];
+}
+
+/* The weights of two keys at a time as pairs, `most` less two for each bit in which they differ; the sum of all. */
+SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, uint32_t most, int32_t *weights) {
+    uint32_t twice = query | query << 16, equal = most | most << 16;
+    int32_t total = 0, pair = 0;
+    SCARE_ROLLED
+    for (const uint32_t *end = keys + (rows + 1u) / 2u; keys != end; weights++) {
+        SCARE_WALK(weights);
+        pair = (int32_t)(equal - count_twice(twice ^ *keys++));
+        *weights = pair;
+        total = scare_add_pairs(pair, 0x00010001, total);
+    }
+    return rows % 2u ? total - scare_high(pair) : total;
+}
+
+void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room) {
+    uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
+    uint32_t paired[SCARE_TOKENS_S8 / 2u];
+    int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
+    pair_rows(values, rows, width, spare, pairs);
+    pair_keys(keys, rows, paired);
+    SCARE_ROLLED
+    for (const uint32_t *end = queries + rows; queries != end; queries++) {
+        int32_t inverse = 0x7fffffff / weigh(*queries, paired, rows, most, weights);
+        const void *table = pairs;
+        SCARE_ROLLED
+        for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
+            scare_words sum = {0, 0, 0, 0};
+            SCARE_ROLLED
+            for (const int32_t *weight = weights; weight != weights + couples; weight++)
+                scare_add_each(&sum, *weight, scare_next_four(&table));
+            out[0] = average(sum.a, inverse, room, 15u, spare);
+            out[1] = average(sum.b, inverse, room, 15u, spare);
+            out[2] = average(sum.c, inverse, room, 15u, spare);
+            out[3] = average(sum.d, inverse, room, 15u, spare);
+        }
+    }
+}
+
+/* 2^-power, power in Q16, as Q13. */
+SCARE_INLINE int32_t power_of_two(int32_t power) {
+    int32_t fraction = power & 0xffff;
+    int32_t value = 15078 + ((-2557 * fraction) >> 16);
+    value = -45287 + (int32_t)(((int64_t)value * fraction) >> 16);
+    value = 65531 + (int32_t)(((int64_t)value * fraction) >> 16);
+    return (value >> 3) >> (power >> 16);
+}
+
+void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
+                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
+                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room) {
+    uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
+    uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));
+    uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * heads * value_width));
+    int32_t shift = (int32_t)(query_spare + key_spare) - bits;
+    int32_t down = scare_least(scare_most(shift, 0), 31), up = scare_least(scare_most(-shift, 0), 20);
+    for (uint32_t row = 0u; row < rows; row++)
+        for (uint32_t head = 0u; head < heads; head++) {
+            int32_t scores[SCARE_TOKENS_S8], largest = INT32_MIN, total = 0;
+            const int32_t *query = queries + (row * heads + head) * width;
+            for (uint32_t i = 0u; i < rows; i++) {
+                const int32_t *key = keys + (i * heads + head) * width;
+                int32_t score = 0;
+                for (uint32_t d = 0u; d < width; d++)
+                    score +=
+                        scare_to_top(query[d], query_spare, score_bits) * scare_to_top(key[d], key_spare, score_bits);
+                scores[i] = score;
+                largest = scare_most(largest, score);
+            }
+            for (uint32_t i = 0u; i < rows; i++) {
+                int32_t below = scare_multiply_wide(largest - scores[i], sharpness) >> down;
+                scores[i] = power_of_two(scare_shifted(scare_least(below, (31 << 16) >> up), (uint32_t)up));
+                total += scores[i];
+            }
+            int32_t inverse = 0x7fffffff / total;
+            for (uint32_t d = 0u; d < value_width; d++) {
+                const int32_t *value = values + head * value_width + d;
+                int32_t sum = 0;
+                for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
+                    sum += scores[i] * scare_to_top(*value, spare, value_bits);
+                *out++ = average(sum, inverse, room, value_bits, spare);
+            }
+        }
+}

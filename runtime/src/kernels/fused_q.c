@@ -1,0 +1,130 @@
+/* Integer kernels: several steps as one. */
+#include "fixed_q.h"
+#include "product_q.h"
+#include "scare_fixed.h"
+
+/* Compiled anew for one channel and eight outputs. */
+SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                             uint32_t outputs) {
+    const void *mixing = mix, *table = rest;
+    const int32_t *end = seen + rows * channels;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < outputs; i += 4u, local += 4u * channels) {
+        scare_words mixed = {0, 0, 0, 0};
+        if (width)
+            mixed = scare_mix_four(shared, width, &mixing, mixed);
+        else
+            mixed = (scare_words){shared[i], shared[i + 1u], shared[i + 2u], shared[i + 3u]};
+        int32_t first = scare_pair(local), second = scare_pair(local + 2), *place = out + i;
+        SCARE_ROLLED
+        for (const int32_t *word = seen; word != end; word += channels, place += outputs) {
+            SCARE_WALK(place);
+            int32_t share;
+            scare_words sum = scare_next_five(&table, &share);
+            sum.a = scare_add_half(mixed.a, share, sum.a);
+            sum.b = scare_add_half(mixed.b, share, sum.b);
+            sum.c = scare_add_half(mixed.c, share, sum.c);
+            sum.d = scare_add_half(mixed.d, share, sum.d);
+            scare_add_to_four(&sum, word[0], first, second);
+            for (uint32_t c = 1u; c < channels; c++)
+                scare_add_to_four(&sum, word[c], scare_pair(local + 4u * c), scare_pair(local + 4u * c + 2u));
+            place[0] = sum.a, place[1] = sum.b, place[2] = sum.c, place[3] = sum.d;
+        }
+    }
+}
+
+void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                         uint32_t outputs) {
+    token_rows(out, seen, shared, local, mix, rest, rows, channels, width, outputs);
+}
+
+void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
+    token_rows(out, seen, shared, local, mix, rest, rows, 1u, width, 8u);
+}
+
+/* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
+SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, int32_t *pairs) {
+    uint32_t spare = scare_spare_bits(scare_magnitudes(x, width));
+    spare = spare < most ? spare : most;
+    for (uint32_t i = 0u; i + 1u < width; i += 2u)
+        pairs[i / 2u] = scare_pack(scare_to_top(x[i], spare, 15u), scare_to_top(x[i + 1u], spare, 15u));
+    if (width % 2u) pairs[width / 2u] = scare_pack(scare_to_top(x[width - 1u], spare, 15u), 0);
+    return spare;
+}
+
+/* One number of the hidden layer, from 0 to 32767: its bias, then its weights. */
+SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift) {
+    int32_t sum;
+    scare_words next = scare_next_five(table, &sum);
+    sum = scare_add_all(pairs, next, sum >> shift);
+    for (uint32_t i = 1u; i < fours; i++) sum = scare_add_all(pairs + 4u * i, scare_next_four(table), sum);
+    return scare_positive_half(sum >> 16);
+}
+
+/* The hidden layer as pairs. */
+SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *table, uint32_t couples, uint32_t shift,
+                           int32_t *active) {
+    SCARE_ROLLED
+    for (const int32_t *end = active + couples; active != end; active += 2) {
+        SCARE_WALK(active);
+        int32_t first = activate_one(pairs, fours, &table, shift);
+        active[0] = scare_pack(first, activate_one(pairs, fours, &table, shift));
+        first = activate_one(pairs, fours, &table, shift);
+        active[1] = scare_pack(first, activate_one(pairs, fours, &table, shift));
+    }
+}
+
+/* Four sums of products with the hidden layer; on to the next weights. */
+SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer) {
+    scare_words sum = {0, 0, 0, 0};
+    const void *table = *outer;
+    SCARE_ROLLED
+    for (const int32_t *end = active + couples; active != end; active += 4) {
+        SCARE_WALK(active);
+        for (uint32_t i = 0u; i < 4u; i += 2u) {
+            int32_t first = active[i], second = active[i + 1u];
+            scare_add_each(&sum, first, scare_next_four(&table));
+            scare_add_each(&sum, second, scare_next_four(&table));
+        }
+    }
+    *outer = table;
+    return sum;
+}
+
+SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                               const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                               int32_t bits) {
+    int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
+    uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    SCARE_ROLLED
+    for (const int32_t *end = x + rows * width; x != end; x += width) {
+        uint32_t spare = to_pairs(x, width, most, pairs);
+        activate(pairs, fours, inner, couples, most - spare, active);
+        int32_t down = (int32_t)spare + bits;
+        uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
+        const void *table = outer, *bias = outer_bias;
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i < width; i += 4u) {
+            scare_words sum = collect(active, couples, &table), more = scare_next_four(&bias);
+            const int32_t fed[4] = {
+                (scare_shifted(sum.a, left) >> right) + more.a, (scare_shifted(sum.b, left) >> right) + more.b,
+                (scare_shifted(sum.c, left) >> right) + more.c, (scare_shifted(sum.d, left) >> right) + more.d};
+            for (uint32_t j = 0u; j < 4u && i + j < width; j++) *out++ = fed[j];
+        }
+    }
+}
+
+void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                           int32_t bits) {
+    feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits);
+}
+
+void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
+    feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
+}

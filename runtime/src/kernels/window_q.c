@@ -1,0 +1,181 @@
+/* Integer kernels: mixing time, all but the lens straight from the window, whose older rows have weights of 8 bits. */
+#include "fixed_q.h"
+#include "scare_fixed.h"
+
+typedef struct {
+    scare_words coarse, fine;
+} sums;
+
+/* sum + the products of two pairs of samples with four weights of 8 bits, which are in the order 0 2 1 3. */
+SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32_t sum) {
+    return scare_add_pairs(second, scare_odd_bytes(word), scare_add_pairs(first, scare_even_bytes(word), sum));
+}
+
+#if SCARE_ASSEMBLY
+/* The same for the samples in r4 and r5. */
+#define ADD_WORD(word, sum)                  \
+    "sxtb16 r7, " word ", ror #8\n"          \
+    "sxtb16 " word ", " word "\n"            \
+    "smlad " sum ", r4, " word ", " sum "\n" \
+    "smlad " sum ", r5, r7, " sum "\n"
+
+#define ADD_FOUR_WORDS      \
+    "ldmia r12!, {r0-r3}\n" \
+    "ldmia lr!, {r4-r5}\n" ADD_WORD("r0", "r6") ADD_WORD("r1", "r8") ADD_WORD("r2", "r9") ADD_WORD("r3", "r10")
+#endif
+
+/* Four sums at once, so that each sample is loaded once for all of them; on to the next weights. */
+SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights) {
+#if SCARE_ASSEMBLY
+    register const int16_t *from __asm__("r0") = x, *end __asm__("r1") = x + older;
+    register const void *table __asm__("r2") = *weights;
+    register int32_t a __asm__("r6") = sum->a, b __asm__("r8") = sum->b;
+    register int32_t c __asm__("r9") = sum->c, d __asm__("r10") = sum->d;
+    __asm__("push {r7}\n"
+            "mov lr, r0\n"
+            "mov r11, r1\n"
+            "mov r12, r2\n"
+            "1: " ADD_FOUR_WORDS ADD_FOUR_WORDS "cmp lr, r11\n"
+            "bne 1b\n"
+            "mov r2, r12\n"
+            "pop {r7}"
+            : "+r"(from), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+            :
+            : "r3", "r4", "r5", "r11", "r12", "lr", "cc", "memory");
+    *sum = (scare_words){a, b, c, d};
+    *weights = table;
+#else
+    for (const int16_t *end = x + older; x != end; x += 4) {
+        scare_words next = scare_next_four(weights);
+        int32_t first = scare_pair(x), second = scare_pair(x + 2);
+        sum->a = add_word(first, second, next.a, sum->a);
+        sum->b = add_word(first, second, next.b, sum->b);
+        sum->c = add_word(first, second, next.c, sum->c);
+        sum->d = add_word(first, second, next.d, sum->d);
+    }
+#endif
+}
+
+/* Four projections of a channel, added to their sums; on to the next weights. */
+SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
+                               const void **large) {
+    if (older) add_coarse(&sum->coarse, x, older, small);
+    const void *table = *large;
+    x += older;
+    SCARE_ROLLED
+    for (const int16_t *end = x + newer; x != end; x += 2) {
+        SCARE_WALK(x);
+        scare_add_each(&sum->fine, scare_pair(x), scare_next_four(&table));
+    }
+    *large = table;
+}
+
+/* The same for one. */
+SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
+                              const void **large) {
+    const void *weights = *small, *more = *large, *samples = x;
+    int32_t coarse = sum->coarse.a, fine = sum->fine.a;
+    x += older;
+    SCARE_ROLLED
+    while (samples != x) {
+        scare_words next = scare_next_four(&samples);
+        coarse = add_word(next.a, next.b, scare_next_word(&weights), coarse);
+        coarse = add_word(next.c, next.d, scare_next_word(&weights), coarse);
+    }
+    SCARE_ROLLED
+    for (const int16_t *end = x + newer; x != end; x += 2)
+        fine = scare_add_pairs(scare_pair(x), scare_next_word(&more), fine);
+    sum->coarse.a = coarse, sum->fine.a = fine;
+    *small = weights, *large = more;
+}
+
+void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
+                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                      uint32_t newer, uint32_t rows, uint32_t shift) {
+    uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
+    SCARE_ROLLED
+    for (uint32_t turn = 0u; turn < turns; turn++, window += stride, out++) {
+        const void *small = older_weights, *large = newer_weights;
+        const int32_t *scale = scales;
+        int32_t *place = out;
+        SCARE_ROLLED
+        for (uint32_t left = rows; left > 0u;) {
+            uint32_t count = left >= 4u ? 4u : left == 3u ? 3u : 1u;
+            sums sum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+            SCARE_ROLLED
+            for (uint32_t channel = 0u; channel < together; channel++) {
+                const int16_t *x = window + channel * stride;
+                if (count == 1u)
+                    project_one(&sum, x, older, newer, &small, &large);
+                else
+                    project_four(&sum, x, older, newer, &small, &large);
+            }
+            const int32_t *coarse = &sum.coarse.a, *fine = &sum.fine.a;
+            SCARE_ROLLED
+            for (uint32_t i = 0u; i < count; i++, scale += 3, place += turns) {
+                int64_t whole = (int64_t)coarse[i] * scale[0] + (int64_t)fine[i] * scale[1];
+                *place = scare_rounded(whole, shift) + scale[2];
+            }
+            left -= count;
+        }
+    }
+}
+
+void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
+                        uint32_t stride, uint32_t channels, uint32_t knots) {
+    SCARE_ROLLED
+    for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
+        const uint16_t *segment = segments;
+        const void *table = shares;
+        int32_t nearer = 0, farther, *place = out + knots * channels + channel;
+        SCARE_ROLLED
+        for (uint32_t left = knots - 1u; left > 0u; left--, segment += 2) {
+            const int16_t *x = window + 2u * segment[0];
+            farther = nearer; /* from the segment before */
+            nearer = 0;
+            SCARE_ROLLED
+            for (const int16_t *end = x + segment[1] / 2u * 4u; x != end; x += 4) {
+                SCARE_WALK(x);
+                scare_words next = scare_next_four(&table);
+                nearer = scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, nearer));
+                farther = scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, farther));
+            }
+            if (segment[1] % 2u) {
+                nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), nearer);
+                farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), farther);
+            }
+            place -= channels;
+            *place = farther;
+        }
+        place[-(int32_t)channels] = nearer;
+    }
+}
+
+void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, const uint16_t *starts,
+                   const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
+                   uint32_t shift) {
+    SCARE_ROLLED
+    for (uint32_t bin = 0u; bin < bins; bin++) {
+        uint32_t start = starts[bin], end = bin + 1u < bins ? starts[bin + 1u] : rows;
+        SCARE_ROLLED
+        for (uint32_t channel = 0u; channel < channels; channel++) {
+            const int16_t *x = window + channel * stride;
+            int32_t sum = 0;
+            SCARE_ROLLED
+            for (uint32_t row = start; row < end; row++) sum += x[row] * weights[row];
+            out[bin * channels + channel] = scare_rounded((int64_t)sum * scales[bin], shift);
+        }
+    }
+}
+
+void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
+                   uint32_t lenses) {
+    for (uint32_t lens = 0u; lens < lenses; lens++, weights += rows)
+        for (uint32_t channel = 0u; channel < channels; channel++) {
+            int32_t sum = 0;
+            SCARE_ROLLED
+            for (uint32_t row = 0u; row < rows; row++)
+                sum = scare_add_half(x[row * channels + channel], weights[row], sum);
+            *out++ = sum;
+        }
+}

@@ -1,0 +1,164 @@
+"""Choice kernels: a plan that decides for each window which of its two branches to run.
+
+`select` must be a plan's last step: `plan.run` then asks for the decision first and runs the chosen branch only. In
+a stream the decision holds for a while (`Choice`), so that the classifier is not asked at every reading.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
+from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
+from scare.records import Count, Positive
+
+THRESHOLD = 0.5  # a decision above it is for the deep branch
+PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, by what was decided
+
+
+@dataclass
+class Choice:
+    """What a stream carries from window to window: the branch in use, and how many more windows it stays in use."""
+
+    deep: bool = False
+    left: int = 0
+
+
+@dataclass
+class Choices:
+    """The same of many streams side by side, [streams] each."""
+
+    deep: np.ndarray
+    left: np.ndarray
+
+
+def choose(decisions: np.ndarray, settings: Settings, choice: Choice | Choices | None = None) -> np.ndarray:
+    """Which of the windows with these decisions [n], oldest first, take the deep branch: [n].
+
+    Without `choice` each window decides for itself. With it only some are asked: the first, and then the one after
+    `deep_period` or `simple_period` windows; `choice` is carried on. With `Choices` each window is another stream's.
+
+    >>> choose(np.array([0.9, 0.1, 0.1, 0.9]), {"deep_period": 2, "simple_period": 3}, Choice())
+    array([ True,  True, False, False])
+    """
+    if choice is None:
+        return decisions > THRESHOLD
+    if isinstance(choice, Choices):
+        return _choose_each(decisions, settings, choice)
+    chosen, at = np.empty(len(decisions), bool), 0
+    while at < len(decisions):
+        if choice.left == 0:
+            choice.deep = bool(decisions[at] > THRESHOLD)
+            choice.left = settings[PERIODS[choice.deep]]
+        step = min(choice.left, len(decisions) - at)
+        chosen[at : at + step] = choice.deep
+        choice.left, at = choice.left - step, at + step
+    return chosen
+
+
+def _choose_each(decisions: np.ndarray, settings: Settings, choices: Choices) -> np.ndarray:
+    """The next window of each stream."""
+    asked, periods = choices.left == 0, np.array([settings[name] for name in PERIODS])
+    choices.deep = np.where(asked, decisions > THRESHOLD, choices.deep)
+    choices.left = np.where(asked, periods[choices.deep.astype(int)], choices.left) - 1
+    return choices.deep
+
+
+def select(
+    decision: np.ndarray, simple: np.ndarray, deep: np.ndarray, weights: Weights, settings: Settings
+) -> np.ndarray:
+    """The value [1] of the deep branch where the decision [1] is above a half, else of the simple one: [1]."""
+    return np.where(decision > THRESHOLD, deep, simple)
+
+
+def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(decision == simple == deep == (1,), "select")
+    expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
+    return deep
+
+
+def leaky_relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Multiplies what is below zero by the slope, 0 < slope < 1."""
+    return np.maximum(x, x.dtype.type(settings["slope"]) * x)
+
+
+def _leaky_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(0 < settings["slope"] < 1, "leaky_relu slope")
+    return x
+
+
+def _leaky_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """At most one multiplication each."""
+    return Operations(multiply_adds=prod(x))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(−x)), as (1 + tanh(x / 2)) / 2, which no x makes overflow."""
+    number = x.dtype.type
+    return number(0.5) * np.tanh(number(0.5) * x) + number(0.5)
+
+
+def sigmoid_mean(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The mean over time of the sigmoid of x [T, C]: [C]."""
+    return sigmoid(x).mean(axis=1)
+
+
+def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2, "sigmoid_mean")
+    return x[1:]
+
+
+def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Of each number an exponential, one more, its inverse and the sum; of each mean a division."""
+    return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
+
+
+FLOAT_KERNELS = {
+    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost, takes={"slope": Positive}),
+    "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
+    "select": Kernel(select, _select_shape, free, takes=dict.fromkeys(PERIODS, Count)),
+}
+
+
+# How the choice kernels are called in float32.
+
+
+def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
+    return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
+
+
+def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
+    return CForm(placed.shapes[0])
+
+
+C_FLOAT32: dict[str, MakeForm] = {
+    "leaky_relu": _c_leaky_relu_f32,
+    "sigmoid_mean": _c_sigmoid_mean_f32,
+}
+
+
+# The choice kernels as tensor operations.
+
+
+def tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The larger of the number and its small multiple."""
+    return x.largest(x * settings["slope"])
+
+
+def tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Over time."""
+    return x.apply("sigmoid").mean(0).reshape(x.shape[1])
+
+
+def tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Both branches are there; `decision > threshold` as its contrary."""
+    return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
+
+
+TENSOR_FORMS: dict[str, MakeTensor] = {
+    "leaky_relu": tensor_leaky_relu,
+    "sigmoid_mean": tensor_sigmoid_mean,
+    "select": tensor_select,
+}

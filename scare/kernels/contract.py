@@ -1,0 +1,125 @@
+"""The kernel contract: what a kernel computes, its output's shape, its cost; a step, one call of it in a plan.
+
+Every family file of `kernels/` ends in one dict for each form that its kernels have; `KernelTable` joins the families.
+"""
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from scare.errors import NotApplicableError
+
+Shape = tuple[int, ...]
+Weights = Mapping[str, np.ndarray]
+Shapes = Mapping[str, Shape]
+Settings = Mapping[str, Any]
+INPUT = "x"  # the value that every plan begins with: the window
+BITS = Annotated[int, Ge(1), Le(32)]  # of a hash code: a word
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How many of each operation one inference takes."""
+
+    multiply_adds: int = 0
+    additions: int = 0
+    bit_operations: int = 0
+    exponentials: int = 0
+    divisions: int = 0
+
+    def __add__(self, other: "Operations") -> "Operations":
+        return Operations(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def _nothing(*_: Any) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One operation: `run(*inputs, weights, settings)`, `shape(...)` and `cost(...)` from input shapes."""
+
+    run: Callable[..., np.ndarray]
+    shape: Callable[..., Shape]
+    cost: Callable[..., Operations]
+    copies: bool = True  # whether the output needs memory of its own
+    takes: Mapping[str, Any] = field(default_factory=dict)  # its settings, each with its type
+    whole: frozenset[str] = frozenset()  # those of its weights that are whole numbers
+    scratch: Callable[..., int] = _nothing  # from input shapes: the numbers that its body holds besides its output
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call: `output = kernel(*inputs, weights, settings)`."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    output: str
+    weights: Weights = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+
+    @property
+    def weight_shapes(self) -> dict[str, Shape]:
+        """Shape of each weight by name."""
+        return {name: weight.shape for name, weight in self.weights.items()}
+
+
+def expect(true: bool, what: str) -> None:
+    """Refuse a step whose shapes do not fit."""
+    if not true:
+        raise ValueError(f"the shapes of {what} do not fit")
+
+
+def free(*_: Any) -> Operations:
+    """The cost of moving data."""
+    return Operations()
+
+
+def same_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
+    """The shape of the input."""
+    return x
+
+
+def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """x @ matrix as one large product instead of one a window."""
+    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of each row of a with the row of b, keeping the axis."""
+    return np.einsum("...d,...d->...", a, b)[..., None]
+
+
+Form = TypeVar("Form")
+FIXED_SUFFIX = "_q"  # of kernels in fixed point
+
+
+class KernelTable(ChainMap[str, Form]):
+    """One form of every kernel, such as the NumPy bodies; asking for a missing one says which file to add it to.
+
+    `of` is the table of another form of the same kernels: it knows the family of those that this one lacks.
+    """
+
+    def __init__(
+        self, what: str, families: Mapping[str, MutableMapping[str, Form]], of: "KernelTable[Any] | None" = None
+    ) -> None:
+        super().__init__(*families.values())
+        self.what, self.families, self.of = what, families, of
+
+    def __missing__(self, kernel: str) -> Form:
+        raise self.missing(kernel)
+
+    def missing(self, kernel: str) -> NotApplicableError:
+        """The error for a kernel without this form."""
+        file = f"scare/kernels/{self.family_of(kernel)}.py"
+        return NotApplicableError(f"the kernel '{kernel}' has no {self.what}: add it to {file}")
+
+    def family_of(self, kernel: str) -> str:
+        """The family of a kernel or, for a fixed-point one, of its float counterpart; a placeholder if unknown."""
+        names = {kernel, kernel.removesuffix(FIXED_SUFFIX)}
+        elsewhere = self.of.family_of(kernel) if self.of is not None else "<family>"
+        return next((family for family, table in self.families.items() if names & table.keys()), elsewhere)

@@ -1,0 +1,37 @@
+"""The window as whole steps, and a word as a number: the ends of a plan in integers.
+
+A board makes the steps as readings come (`scare_push` of scare.c); `conversion_q.c` makes the number.
+"""
+
+import numpy as np
+
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep
+from scare.kernels.contract import Kernel, Settings, Weights, free, same_shape
+from scare.kernels.fixed_point import FULL
+
+
+def window_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The scaled window x [T, C] in steps of 1 / quantum, held within ±32767."""
+    steps = np.floor(x * weights["quantum"] + x.dtype.type(0.5))
+    return np.clip(np.nan_to_num(steps), -FULL, FULL).astype(np.int16)
+
+
+def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The word x [1] as a float."""
+    return x.astype(np.float32) * np.float32(settings["unit"])
+
+
+FIXED_KERNELS = {
+    "window_q": Kernel(window_q, same_shape, free),
+    "result_q": Kernel(result_q, same_shape, free),
+}
+
+
+# How the conversion kernels are called in integers.
+
+
+def _c_result_q(placed: PlacedStep) -> CForm:
+    return CForm((float(placed.step.settings["unit"]),), kind="float")
+
+
+C_FIXED: dict[str, MakeForm] = {"result_q": _c_result_q}

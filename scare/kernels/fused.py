@@ -1,0 +1,375 @@
+"""Fused kernels: several steps as one, so that what lies between them never needs memory. `fuse` writes them."""
+
+from math import floor, log2, prod
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import MinLen
+
+from scare.errors import NotApplicableError
+from scare.kernels.c_arguments import (
+    CHUNK,
+    USUAL,
+    USUAL_Q,
+    CForm,
+    MakeForm,
+    PlacedStep,
+    after_bias,
+    by_four,
+    chunked,
+    fits,
+    in_fours,
+    pad_axis,
+    pad_last_axis,
+    table_f32,
+    table_q,
+    tables_f32,
+    view,
+)
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, free, one_product
+from scare.kernels.fixed_point import (
+    FULL,
+    LARGEST,
+    VIEW,
+    QuantisationRule,
+    Quantized,
+    absolute,
+    bits_between,
+    checked_round,
+    exact,
+    finest,
+    holding,
+    mixed,
+    multiply_half,
+    own_unit,
+    spare_bits,
+    to_int32,
+    to_q16,
+    to_top,
+    word,
+)
+from scare.kernels.linear import tensor_mix_features
+from scare.kernels.pointwise import FLOAT_KERNELS as POINTWISE
+from scare.kernels.pointwise import TENSOR_FORMS as POINTWISE_TENSORS
+from scare.kernels.tensor import MakeTensor, Tensor
+from scare.records import Count, Whole
+
+ACTIVATIONS = ("relu", "gelu")
+
+
+def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Tokens from what they see and what they share: seen·local + bias + share ⊗ (shared·mix): [L, O].
+
+    For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without mix shared is [O].
+    """
+    common = shared @ weights["mix"] if "mix" in weights else shared
+    own = one_product(seen, weights["local"]) + weights["bias"]
+    return own + weights["share"][:, None] * common[:, None, :]
+
+
+def _token_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(seen) == 2 and len(shared) == 1 and len(weights["local"]) == 2, "token_rows")
+    out = (seen[0], weights["local"][1])
+    expect(weights["local"][0] == seen[1] and weights["bias"] == out and weights["share"] == out[:1], "token_rows")
+    expect(weights["mix"] == (*shared, out[1]) if "mix" in weights else shared == out[1:], "token_rows mix")
+    return out
+
+
+def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
+    rows, outputs = seen[0], weights["local"][1]
+    return Operations(multiply_adds=prod(seen) * outputs + prod(weights.get("mix", (0,))) + rows * outputs)
+
+
+def feed_forward(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Two dense steps with an activation between them, row by row of x [..., D]: [..., O].
+
+    Weights `inner` [D, H], `inner_bias` [H], `outer` [H, O], `outer_bias` [O].
+    """
+    hidden = one_product(x, weights["inner"]) + weights["inner_bias"]
+    active = POINTWISE[settings["activation"]].run(hidden, {}, {})
+    return one_product(active, weights["outer"]) + weights["outer_bias"]
+
+
+def _feed_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    inner, outer = weights["inner"], weights["outer"]
+    expect(len(inner) == len(outer) == 2 and inner == (x[-1], outer[0]), "feed_forward")
+    expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward bias")
+    expect(settings["activation"] in ACTIVATIONS, "feed_forward activation")
+    return (*x[:-1], outer[1])
+
+
+def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    hidden = (*x[:-1], weights["inner"][1])
+    products = Operations(multiply_adds=prod(x) * hidden[-1] + prod(hidden) * weights["outer"][1])
+    return products + POINTWISE[settings["activation"]].cost(hidden, {}, {})
+
+
+def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The numbers of x [I] from `start` on, read as `shape`."""
+    shape = tuple(settings["shape"])
+    return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
+
+
+def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    start, shape = settings["start"], tuple(settings["shape"])
+    expect(len(x) == 1 and start >= 0 and min(shape) >= 1 and start + prod(shape) <= x[0], "part")
+    return shape
+
+
+FLOAT_KERNELS = {
+    "token_rows": Kernel(token_rows, _token_shape, _token_cost),
+    "feed_forward": Kernel(
+        feed_forward,
+        _feed_shape,
+        _feed_cost,
+        takes={"activation": Literal[ACTIVATIONS]},
+        scratch=lambda x, weights, settings: prod(x[:-1]) * weights["inner"][1],
+    ),
+    "part": Kernel(
+        part, _part_shape, free, copies=False, takes={"start": Whole, "shape": Annotated[list[Count], MinLen(1)]}
+    ),
+}
+
+
+# The integer twins of the fused kernels, equal to `fused_q.c` in every bit.
+
+
+HIDDEN_BITS = 16  # by which the hidden layer's sums are shifted down
+
+
+def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
+    if "mix" in weights:
+        shared = mixed(shared, weights["mix"])
+    spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
+    return word(mixed(seen, weights["local"]) + spread + weights["bias"])
+
+
+def _token_rows_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
+    local = weights["local"]
+    expect(len(seen) == 2 and local[0] == seen[1] and weights["share"] == seen[:1], "token_rows_q")
+    expect(weights["bias"] == (seen[0], local[1]), "token_rows_q bias")
+    expect(shared == (weights["mix"][:1] if "mix" in weights else local[1:]), "token_rows_q shared")
+    return (seen[0], local[1])
+
+
+def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
+    rows = prod(seen) * weights["local"][1] + prod(weights["bias"])
+    return Operations(multiply_adds=rows + (prod(weights["mix"]) if "mix" in weights else 0))
+
+
+def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Dense, cut-off below zero, dense of each row of words x [L, D].
+
+    Each row is shifted to 15 bits by at most `most` spare bits; its biases follow. Sums are shifted right by `bits` and
+    the spare bits used.
+    """
+    wide = x.astype(np.int64)
+    spare = np.minimum(spare_bits(wide), settings["most"])
+    rows = to_top(wide, spare, 15).astype(float)
+    inner = exact(rows @ weights["inner"].astype(float)) + (weights["inner_bias"] >> (settings["most"] - spare))
+    hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
+    outer = exact(hidden.astype(float) @ weights["outer"].astype(float))
+    down = spare + settings["bits"]
+    shifted = (outer << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
+    return word(shifted + weights["outer_bias"])
+
+
+def _feed_forward_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    inner, outer = weights["inner"], weights["outer"]
+    expect(len(x) == 2 and inner == outer[::-1] and inner[0] == x[1], "feed_forward_q")
+    expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward_q bias")
+    return x
+
+
+def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
+
+
+FIXED_KERNELS = {
+    "token_rows_q": Kernel(token_rows_q, _token_rows_shape, _token_rows_cost),
+    "feed_forward_q": Kernel(feed_forward_q, _feed_forward_shape, _feed_forward_cost),
+}
+
+
+# How the fused kernels become integers.
+
+
+def _tokens_bound(q: Quantized, step: Step) -> np.ndarray:
+    rows = absolute(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
+    return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
+
+
+def _mixed_bound(q: Quantized, step: Step) -> np.ndarray:
+    shared = q.bounds[step.inputs[1]]
+    return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
+
+
+def _mixed_unit(q: Quantized, step: Step) -> float:
+    """The unit of what all rows share, once mixed."""
+    unit = q.unit(step.inputs[1])
+    if "mix" not in step.weights:
+        return unit
+    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
+
+
+def _tokens_unit(q: Quantized, step: Step) -> np.ndarray:
+    local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
+    share = step.weights["share"] * _mixed_unit(q, step)
+    return np.max([holding(q.bounds[step.output].max()), finest(local).max(), *finest(share[:, None])])
+
+
+def _quantise_tokens(q: Quantized, step: Step) -> Step:
+    unit, mixed = q.unit(step.output), _mixed_unit(q, step)
+    weights = {
+        "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
+        "share": to_q16(step.weights["share"] * mixed / unit),
+        "bias": to_int32(step.weights["bias"], unit),
+    }
+    if "mix" in step.weights:
+        weights["mix"] = to_q16(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
+    return Step("token_rows_q", step.inputs, step.output, weights)
+
+
+def _feed_bound(q: Quantized, step: Step) -> np.ndarray:
+    hidden = absolute(q.bounds[step.inputs[0]], step.weights["inner"], step.weights["inner_bias"])
+    return absolute(hidden, step.weights["outer"], step.weights["outer_bias"])
+
+
+def _quantise_feed(q: Quantized, step: Step) -> Step:
+    """Each hidden number is multiplied by a factor of its own, so that it uses its 16 bits; the biases must fit too."""
+    unit = q.unit(step.inputs[0])
+    scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
+    for_no_spare_bits = scales / unit / 65536
+    scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * for_no_spare_bits).max()), 1e-30))
+    bias = step.weights["inner_bias"] * scales / unit / 65536
+    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), 1e-30))), 0, 31))
+    outer = step.weights["outer"] / scales[:, None]
+    top = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / 43000)
+    bits = floor(-log2(max(top, 2.0**-60)))
+    weights = {
+        "inner": checked_round(step.weights["inner"] * scales, np.int16),
+        "inner_bias": checked_round(bias * 2.0**most, np.int32),
+        "outer": checked_round(outer * 2.0**bits, np.int16),
+        "outer_bias": to_int32(step.weights["outer_bias"], q.unit(step.output)),
+    }
+    down = bits - 32 + int(bits_between(q.unit(step.output), unit))
+    return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most, "bits": down})
+
+
+def _without_relu(step: Step) -> str:
+    activation = step.settings["activation"]
+    return "" if activation == "relu" else f"feed_forward with {activation}"
+
+
+QUANTISATION = {
+    "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
+    "feed_forward": QuantisationRule(_feed_bound, own_unit, _quantise_feed, _without_relu),
+    "part": VIEW,
+}
+
+
+# How the fused kernels are called in float32.
+
+
+def _c_token_rows_f32(placed: PlacedStep) -> CForm:
+    (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
+    mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
+    rest = table_f32(in_fours(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
+    return CForm((*tables_f32(placed, "share"), rest, rows, channels, inputs if len(mix) else 0, outputs))
+
+
+def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
+    """C's relu gives twice as much, so half of `outer`: the same bits. Hidden numbers that only fill up are zero."""
+    relu = placed.step.settings["activation"] == "relu"
+    inner = np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")])
+    outer = placed.weight("outer") * (0.5 if relu else 1.0)
+    inner, outer = pad_axis(inner, 1, CHUNK), pad_axis(outer, 0, CHUNK)
+    numbers = table_f32(
+        np.concatenate([placed.weight("outer_bias"), chunked(inner, outer)]), "outer bias, inner and outer"
+    )
+    (rows, width), sizes = placed.rows_and_width, (len(outer), placed.out[-1])
+    if relu and width == USUAL:
+        return CForm((numbers, rows, *sizes), function="feed_forward_8")
+    return CForm((numbers, rows, width, *sizes), function="feed_forward" if relu else "feed_forward_gelu")
+
+
+C_FLOAT32: dict[str, MakeForm] = {
+    "token_rows": _c_token_rows_f32,
+    "feed_forward": _c_feed_forward_f32,
+    "part": view,
+}
+
+
+# How the fused kernels are called in integers.
+
+
+def _c_token_rows_q(placed: PlacedStep) -> CForm:
+    weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
+    local, outputs = weights["local"], placed.out[1]
+    if outputs % 4:
+        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; integer kernels take four at a time")
+    mix = weights.get("mix", np.zeros((0, outputs), np.int16))
+    bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
+    share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
+    tables = (
+        table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
+        table_q(by_four(mix) if len(mix) else local, f"{name} mix"),
+        table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
+    )
+    if local.shape == (1, USUAL_Q):
+        return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
+    return CForm((*tables, rows, channels, len(mix), outputs))
+
+
+def _c_feed_forward_q(placed: PlacedStep) -> CForm:
+    weights, settings, name, (rows, width) = placed.step.weights, placed.step.settings, placed.step.output, placed.out
+    inner = after_bias(weights["inner_bias"], weights["inner"])
+    outer = pad_last_axis(pad_last_axis(weights["outer"], 4).T, 8)  # [D, F]
+    tables = (
+        table_q(pad_last_axis(inner.T, 8).T, f"{name} inner bias and weights"),
+        table_q(outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2), f"{name} outer"),
+        table_q(pad_last_axis(weights["outer_bias"], 4), f"{name} outer bias"),
+    )
+    rest = fits("hidden", len(inner)), settings["most"], settings["bits"]
+    if width == USUAL_Q:
+        return CForm((*tables, rows, *rest), function="feed_forward_8")
+    return CForm((*tables, rows, fits("width", width), *rest))
+
+
+C_FIXED: dict[str, MakeForm] = {
+    "token_rows_q": _c_token_rows_q,
+    "feed_forward_q": _c_feed_forward_q,
+    "part": view,
+}
+
+
+# The fused kernels as tensor operations.
+
+
+def tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """What tokens see, and their share of what they share."""
+    common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
+    own = tensor_mix_features(seen, weights["local"], weights["bias"])
+    return own + common.reshape(1, *common.shape) * weights["share"][:, None]
+
+
+def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Dense, activation, dense."""
+    hidden = POINTWISE_TENSORS[settings["activation"]](
+        tensor_mix_features(x, weights["inner"], weights["inner_bias"]), {}, {}
+    )
+    return tensor_mix_features(hidden, weights["outer"], weights["outer_bias"])
+
+
+def tensor_part(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """A run of numbers in another shape."""
+    shape: Shape = tuple(settings["shape"])
+    return x.rows(settings["start"], settings["start"] + int(np.prod(shape))).reshape(*shape)
+
+
+TENSOR_FORMS: dict[str, MakeTensor] = {
+    "token_rows": tensor_token_rows,
+    "feed_forward": tensor_feed_forward,
+    "part": tensor_part,
+}

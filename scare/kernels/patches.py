@@ -1,0 +1,177 @@
+"""Patch kernels: a window as overlapping patches, a window's own scale, and a scale per feature."""
+
+from math import prod
+
+import numpy as np
+
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, tables_f32
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
+from scare.kernels.tensor import MakeTensor, Tensor, concatenate
+from scare.records import Count, Positive
+
+
+def count_patches(rows: int, patch: int, stride: int) -> int:
+    """How many patches a window of `rows` gives once its newest row is repeated `stride` times.
+
+    >>> [count_patches(rows, 16, 8) for rows in (15, 60, 360, 720, 1440)]
+    [1, 7, 45, 90, 180]
+    """
+    return (rows + stride - patch) // stride + 1
+
+
+def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
+    """The row at each place of each patch, [patches, patch]; past the end it is the newest row."""
+    first = stride * np.arange(count_patches(rows, patch, stride))
+    return np.minimum(first[:, None] + np.arange(patch), rows - 1)
+
+
+def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Patches of x [T, C], one every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
+    rows = patch_rows(x.shape[1], settings["patch"], settings["stride"])
+    return x[:, rows].reshape(len(x), len(rows), rows.shape[1] * x.shape[2])
+
+
+def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    patch, stride = settings["patch"], settings["stride"]
+    expect(len(x) == 2 and patch >= 1 and stride >= 1 and x[0] + stride >= patch, "patches")
+    return (count_patches(x[0], patch, stride), patch * x[1])
+
+
+def affine(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """x [..., D] times `scale` plus `shift` of each feature."""
+    return x * weights["scale"] + weights["shift"]
+
+
+def _affine_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(weights["scale"] == weights["shift"] == x[-1:], "affine")
+    return x
+
+
+def _affine_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(x))
+
+
+def window_moments(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Mean and standard deviation √(variance + epsilon) of each channel of x [T, C]: [2, C]."""
+    mean = x.mean(axis=1, keepdims=True)
+    variance = np.square(x - mean).mean(axis=1, keepdims=True)
+    return np.concatenate([mean, np.sqrt(variance + x.dtype.type(settings["epsilon"]))], axis=1)
+
+
+def _moments_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2, "window_moments")
+    return (2, x[1])
+
+
+def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Sum, difference to the mean and its square; a root a channel."""
+    return Operations(multiply_adds=prod(x), additions=2 * prod(x), divisions=x[1])
+
+
+def standardize(x: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """x [T, C] minus the mean, divided by the deviation of its `moments` [2, C]: [T, C]."""
+    return (x - moments[:, :1]) / moments[:, 1:]
+
+
+def _standardize_shape(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and moments == (2, x[1]), "standardize")
+    return x
+
+
+def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Difference, product with the inverse; one division a channel."""
+    return Operations(multiply_adds=prod(x), additions=prod(x), divisions=x[1])
+
+
+def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """y [1] times the deviation plus the mean of the first channel of `moments` [2, C]: [1]."""
+    return y * moments[:, 1, :1] + moments[:, 0, :1]
+
+
+def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(y == (1,) and len(moments) == 2 and moments[0] == 2, "restore")
+    return y
+
+
+FLOAT_KERNELS = {
+    "patches": Kernel(patches, _patches_shape, free, takes={"patch": Count, "stride": Count}),
+    "affine": Kernel(affine, _affine_shape, _affine_cost),
+    "window_moments": Kernel(window_moments, _moments_shape, _moments_cost, takes={"epsilon": Positive}),
+    "standardize": Kernel(standardize, _standardize_shape, _standardize_cost),
+    "restore": Kernel(restore, _restore_shape, lambda y, moments, weights, settings: Operations(multiply_adds=1)),
+}
+
+
+# How the patch kernels are called in float32.
+
+
+def _c_patches_f32(placed: PlacedStep) -> CForm:
+    rows, patch, stride = placed.shapes[0][0], placed.step.settings["patch"], placed.step.settings["stride"]
+    return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
+
+
+def _c_affine_f32(placed: PlacedStep) -> CForm:
+    return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
+
+
+def _c_window_moments_f32(placed: PlacedStep) -> CForm:
+    return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
+
+
+def _c_standardize_f32(placed: PlacedStep) -> CForm:
+    return CForm(placed.out, in_place=(0,))
+
+
+def _c_restore_f32(placed: PlacedStep) -> CForm:
+    return CForm((placed.shapes[1][1],), in_place=(0,))
+
+
+C_FLOAT32: dict[str, MakeForm] = {
+    "patches": _c_patches_f32,
+    "affine": _c_affine_f32,
+    "window_moments": _c_window_moments_f32,
+    "standardize": _c_standardize_f32,
+    "restore": _c_restore_f32,
+}
+
+
+# The patch kernels as tensor operations.
+
+
+def tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Rows by number, patch after patch."""
+    rows = patch_rows(x.shape[0], settings["patch"], settings["stride"])
+    return x.take(rows.ravel()).reshape(len(rows), rows.shape[1] * x.shape[1])
+
+
+def tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Feature by feature."""
+    return x * weights["scale"] + weights["shift"]
+
+
+def tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Mean, and the standard deviation as variance times its inverse root."""
+    mean = x.mean(0)
+    centred = x - mean
+    variance = (centred * centred).mean(0) + settings["epsilon"]
+    return concatenate([mean, variance * variance.apply("inverse_root")])
+
+
+def tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Channel by channel."""
+    return (x - moments.rows(0, 1)) / moments.rows(1, 2)
+
+
+def tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """With the moments of the first channel."""
+    mean, deviation = (moments.rows(at, at + 1).rows(0, 1, axis=1).reshape(1) for at in (0, 1))
+    return y * deviation + mean
+
+
+TENSOR_FORMS: dict[str, MakeTensor] = {
+    "patches": tensor_patches,
+    "affine": tensor_affine,
+    "window_moments": tensor_window_moments,
+    "standardize": tensor_standardize,
+    "restore": tensor_restore,
+}

@@ -1,0 +1,76 @@
+"""Recurrent kernels: a state carried along the rows of one window, of which the last is wanted."""
+
+import numpy as np
+
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, table_f32
+from scare.kernels.choice import sigmoid
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect
+from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
+
+
+def lstm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The last hidden state of a long short-term memory over x [T, C], from zero: [H].
+
+    Gates i, f, g, o side by side in the columns of `input` [C, 4H], `hidden` [H, 4H] and `bias` [4H]:
+    c ← σ(f) c + σ(i) tanh(g), h ← σ(o) tanh(c).
+    """
+    size = weights["hidden"].shape[0]
+    state = memory = np.zeros((len(x), size), x.dtype)
+    for row in range(x.shape[1]):
+        gates = x[:, row] @ weights["input"] + weights["bias"] + state @ weights["hidden"]
+        write, keep, _, show = np.split(sigmoid(gates), 4, axis=1)
+        memory = keep * memory + write * np.tanh(gates[:, 2 * size : 3 * size])
+        state = show * np.tanh(memory)
+    return state
+
+
+def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    size = weights["hidden"][0]
+    expect(len(x) == 2 and weights["input"] == (x[1], 4 * size), "lstm input")
+    expect(weights["hidden"] == (size, 4 * size) and weights["bias"] == (4 * size,), "lstm hidden")
+    return (size,)
+
+
+def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """A row: both products, three products a unit; three sigmoids (+ 1) and two tanh (± 1), each an exponential."""
+    (rows, channels), size = x, weights["hidden"][0]
+    units = rows * size
+    return Operations(
+        multiply_adds=units * (4 * (channels + size) + 3),
+        additions=7 * units,
+        exponentials=5 * units,
+        divisions=5 * units,
+    )
+
+
+FLOAT_KERNELS = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}
+
+
+# How the recurrent kernels are called in float32.
+
+
+def _c_lstm_f32(placed: PlacedStep) -> CForm:
+    """The four gates of a unit side by side."""
+    (size,) = placed.out
+    gates = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])
+    units = gates.reshape(len(gates), 4, size).transpose(2, 0, 1)
+    return CForm((table_f32(units, "bias, input and hidden of each unit"), *placed.shapes[0], size), work=2 * size)
+
+
+C_FLOAT32: dict[str, MakeForm] = {
+    "lstm": _c_lstm_f32,
+}
+
+
+# The recurrent kernels as tensor operations.
+
+
+def tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """One operation, which each format writes in its own way."""
+    size = weights["hidden"].shape[0]
+    return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
+
+
+TENSOR_FORMS: dict[str, MakeTensor] = {
+    "lstm": tensor_lstm,
+}

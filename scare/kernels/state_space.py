@@ -1,0 +1,197 @@
+"""State-space kernels: what a selective state space needs for the output at the newest row."""
+
+from math import prod
+
+import numpy as np
+
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, every_number, tables_f32
+from scare.kernels.contract import (
+    Kernel,
+    Operations,
+    Settings,
+    Shape,
+    Shapes,
+    Weights,
+    expect,
+    free,
+    row_sums,
+    same_shape,
+)
+from scare.kernels.pointwise import c_newest_f32
+from scare.kernels.tensor import MakeTensor, Tensor
+from scare.records import Count, Positive
+
+
+def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Each row of x [..., D] divided by its root mean square; a gain belongs to the matrix that reads it."""
+    number = x.dtype.type
+    return x / np.sqrt(row_sums(x, x) / number(x.shape[-1]) + number(settings["epsilon"]))
+
+
+def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Squares and scaling; a square root and its inverse a row."""
+    return Operations(multiply_adds=2 * prod(x), divisions=2 * prod(x[:-1]))
+
+
+def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """x / (1 + exp(−x))."""
+    with np.errstate(over="ignore"):  # exp(−x) = ∞ gives the right zero
+        return x / (1 + np.exp(-x))
+
+
+def _silu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(additions=prod(x), exponentials=prod(x), divisions=prod(x))
+
+
+def multiply(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Multiplies two values of one shape."""
+    return a * b
+
+
+def _multiply_shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(a == b, "multiply")
+    return a
+
+
+def _multiply_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(a))
+
+
+def newest_rows(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The newest `rows` rows of x [T, C], oldest first: [rows, C]."""
+    return x[:, x.shape[1] - settings["rows"] :]
+
+
+def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and 1 <= settings["rows"] <= x[0], "newest_rows")
+    return (settings["rows"], x[1])
+
+
+def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Each feature of x [T, F] with its own taps [k, F], the last for the row itself, zeros before row 0: [T, F]."""
+    taps, rows = weights["taps"], x.shape[1]
+    mixed = x * taps[-1] + weights["bias"]
+    for lag in range(1, min(len(taps), rows)):
+        mixed[:, lag:] += x[:, : rows - lag] * taps[-1 - lag]
+    return mixed
+
+
+def _convolution_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == len(weights["taps"]) == 2 and weights["taps"][1:] == weights["bias"] == x[1:], "convolution")
+    return x
+
+
+def _convolution_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(x) * weights["taps"][0])
+
+
+def state_space(
+    x: np.ndarray, b: np.ndarray, c: np.ndarray, dt: np.ndarray, weights: Weights, settings: Settings
+) -> np.ndarray:
+    """The newest output of a selective state space for x [T, heads·P], b [T, S], c [S], dt [T, heads]: [heads·P].
+
+    The recurrence h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ b_t, y = h c + D x with Δ = softplus(dt), A = `decay` < 0 and
+    D = `direct` of each head, read at the last row only: Σ_s exp(A Σ_{r>s} Δ_r) (c·b_s) Δ_s x_s + D x_T.
+    """
+    step = np.logaddexp(dt, dt.dtype.type(0))
+    later = np.zeros_like(step)
+    later[:, :-1] = np.cumsum(step[:, :0:-1], axis=1)[:, ::-1]  # from the newest back: no difference of long sums
+    share = np.exp(weights["decay"] * later) * step * (b @ c[:, :, None])
+    heads = x.reshape(*x.shape[:2], dt.shape[2], x.shape[2] // dt.shape[2])
+    mixed = np.einsum("bth,bthp->bhp", share, heads) + weights["direct"][:, None] * heads[:, -1]
+    return mixed.reshape(len(x), x.shape[2])
+
+
+def _state_shape(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == len(b) == len(dt) == 2 and x[0] == b[0] == dt[0] and c == b[1:], "state_space")
+    expect(x[1] % dt[1] == 0 and weights["decay"] == weights["direct"] == dt[1:], "state_space heads")
+    return x[1:]
+
+
+def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """c·b; softplus (an exponential, a logarithm), sum, decay and share of each head and row; weighted sum."""
+    (rows, inner), steps = x, prod(dt)
+    return Operations(
+        multiply_adds=prod(b) + 3 * steps + rows * inner + inner,
+        additions=3 * steps,
+        exponentials=3 * steps,
+    )
+
+
+FLOAT_KERNELS = {
+    "rms_norm": Kernel(rms_norm, same_shape, _rms_cost, takes={"epsilon": Positive}),
+    "silu": Kernel(silu, same_shape, _silu_cost),
+    "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),
+    "newest_rows": Kernel(newest_rows, _newest_rows_shape, free, takes={"rows": Count}),
+    "causal_convolution": Kernel(causal_convolution, _convolution_shape, _convolution_cost),
+    "state_space": Kernel(state_space, _state_shape, _state_cost),
+}
+
+
+# How the state-space kernels are called in float32.
+
+
+def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
+    return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
+
+
+def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
+    return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
+
+
+def _c_state_space_f32(placed: PlacedStep) -> CForm:
+    (rows, inner), (states,), heads = placed.shapes[0], placed.shapes[2], placed.shapes[3][1]
+    return CForm((*tables_f32(placed, "decay", "direct"), rows, heads, states, inner // heads), work=heads)
+
+
+C_FLOAT32: dict[str, MakeForm] = {
+    "rms_norm": _c_rms_norm_f32,
+    "silu": every_number,
+    "multiply": every_number,
+    "newest_rows": c_newest_f32,
+    "causal_convolution": _c_causal_convolution_f32,
+    "state_space": _c_state_space_f32,
+}
+
+
+# The state-space kernels as tensor operations.
+
+
+def tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Divided by the root mean square of its row."""
+    return x * ((x * x).mean() + settings["epsilon"]).apply("inverse_root")
+
+
+def tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The last rows."""
+    return x.rows(x.shape[0] - settings["rows"], x.shape[0])
+
+
+def tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Shifted rows, each with its tap."""
+    taps, rows = weights["taps"], x.shape[0]
+    mixed = x * taps[-1] + weights["bias"]
+    for lag in range(1, min(len(taps), rows)):
+        mixed = mixed + x.rows(0, rows - lag).after_zeros(lag) * taps[-1 - lag]
+    return mixed
+
+
+def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The newest output as a weighted sum of rows, each fading with the steps after it."""
+    (rows, inner), heads = x.shape, dt.shape[1]
+    step = dt.largest(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
+    share = (step.later_sum() * weights["decay"]).apply("exp") * step * (b @ c.reshape(c.shape[0], 1))
+    values = x.reshape(rows, heads, inner // heads).permute(1, 0, 2)
+    mixed = share.transposed.reshape(heads, 1, rows) @ values
+    last = x.rows(rows - 1, rows).reshape(heads, 1, inner // heads)
+    return (mixed + last * weights["direct"][:, None, None]).reshape(inner)
+
+
+TENSOR_FORMS: dict[str, MakeTensor] = {
+    "rms_norm": tensor_rms_norm,
+    "silu": lambda x, weights, settings: x * x.apply("sigmoid"),
+    "multiply": lambda a, b, weights, settings: a * b,
+    "newest_rows": tensor_newest_rows,
+    "causal_convolution": tensor_causal_convolution,
+    "state_space": tensor_state_space,
+}
