@@ -1,4 +1,4 @@
-"""Every model and yardstick on every task, real ones under a folder and simulated ones, as one page.
+"""Every model and baseline on every task, real ones under a folder and simulated ones, as one page.
 
     python benchmarks/accuracy.py [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3]
         [--once mamba,sendal] [--jobs 2] [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
@@ -24,8 +24,7 @@ from benchmarks.accuracy_results import Result
 from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
 from scare.data.readings import Readings
 from scare.data.split import Split
-from scare.experiments.contenders import choose, grid
-from scare.experiments.study import prepare, run_study
+from scare.experiments.study import choose, grid, prepare, run_study
 from scare.experiments.table import Row, make_table
 from scare.files import replacing
 
@@ -52,7 +51,7 @@ def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespa
 def _run(name: str, split: Split, task: Task, models: str, options: argparse.Namespace) -> list[Row]:
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
     every, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
-    study = prepare(folder, split, [job for job in every if job.seed == 0 or job.contender not in once], {})
+    study = prepare(folder, split, [job for job in every if job.seed == 0 or job.method not in once], {})
     run_study(study, options.jobs, lambda done, total, key: STDERR.print(f"{name}: {done}/{total} {key}"))
     return make_table(study, ours_of(models))
 

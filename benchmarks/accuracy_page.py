@@ -10,9 +10,9 @@ from benchmarks.accuracy_results import (
     Result,
     by_set,
     certain,
-    contenders,
     geometric_mean,
     mean_over_sets,
+    methods,
     ranks,
     ratios,
     rmse,
@@ -83,7 +83,7 @@ def _together(real: Sequence[Result], ours: str, picture: str) -> list[str]:
 def _methods(real: Sequence[Result], ours: str) -> list[str]:
     means = ("RMSE ÷ best other", "each set once", "worst")
     head = ("", *means, "mean rank", "lowest on", f"significantly worse than {ours}")
-    return _table(head, [_method(real, ours, name) for name in contenders(real, ours)])
+    return _table(head, [_method(real, ours, name) for name in methods(real, ours)])
 
 
 def _method(real: Sequence[Result], ours: str, name: str) -> list[str]:
@@ -137,7 +137,7 @@ def _number(error: float | None) -> str:
 
 
 def _section(result: Result, ours: str) -> list[str]:
-    """One task: every contender, losses and failures too."""
+    """One task: every method, losses and failures too."""
     simulated, lines = result.task.simulate, []
     best = best_achievable_rmse(simulated) if simulated and simulated.kind is Kind.LINEAR else None
     if best is not None:
@@ -149,20 +149,20 @@ def _section(result: Result, ours: str) -> list[str]:
 
 
 def _winner(rows: Sequence[Row], ours: str) -> str:
-    """The contender whose lead is certain and no rounding error, or nobody."""
+    """The method whose lead is certain and no rounding error, or nobody."""
     known = scored(rows)
     if len(known) < 2:
         return ""
     first, second = known[:2]
-    if first.contender == ours:
-        others = [row for row in known[1:] if row.contender != SINGLE]
+    if first.method == ours:
+        others = [row for row in known[1:] if row.method != SINGLE]
         return ours if others and all(map(certain, others)) else ""
-    decided = ours not in {row.contender for row in known} or certain(first)
-    return first.contender if first.winner and decided and rmse(second) > (1 + SAME) * rmse(first) else ""
+    decided = ours not in {row.method for row in known} or certain(first)
+    return first.method if first.winner and decided and rmse(second) > (1 + SAME) * rmse(first) else ""
 
 
 def _cells(row: Row, winner: str, best: float | None) -> list[str]:
-    name = f"**{row.contender}**" if row.contender == winner else row.contender
+    name = f"**{row.method}**" if row.method == winner else row.method
     if row.accuracy is None or row.spread is None:
         return [name, f"no score: {row.failed}", "", "", "", *([""] if best else [])]
     spread = f" ± {row.spread.rmse:.2g}" if row.seeds > 1 else ""
@@ -181,9 +181,9 @@ def _difference(row: Row) -> str:
 
 def _fold_section(result: Result, ours: str) -> list[str]:
     """One task: means over folds, and how often ours had the lower error."""
-    folds = [{row.contender: row for row in scored(rows)} for rows in result.folds]
+    folds = [{row.method: row for row in scored(rows)} for rows in result.folds]
     lines = []
-    for name in dict.fromkeys(row.contender for rows in result.folds for row in rows):
+    for name in dict.fromkeys(row.method for rows in result.folds for row in rows):
         found = [fold[name] for fold in folds if name in fold]
         pairs = [(fold[ours], fold[name]) for fold in folds if {ours, name} <= fold.keys()]
         better = sum(rmse(own) < rmse(other) for own, other in pairs)

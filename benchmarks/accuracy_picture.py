@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.axes import Axes
 
-from benchmarks.accuracy_results import SINGLE, Result, contenders
+from benchmarks.accuracy_results import SINGLE, Result, methods
 from scare.files import replacing
-from scare.report.figure import OURS as OURS_COLOUR
+from scare.report.figures import OURS_COLOUR as OURS_COLOUR
 
 LIMIT = 3.0  # times the best error: what is worse is drawn there
 TICKS = (1.0, 1.2, 1.5, 2.0, LIMIT)
@@ -24,7 +24,7 @@ STYLE = {"svg.hashsalt": "scare", "font.size": 9, "axes.prop_cycle": cycler(colo
 def draw_picture(results: Sequence[Result], ours: str, path: Path) -> Path:
     """Write an SVG; tasks are sorted by how ours does, the best on top."""
     ranked = sorted(results, key=lambda result: relative(result, ours).get(ours, LIMIT), reverse=True)
-    names = [name for name in contenders(results, ours) if name == ours or name != SINGLE]
+    names = [name for name in methods(results, ours) if name == ours or name != SINGLE]
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(8, 1.2 + 0.26 * len(ranked)), layout="constrained")
         for name in reversed(names):

@@ -23,11 +23,11 @@ class Result:
 
     @property
     def errors(self) -> dict[str, float]:
-        """The RMSE of every contender that is scored on what everyone is scored on, best first."""
-        return {row.contender: rmse(row) for row in scored(self.rows)}
+        """The RMSE of every method that is scored on what everyone is scored on, best first."""
+        return {row.method: rmse(row) for row in scored(self.rows)}
 
     def ratio(self, name: str, ours: str) -> float | None:
-        """The RMSE of a contender ÷ that of the best other method; None where either is missing."""
+        """The RMSE of a method ÷ that of the best other method; None where either is missing."""
         found = self.errors
         same = {ours, SINGLE} if name in (ours, SINGLE) else {name}
         others = [error for other, error in found.items() if other not in same]
@@ -35,13 +35,13 @@ class Result:
 
     def losses(self, ours: str) -> list[str]:
         """The methods to which ours loses significantly, the best first."""
-        own, others = self.errors.get(ours, -np.inf), [row for row in scored(self.rows) if row.contender != SINGLE]
-        return [row.contender for row in others if certain(row) and rmse(row) < own]
+        own, others = self.errors.get(ours, -np.inf), [row for row in scored(self.rows) if row.method != SINGLE]
+        return [row.method for row in others if certain(row) and rmse(row) < own]
 
     def beaten(self, name: str, ours: str) -> bool:
         """Whether a method loses significantly to ours."""
         own = self.errors.get(ours, np.inf)
-        return any(row.contender == name and certain(row) and rmse(row) > own for row in scored(self.rows))
+        return any(row.method == name and certain(row) and rmse(row) > own for row in scored(self.rows))
 
 
 def by_set(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -51,14 +51,14 @@ def by_set(results: Sequence[Result]) -> dict[str, list[Result]]:
     return {name: list(found) for name, found in groupby(ranked, lambda result: result.task.set)}
 
 
-def contenders(results: Sequence[Result], ours: str) -> list[str]:
-    """All contenders, by the mean of their ratios over tasks."""
+def methods(results: Sequence[Result], ours: str) -> list[str]:
+    """All methods, by the mean of their ratios over tasks."""
     names = dict.fromkeys(name for result in results for name in result.errors)
     return sorted(names, key=lambda name: geometric_mean(ratios(results, name, ours)))
 
 
 def ratios(results: Sequence[Result], name: str, ours: str) -> list[float]:
-    """The ratios of a contender on the tasks where it has one."""
+    """The ratios of a method on the tasks where it has one."""
     return [ratio for result in results if (ratio := result.ratio(name, ours)) is not None]
 
 
@@ -68,13 +68,13 @@ def geometric_mean(numbers: Sequence[float]) -> float:
 
 
 def mean_over_sets(results: Sequence[Result], name: str, ours: str) -> float:
-    """The geometric mean of a contender's ratios, in which every set counts once."""
+    """The geometric mean of a method's ratios, in which every set counts once."""
     found = [ratios(part, name, ours) for part in by_set(results).values()]
     return geometric_mean([geometric_mean(part) for part in found if part])
 
 
 def ranks(results: Sequence[Result], name: str) -> list[int]:
-    """The rank of a contender on the tasks where it is scored."""
+    """The rank of a method on the tasks where it is scored."""
     return [list(result.errors).index(name) + 1 for result in results if name in result.errors]
 
 

@@ -25,13 +25,13 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from scare.archive.executor import Here, open_executor
-from scare.archive.models import one_model
-from scare.archive.running import Archive, run_archive
+from scare.archive.archive import Archive, run_archive
+from scare.archive.files import one_model
 from scare.calibrator.calibrator import Calibrator
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME, TIME_TYPE, Channel
 from scare.data.tables import iterate_tables, writing_table
+from scare.executor import Here, open_executor
 
 WINDOW, DEVICES, ROUNDS, KILLS = 60, 20, 3, 10
 CHANNELS = (Channel("pm25", "ug/m3", 0, 1000), Channel("temperature", "C", -40, 85), Channel("humidity", "%", 0, 100))
@@ -44,9 +44,9 @@ def make_model(path: Path) -> Path:
     from scare.calibrator.calibrator import Sample
     from scare.data.flags import QualitySettings
     from scare.models import Scare
-    from scare.windowing.feeding import Inputs
+    from scare.windowing.grid import RECENT
+    from scare.windowing.inputs import Inputs
     from scare.windowing.scaling import Affine, Scaling
-    from scare.windowing.slicing import RECENT
 
     plan = make_plan(Scare.default(), WINDOW, len(CHANNELS))
     own = Affine(np.array([20.0, 15.0, 50.0]), np.array([15.0, 5.0, 10.0]))

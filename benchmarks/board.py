@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from scare.baselines import MODELS
 from scare.board.boards import board
 from scare.board.measure import measure
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import NotApplicableError
-from scare.experiments.random_weights import draw_contender
-from scare.export.arithmetic import Arithmetic
+from scare.experiments.random_weights import draw_method
 from scare.export.compiled import compile_calibrator
+from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
-from scare.models import MODELS
 from scare.scorecard.scoring import board_trials
 
 Row = dict[str, Any]
@@ -127,7 +127,7 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
         print(f"{name}, N = {window}, {arithmetic}", file=sys.stderr)
         count = MANY if name in OURS and window == PAPER_WINDOW else 0
         with suppress(NotApplicableError):  # float32 only
-            facts = run_on_board(draw_contender(name, window), arithmetic, count)
+            facts = run_on_board(draw_method(name, window), arithmetic, count)
             rows.append({"model": name, "window": window, "arithmetic": arithmetic, **facts})
     return rows
 

@@ -20,16 +20,16 @@ import polars as pl
 from benchmarks.accuracy_tasks import load_tasks, read_task
 from benchmarks.continual_page import page
 from benchmarks.transfer import run_transfer
+from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, Readings
 from scare.data.simulate import Kind, Simulation, simulate
-from scare.data.simulated_drift import Drift, DriftKind
+from scare.data.simulated_air import Drift, DriftKind
 from scare.data.split import known_times
 from scare.errors import DataError
-from scare.experiments.yardsticks import linear_regression
 from scare.files import replacing
 from scare.training.fit import fit
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 from scare.upkeep.update import update
 
 DAY = 86400.0

@@ -34,7 +34,7 @@ from benchmarks.drift_picture import Fleets, draw_curves
 from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation, watch_tasks
 from scare.data.quantities import display_unit
 from scare.files import replacing
-from scare.upkeep.judging import State
+from scare.upkeep.drift import State
 
 SMALLER = (4, 2, 1)
 ALL = (SOUND, *DRIFTS)

@@ -6,19 +6,27 @@ from pathlib import Path
 
 import numpy as np
 
+from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag
 from scare.data.readings import Readings
 from scare.data.simulate import Kind, Simulation, simulate, simulate_box
-from scare.data.simulated_drift import Drift, DriftKind
-from scare.experiments.yardsticks import linear_regression
+from scare.data.simulated_air import Drift, DriftKind
 from scare.files import replacing
-from scare.training.preparation import prepare_inputs
-from scare.training.presets import Recipe
-from scare.upkeep.hours import box_hours, side_by_side, training_hours, yardstick
-from scare.upkeep.judging import RECENT_DAYS, USUAL_DAYS, Judged, judge
-from scare.upkeep.measures import Yardstick
-from scare.upkeep.watch import periods
+from scare.training.data import prepare_inputs
+from scare.training.recipe import Recipe
+from scare.upkeep.drift import (
+    RECENT_DAYS,
+    USUAL_DAYS,
+    DriftMeter,
+    Judged,
+    box_hours,
+    drift_meter,
+    judge,
+    periods,
+    side_by_side,
+    training_hours,
+)
 
 DAY = 86400.0
 BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
@@ -55,7 +63,7 @@ WORLDS = tuple(World(kind, apart) for kind in (Kind.PM, Kind.GAS) for apart in (
 class Days:
     """A fleet's hours: of sound boxes [boxes, days, 24, 1 + channels], and of the first one with each drift."""
 
-    yardstick: Yardstick
+    drift_meter: DriftMeter
     sound: np.ndarray
     drifted: Mapping[str, np.ndarray]
 
@@ -69,9 +77,9 @@ class Days:
     def judged(self, drift: str, boxes: int) -> Iterator[Judged]:
         """That fleet at the end of every day that is judged."""
         hours = self.fleet(drift, boxes)
-        sums = np.stack([self.yardstick.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
+        sums = np.stack([self.drift_meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
         for day in range(JUDGED_FROM, sums.shape[1]):
-            yield judge(periods(sums[:, : day + 1], self.yardstick, USUAL_DAYS, RECENT_DAYS), self.yardstick)
+            yield judge(periods(sums[:, : day + 1], self.drift_meter, USUAL_DAYS, RECENT_DAYS), self.drift_meter)
 
 
 def make_days(world: World, seed: int, work: Path) -> Days:
@@ -82,10 +90,10 @@ def make_days(world: World, seed: int, work: Path) -> Days:
         named = {f"drift {name}": hours for name, hours in days.drifted.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
-            names = np.array(days.yardstick.channels)
-            np.savez(file, sound=days.sound, channels=names, borders=days.yardstick.borders, **named)
+            names = np.array(days.drift_meter.channels)
+            np.savez(file, sound=days.sound, channels=names, borders=days.drift_meter.borders, **named)
     with np.load(path) as kept:
-        known = Yardstick(tuple(map(str, kept["channels"])), kept["borders"])
+        known = DriftMeter(tuple(map(str, kept["channels"])), kept["borders"])
         return Days(known, kept["sound"], {name: kept[f"drift {name}"] for name in DRIFTS})
 
 
@@ -102,7 +110,7 @@ def _simulate(world: World, seed: int) -> Days:
     sound = side_by_side([hours(box) for box in range(BOXES)]).values
     begins = TRAINED_DAYS + DRIFTS_ON
     drifted = {name: side_by_side([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
-    return Days(yardstick(calibrator), sound, drifted)
+    return Days(drift_meter(calibrator), sound, drifted)
 
 
 def fit_line(train: Sequence[Readings]) -> Calibrator:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from benchmarks.accuracy_picture import STYLE
 from benchmarks.drift_fleets import DRIFTS, FOUND_WITHIN, SOUND, Seen, World, false_alarms, waits
 from scare.files import replacing
-from scare.upkeep.judging import FROM
+from scare.upkeep.drift import FROM
 
 Fleets = Mapping[str, Sequence[Seen]]  # by drift
 THRESHOLDS = np.geomspace(0.3, 6, 60)

@@ -16,11 +16,8 @@ from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.upkeep.hours import Hours, box_hours, side_by_side, yardstick
-from scare.upkeep.judging import State, judge
-from scare.upkeep.measures import median
-from scare.upkeep.watch import periods, split_days
+from scare.training.recipe import Recipe
+from scare.upkeep.drift import Hours, State, box_hours, drift_meter, judge, median, periods, side_by_side, split_days
 
 DAY = 86400.0
 TASKS = ("JRC NO2", "JRC O3", "JRC CO", "JRC PM10", "Denver PM2.5", "Antwerp PM2.5")
@@ -64,7 +61,7 @@ def _watch(task: Task, readings: list[Readings], data: Path, models: Path, work:
     first, last = (pick(one.times[end] for one in split.train) for pick, end in ((min, 0), (max, -1)))
     watched = [one.rows(one.times >= first) for one in readings]
     hours = side_by_side([(one.device, *box_hours(calibrator, one)) for one in watched])
-    lengths, known = split_days(hours.values.shape[1]), yardstick(calibrator)
+    lengths, known = split_days(hours.values.shape[1]), drift_meter(calibrator)
     sums = np.stack([known.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
     judged = [judge(periods(sums[:, : day + 1], known, *lengths), known) for day in days]

@@ -16,19 +16,17 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from scare.board.verifying import verify_export
+from scare.board.verify_export import verify_export
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.fold import fold
-from scare.calibrator.members import average
-from scare.cli.opening import open_calibrator
+from scare.calibrator.passes import average, fold
+from scare.cli.options import open_calibrator
 from scare.errors import NotApplicableError
-from scare.experiments.contenders import recipe_of
-from scare.experiments.random_weights import draw_contender, draw_plan
-from scare.export.arithmetic import Arithmetic
+from scare.experiments.random_weights import draw_method, draw_plan
+from scare.experiments.study import recipe_of
 from scare.export.compiled import compile_calibrator
-from scare.export.package import export_calibrator
-from scare.export.targets import TARGETS
-from scare.export.targets.tflite import make_flatbuffer
+from scare.export.lowering import Arithmetic
+from scare.export.package import TARGETS, export_calibrator
+from scare.export.tflite import make_flatbuffer
 
 WINDOW = 60
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
@@ -69,10 +67,10 @@ def make(row: str) -> Calibrator:
     if row == CORRECTION:
         return open_calibrator(row)
     if row != MEMBERS:
-        return draw_contender(row, WINDOW)
+        return draw_method(row, WINDOW)
     recipe, draw = recipe_of("scare", WINDOW, 0, {}), np.random.default_rng(0)
     members = average([draw_plan(recipe, 1, seed, draw) for seed in range(3)])
-    return replace(draw_contender("scare", WINDOW), plan=fold(members).astype(np.float32))
+    return replace(draw_method("scare", WINDOW), plan=fold(members).astype(np.float32))
 
 
 def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, str]]:
@@ -140,7 +138,7 @@ def _try(calibrator: Calibrator, target: str, arithmetic: Arithmetic) -> str:
 
 
 def _flatbuffer_bytes(name: str, window: int, arithmetic: Arithmetic) -> int:
-    return len(make_flatbuffer(compile_calibrator(draw_contender(name, window), arithmetic)).content)
+    return len(make_flatbuffer(compile_calibrator(draw_method(name, window), arithmetic)).content)
 
 
 def main() -> None:

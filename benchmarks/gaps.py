@@ -25,8 +25,8 @@ from scare.experiments.bootstrap import compare_errors
 from scare.files import replacing
 from scare.scorecard.accuracy import measure, row_changes
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.windowing.slicing import RECENT, STRICT, GapPolicy
+from scare.training.recipe import Recipe
+from scare.windowing.grid import RECENT, STRICT, GapPolicy
 
 LONG = 360
 PAGE = Template("""# Windows with gaps

@@ -19,22 +19,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_both, one_thread
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.conformal import derive
-from scare.calibrator.intervals import LESS_SURE, LEVEL
+from scare.calibrator.intervals import LESS_SURE, LEVEL, derive
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
-from scare.experiments.boosting import RATE, ROUNDS, SEED, Boosted, one_thread
-from scare.experiments.window_ridge import make_both
 from scare.files import replacing
-from scare.layers.hats import HatBasis
-from scare.scorecard.coverage import cover
-from scare.training.examples import known, make_examples
-from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.training.sureness import with_intervals
-from scare.training.validity import with_validity
-from scare.windowing.feeding import Inputs
+from scare.layers.front import HatBasis
+from scare.scorecard.accuracy import cover
+from scare.training.extrapolation import with_validity
+from scare.training.fit import fit, with_intervals
+from scare.training.recipe import Recipe
+from scare.windowing.examples import design_matrix, make_examples
+from scare.windowing.inputs import Inputs
 
 OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile boosting"
 BAND = (LEVEL - 0.03, LEVEL + 0.03)
@@ -92,12 +89,12 @@ def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrato
 
 
 def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
-    """Boosted trees for a quantile, on the features of the yardstick `boosting`."""
+    """Boosted trees for a quantile, on the features of the baseline `boosting`."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     examples, _ = make_both(split.train, split.validation, inputs)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
-    learned = known(examples, basis)
+    learned = design_matrix(examples, basis)
     flat = learned.features.reshape(len(learned.targets), -1)
     how: dict[str, Any] = {"max_iter": ROUNDS, "learning_rate": RATE, "early_stopping": False, "random_state": SEED}
     trees = HistGradientBoostingRegressor(loss="quantile", quantile=share, **how)

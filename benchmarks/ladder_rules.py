@@ -23,23 +23,22 @@ from rich.table import Table
 
 from benchmarks.accuracy_results import SINGLE
 from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
-from scare.calibrator.newest import same_unit
+from scare.calibrator.linear import same_unit
 from scare.calibrator.plan import run
-from scare.data.dead_channels import TRAINING, leave_out_dead
+from scare.data.flags import TRAINING, leave_out_dead
 from scare.data.split import Split
 from scare.files import replacing
-from scare.models.ladder import Rules
-from scare.training.examples import Examples, make_examples
+from scare.models.selection import BlendWeight, SelectionRules
+from scare.training.data import prepare_inputs
 from scare.training.fit import train_members
 from scare.training.loop import SCORED, Trained
-from scare.training.preparation import prepare_inputs
-from scare.training.presets import Recipe
-from scare.training.verdict import Earned
+from scare.training.recipe import Recipe
+from scare.windowing.examples import Examples, make_examples
 
 STDERR, MEMBERS = Console(stderr=True, width=160), 3
 LADDERS = {
-    "ours": Rules(),
-    "clear_fall 0.2": Rules(clear_fall=0.2),
+    "ours": SelectionRules(),
+    "clear_fall 0.2": SelectionRules(clear_fall=0.2),
 }
 RAMPS = (0.0, 0.05), (0.0, 0.1), (0.03, 0.08), (0.05, 0.15)  # network_from, network_full
 LEAST = 0.05, 0.3, 0.5  # least_share
@@ -69,7 +68,7 @@ class Kept(NamedTuple):
 Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each member
 
 
-def keep(task: Task, split: Split, rules: Rules) -> dict[str, np.ndarray]:
+def keep(task: Task, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
     """Train, and take down what is given."""
     recipe = replace(Recipe.preset("default", task.window, members=MEMBERS), rules=rules)
     parts, _ = leave_out_dead({TRAINING: split.train, "validation": split.validation, "test": split.test})
@@ -105,15 +104,17 @@ def load(path: Path) -> Kept:
 def shares() -> dict[str, Share]:
     """How the network's share can be found, by name."""
 
-    def ramp(rules: Rules, together: bool) -> Share:
+    def ramp(rules: SelectionRules, together: bool) -> Share:
         def share(seen: Outputs) -> np.ndarray:
             given = [seen.members.mean(axis=0)] * MEMBERS if together else seen.members
-            return np.array([Earned.of(one, seen.start, seen.targets, rules).share for one in given])
+            return np.array([BlendWeight.of(one, seen.start, seen.targets, rules).share for one in given])
 
         return share
 
     ramps = {
-        f"{start:g} to {full:g}, least {least:g}": Rules(network_from=start, network_full=full, least_share=least)
+        f"{start:g} to {full:g}, least {least:g}": SelectionRules(
+            network_from=start, network_full=full, least_share=least
+        )
         for (start, full), least in product(RAMPS, LEAST)
     }
     found = {
@@ -159,7 +160,7 @@ def best_others(path: Path) -> dict[str, float]:
 
 
 def _error_of_other(row: dict[str, Any]) -> float | None:
-    is_ours = row["contender"] == SINGLE or row["contender"].startswith(f"{SINGLE}-")
+    is_ours = row["method"] == SINGLE or row["method"].startswith(f"{SINGLE}-")
     return None if row["failed"] or is_ours else float(row["rmse"])
 
 

@@ -21,13 +21,10 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.border import Reading, format_time
 from scare.live.config import Limits, Model
-from scare.live.models import ModelFiles
-from scare.live.monitor import Monitor
-from scare.live.pipeline import Pipeline
-from scare.live.snapshot import Store
-from scare.live.waiting import Arrival
+from scare.live.messages import Reading, format_time
+from scare.live.pipeline import Arrival, ModelFiles, Monitor, Pipeline
+from scare.live.store import Store
 from tests.live.broker import Listener, free_port, running_broker, wait_for
 
 RATE, SECONDS, TICKS = 1000, 60, 20  # readings a second, for so long, sent so many times a second

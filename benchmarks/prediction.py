@@ -19,11 +19,11 @@ from rich.table import Table
 
 from scare.calibrator.calibrator import CHUNK
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, run
 from scare.layers.buffers import split_trainable
 from scare.models import Scare
-from scare.windowing.slicing import RECENT, Grid, lay
+from scare.windowing.grid import RECENT, Grid, lay
 
 ROWS, ALONE, ROUNDS = 100_000, 500, 3
 

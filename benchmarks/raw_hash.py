@@ -24,7 +24,7 @@ from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.plan import values
 from scare.data.split import Split
 from scare.training.fit import fit
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 
 HIGHER = (1, 3, 10)  # times the concentration
 

@@ -19,9 +19,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from scare.baselines import MODELS
 from scare.data.simulate import Kind, Simulation, best_achievable_rmse, simulate
 from scare.data.split import split_by_time
-from scare.models import MODELS
 
 BOXES = 2
 COLUMNS = {
@@ -36,9 +36,9 @@ COLUMNS = {
 
 def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> dict[str, object]:
     """Fit one network in this process."""
-    from scare.experiments.comparison import compare
+    from scare.experiments.study import compare
     from scare.training.fit import fit
-    from scare.training.presets import Recipe
+    from scare.training.recipe import Recipe
 
     simulation = Simulation(boxes=BOXES, days=windows / BOXES / 1440 / 0.6, kind=Kind.LINEAR, seed=1)
     split = split_by_time(simulate(simulation), 60.0 * window)

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.archive import make_files, make_model
-from scare.archive.executor import Executor, open_executor, run_all
-from scare.archive.models import one_model
-from scare.archive.running import Archive, run_archive
+from scare.archive.archive import Archive, run_archive
+from scare.archive.files import one_model
+from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000
 SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive on paper

@@ -29,10 +29,11 @@ from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
 from scare.models import Scare
 from scare.models.scare import ScareNetwork
-from scare.training.examples import Examples, make_gather
+from scare.training.data import make_gather
 from scare.training.fit import fit
 from scare.training.loop import State, make_optimiser, run_round, take_step
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
+from scare.windowing.examples import Examples
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 PRESETS = {"paper": Scare.paper(), "default": Scare.default()}

@@ -14,8 +14,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, Readings
 from scare.errors import DataError
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.upkeep.transfer import adopt
+from scare.training.recipe import Recipe
+from scare.upkeep.update import adopt
 
 HOURS = (2, 4, 8, 24, 48, 96)
 NEW_BOX = "new box"  # begins the names of the tasks

@@ -17,12 +17,12 @@ from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.data.split import Split
-from scare.training.examples import make_examples
+from scare.training.extrapolation import flagged_outside, with_validity
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.training.validity import flagged_outside, with_validity
-from scare.windowing.slicing import ANY
-from scare.windowing.validity import Validity
+from scare.training.recipe import Recipe
+from scare.windowing.examples import make_examples
+from scare.windowing.grid import ANY
+from scare.windowing.training_range import TrainingRange
 
 COLUMNS = "| task | turned out | first channel held | outside, validation | test | RMSE | held | all at the edge |"
 
@@ -64,14 +64,14 @@ def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
     return Found(name, outcome, _where(known), shares["validation"], shares["test"], *errors)
 
 
-def _where(known: Validity) -> str:
+def _where(known: TrainingRange) -> str:
     """Where the first channel is held: below and above."""
     ends = {"below": known.held_low[0] < known.low[0], "above": known.held_high[0] > known.high[0]}
     far = [side for side, is_far in ends.items() if is_far]
     return "far out" if len(far) == 2 else f"far out {far[0]}" if far else "at the edge"
 
 
-def _rmse(calibrator: Calibrator, validity: Validity | None, split: Split) -> float:
+def _rmse(calibrator: Calibrator, validity: TrainingRange | None, split: Split) -> float:
     """The error on the test rows with another validity."""
     changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, validity=validity)), []
     for one in split.test:

@@ -18,7 +18,7 @@ _HOMES = {
     "ColumnMapping": "scare.data.mapping",
     "Flag": "scare.data.flags",
     "Readings": "scare.data.readings",
-    "Recipe": "scare.training.presets",
+    "Recipe": "scare.training.recipe",
     "SensorCalibrator": "scare.training.estimator",
     "Simulation": "scare.data.simulate",
     "fit": "scare.training.fit",

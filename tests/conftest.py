@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from scare.board.toolchain import cache_folder
+from scare.board.build import cache_folder
 
 # what takes the time here is compiling, not computing: plainly, once for all workers, and kept for the next run
 PLAIN = "--xla_cpu_parallel_codegen_split_count=1"

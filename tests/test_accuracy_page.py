@@ -67,7 +67,7 @@ def lines_of(results: Sequence[Result]) -> list[str]:
 
 def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
     result = run_task(TASK, read_task(TASK, folder), options(tmp_path, "ridge,linear,raw", folds=2))
-    assert [one.contender for one in result.rows][-1] == "raw"
+    assert [one.method for one in result.rows][-1] == "raw"
     assert [len(fold) for fold in result.folds] == [3, 3]
     text = page([result], "scare-3", "1 seed", "")
     for name in ("ridge", "linear", "raw"):
@@ -189,7 +189,7 @@ def test_a_linear_fleet_is_measured_by_the_best_achievable_error(tmp_path: Path)
     assert f"The best achievable RMSE here, by Kalman filter, is {best:.4g}." in lines
     for one in result.rows:
         assert one.accuracy is not None
-        (line,) = [line for line in lines if line.startswith((f"| {one.contender} |", f"| **{one.contender}** |"))]
+        (line,) = [line for line in lines if line.startswith((f"| {one.method} |", f"| **{one.method}** |"))]
         assert float(line.split("|")[-2]) == pytest.approx(one.accuracy.rmse / best, abs=5e-4)
         assert 0.9 < one.accuracy.rmse / best < 2
     assert "## All real tasks" not in lines

@@ -11,13 +11,13 @@ import pytest
 
 from benchmarks import board as benchmark
 from scare.board.boards import Board, boards
-from scare.board.toolchain import STRICT, compile_c
+from scare.board.build import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan
-from scare.cli.application import run
-from scare.experiments.random_weights import draw_contender
+from scare.cli.app import run
+from scare.experiments.random_weights import draw_method
+from scare.export.c_package import statuses
 from scare.export.compiled import compile_calibrator
-from scare.export.readme import statuses
 
 ROOT = Path(__file__).parents[1]
 EXPORT, BOARD = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("export.md", "board.md"))
@@ -47,7 +47,7 @@ def test_the_page_says_what_was_measured() -> None:
 
 def test_what_int8_loses_is_measured_where_there_is_int8(tmp_path: Path) -> None:
     for name in ("dlinear", "ecoformer"):
-        calibrator = draw_contender(name, 8).with_facts(model=name, preset="default")
+        calibrator = draw_method(name, 8).with_facts(model=name, preset="default")
         calibrator.save(tmp_path / f"{name}.scare")
     (loss,) = benchmark.measure_losses(tmp_path)
     saved = Calibrator.load(tmp_path / "dlinear.scare")
@@ -59,7 +59,7 @@ def test_what_int8_loses_is_measured_where_there_is_int8(tmp_path: Path) -> None
 
 
 def test_equal_hash_bits_are_a_share_of_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    calibrator = draw_contender("scare-paper", 8)
+    calibrator = draw_method("scare-paper", 8)
     share = benchmark.equal_bits(calibrator)
     assert share is not None
     assert 0.95 < share <= 1

@@ -10,9 +10,9 @@ from benchmarks import continual
 from benchmarks.continual import DAY, EVERY, FULL, LINE, NEVER, UPDATED, Fleet, run_fleet
 from benchmarks.continual_page import page
 from scare.data.simulate import Kind, Simulation, simulate
-from scare.data.simulated_drift import Drift, DriftKind
-from scare.training import presets
-from scare.training.settings import Settings
+from scare.data.simulated_air import Drift, DriftKind
+from scare.training import recipe
+from scare.training.recipe import Settings
 from tests.training.small_fits import Line
 
 
@@ -40,8 +40,8 @@ def test_only_the_first_half_and_the_visits_are_known(fleet: Fleet) -> None:
 def test_everyone_is_scored_and_a_drift_is_made_up_for(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = replace(presets.PRESETS["default"], model=Line(), settings=Settings(steps=400, checkpoints=2, rate=0.05))
-    monkeypatch.setitem(presets.PRESETS, "default", quick)
+    quick = replace(recipe.PRESETS["default"], model=Line(), settings=Settings(steps=400, checkpoints=2, rate=0.05))
+    monkeypatch.setitem(recipe.PRESETS, "default", quick)
     monkeypatch.setattr(continual, "STEPS", 400)
     found = run_fleet(fleet, tmp_path)
     assert list(found["rmse"]) == [NEVER, UPDATED, FULL, LINE]

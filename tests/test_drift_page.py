@@ -11,7 +11,7 @@ from benchmarks import drift_fleets
 from benchmarks.drift import BOXES, page
 from benchmarks.drift_fleets import DRIFTS, DRIFTS_ON, JUDGED_FROM, SOUND, WORLDS, Seen, make_days, see
 from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation
-from scare.upkeep.judging import FROM, State
+from scare.upkeep.drift import FROM, State
 
 DAYS = 60 - JUDGED_FROM
 DOCS = Path(__file__).parents[1] / "docs"

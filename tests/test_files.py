@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from scare import files
-from scare.board import toolchain
+from scare.board import build
 from scare.files import beside, replacing
 
 LEAVES = """
 import os, signal
 from pathlib import Path
 from scare.data.tables import writing_table
-from scare.export.folder_or_zip import beside
+from scare.export.package import beside
 with writing_table("sim.parquet"):
     beside(Path("model")).mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +42,7 @@ def test_a_cache_folder_that_cannot_be_written_is_said_once(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCARE_CACHE", str(tmp_path / "file" / "cache"))
-    folders = {toolchain.cache_folder() for _ in range(3)}
+    folders = {build.cache_folder() for _ in range(3)}
     assert len(folders) == 1
     assert next(iter(folders)).stat().st_mode & 0o077 == 0 or os.name == "nt"
     assert ["cannot be written: what is compiled is not kept" in one for one in caplog.messages] == [True]

@@ -9,13 +9,12 @@ import polars as pl
 import pytest
 
 from benchmarks.gaps import OURS, STRICTER, VARIANTS, Fitted, fit_variant, page, score_task
+from scare.baselines import DLinear
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split, split_by_time
-from scare.models import DLinear
-from scare.training import presets
-from scare.training.presets import Recipe
-from scare.training.settings import Settings
-from scare.windowing.slicing import RECENT, STRICT
+from scare.training import recipe
+from scare.training.recipe import Recipe, Settings
+from scare.windowing.grid import RECENT, STRICT
 
 HOUR = 60
 
@@ -64,7 +63,7 @@ def test_a_strict_long_window_is_refused_after_a_silence(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = Recipe(model=DLinear.default(), settings=Settings(steps=2, checkpoints=1))
-    monkeypatch.setitem(presets.PRESETS, "default", quick)
+    monkeypatch.setitem(recipe.PRESETS, "default", quick)
     found = fit_variant(split, STRICTER, 1, tmp_path)
     minutes = split.test[0].times // 60 % (24 * HOUR)
     in_time = (minutes < 7 * HOUR) | (minutes >= 8 * HOUR + 30 + 360)

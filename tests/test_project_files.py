@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 import scare
-from scare.cli.application import app
+from scare.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -4,11 +4,11 @@ import numpy as np
 
 from benchmarks.raw_hash import measure
 from scare.calibrator.plan import values
-from scare.experiments.random_weights import draw_contender
+from scare.experiments.random_weights import draw_method
 
 
 def test_what_is_measured_is_what_is_said() -> None:
-    calibrator = draw_contender("scare-paper", 8).with_facts(validation_rmse=2.5)
+    calibrator = draw_method("scare-paper", 8).with_facts(validation_rmse=2.5)
     found = measure(calibrator)
     plan, windows = calibrator.plan, calibrator.validation.windows
     codes = values(plan, windows, {"query_codes", "key_codes"})

@@ -1,4 +1,4 @@
-"""The README is true: its Python runs, its command lines run, its rooms exist."""
+"""The README is true: its Python runs, its command lines run, its packages exist."""
 
 import re
 import runpy
@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.extras import is_installed
-from scare.training.presets import PRESETS
+from scare.training.recipe import PRESETS
 from tests.cli.test_score_command import QUICK
 
 ROOT = Path(__file__).parents[1]
@@ -59,9 +59,10 @@ def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "</html>" in (tmp_path / "out" / "pm" / "report.html").read_text(encoding="utf-8")
 
 
-def test_every_room_is_on_the_map() -> None:
-    rooms = {path.parent.name for path in (ROOT / "scare").glob("*/__init__.py")}
-    assert set(re.findall(r"^\| `scare/(\w+)` \|", README, re.MULTILINE)) == rooms
+def test_every_package_is_on_the_map() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    packages = {path.parent.name for path in (ROOT / "scare").glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE)) == packages
 
 
 def test_the_accuracy_it_claims_is_that_of_the_page() -> None:

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks import reproduced
-from benchmarks.reproduced import BEGIN, END, FIGURES, PAGE, sections
+from benchmarks.reproduce import page as reproduced
+from benchmarks.reproduce.page import BEGIN, END, FIGURES, PAGE, sections
 
 
-def cell(place: str, contender: str, rmse: float | None, **more: Any) -> dict[str, Any]:
+def cell(place: str, method: str, rmse: float | None, **more: Any) -> dict[str, Any]:
     numbers = {"rmse": rmse, "rmse_sd": 0.25, "top5_rmse": 9.0, "top5_rmse_sd": 0.5, "seeds": 3}
-    return {"place": place, "pollutant": "PM10", "contender": contender, **(numbers if rmse else {"seeds": 0}), **more}
+    return {"place": place, "pollutant": "PM10", "method": method, **(numbers if rmse else {"seeds": 0}), **more}
 
 
 def write(folder: Path, experiment: str, window: int, tables: dict[str, Any], *unfinished: str) -> None:
     folder.mkdir(exist_ok=True)
-    names = list(dict.fromkeys(row.get("contender", "") for rows in tables.values() for row in rows))
+    names = list(dict.fromkeys(row.get("method", "") for rows in tables.values() for row in rows))
     missing = {name: ["box 2-PM10"] for name in unfinished}
     facts = {"protocol": {"window": window, experiment: names}, "unfinished": missing, "tables": tables}
     (folder / f"{experiment}.json").write_text(json.dumps(facts), encoding="utf-8")
@@ -42,7 +42,7 @@ def test_the_papers_number_stands_beside_the_mean_of_the_places(tmp_path: Path) 
 
 def test_the_rates_chosen_stand_there_for_each_window(tmp_path: Path) -> None:
     def choice(place: str, rate: float) -> dict[str, Any]:
-        return {"place": place, "pollutant": "PM10", "contender": "tesla", "rate": rate, "means": "2 of 3"}
+        return {"place": place, "pollutant": "PM10", "method": "tesla", "rate": rate, "means": "2 of 3"}
 
     for window, rate in ((360, 0.003), (60, 0.01)):
         chosen = [choice("box 1", rate), choice("box 2", 0.001)]
@@ -65,13 +65,13 @@ def test_the_figures_are_of_the_longest_window(tmp_path: Path, monkeypatch: pyte
 def test_speed_size_and_grades_are_of_the_longest_window_and_the_papers_in_brackets(tmp_path: Path) -> None:
     for window, latency in ((60, 0.002), (360, 0.004)):
         speed = {
-            "contender": "tesla-paper",
+            "method": "tesla-paper",
             "mean_latency": latency,
             "paper_mean_latency": 2.14,
             "complexity": "N^0.43",
         }
-        grade = {"contender": "tesla-paper", "mean-latency": "O", "paper_mean-latency": "△"}
-        write(tmp_path / str(window), "main", window, {"main-cells": [], "main": [speed, {"contender": "boosting"}]})
+        grade = {"method": "tesla-paper", "mean-latency": "O", "paper_mean-latency": "△"}
+        write(tmp_path / str(window), "main", window, {"main-cells": [], "main": [speed, {"method": "boosting"}]})
         write(tmp_path / str(window), "checklist", window, {"checklist": [grade]})
     page = sections([tmp_path / "60", tmp_path / "360"])
     assert "### Table 1, N = 360" in page
@@ -91,9 +91,9 @@ def test_adaptability_is_of_each_place_and_both_definitions(tmp_path: Path) -> N
 
 
 def test_the_board_is_of_the_longest_window_and_open_where_a_model_has_no_such_form(tmp_path: Path) -> None:
-    def row(contender: str, window: int, arithmetic: str, **numbers: float) -> dict[str, Any]:
+    def row(method: str, window: int, arithmetic: str, **numbers: float) -> dict[str, Any]:
         none = dict.fromkeys(("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes"))
-        return {"contender": contender, "window": window, "arithmetic": arithmetic, **none, **numbers}
+        return {"method": method, "window": window, "arithmetic": arithmetic, **none, **numbers}
 
     counts = {"milliseconds": 127.17, "flash_bytes": 24082, "ram_bytes": 24876}
     rows = [row("sendal", window, "float32", **counts) for window in (60, 360)] + [row("sendal", 360, "int8")]

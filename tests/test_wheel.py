@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"scare": "scare", "runtime": "scare/export/runtime_src", "configs": "scare/experiments/reproduction/configs"}
+FOLDERS = {"scare": "scare", "runtime": "scare/export/runtime_src"}
 COMMANDS = """
     scare simulate --boxes 3 --days 2 --seed 1 --out sim.csv
     scare inspect sim.csv
@@ -104,3 +104,11 @@ def test_the_commands_run_where_only_the_wheel_is(built: Path, tmp_path: Path) -
     assert Path(where.strip()).is_relative_to(tmp_path / "fresh")
     assert (tmp_path / "pm_c" / "src" / "scare.c").exists()
     assert "</html>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_reproduce_says_that_it_needs_a_clone(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    command = [str(install(wheel, tmp_path) / "scare"), "reproduce", "all", "--quick"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 2
+    assert "run it in a clone of the repository" in done.stderr

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scare.board.exported import ANSWER_TYPE
+from scare.board.exports import ANSWER_TYPE
 from scare.board.virtual import VirtualModel
 from scare.data.flags import Flag
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.board.exported import (
+from scare.board.build import compile_each, compile_once, library_name
+from scare.board.exports import (
     ANSWER_TYPE,
     CALIBRATION_WORDS,
     Channel,
@@ -20,7 +21,6 @@ from scare.board.exported import (
     model_structure,
     window_bytes,
 )
-from scare.board.toolchain import compile_each, compile_once, library_name
 
 CHUNK = 1024  # windows in one call
 HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")

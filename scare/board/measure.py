@@ -25,12 +25,10 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.cycles import Cycles
-from scare.board.exported import read_export
-from scare.board.virtual import Pushes, Runs, VirtualModel
+from scare.board.exports import read_export
+from scare.board.virtual import Cycles, Pushes, Runs, VirtualModel
 from scare.export.compiled import Compiled
-from scare.export.package import write_package
-from scare.export.targets import TARGETS
+from scare.export.package import TARGETS, write_package
 
 WIDE = 32  # bits of an int that the integer kernels count on
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")

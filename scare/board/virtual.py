@@ -7,15 +7,20 @@ Its twin is `HostModel`. Comes from `exported` and `emulator`, goes to `measure`
 """
 
 import ctypes
-from collections.abc import Callable
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.cycles import CycleModel, Cycles
-from scare.board.emulator import OUTSIDE, Machine, MachineError, Trace
-from scare.board.exported import (
+from scare.board.build import RAM, Firmware, Image, build, compile_once, library_name
+from scare.board.exports import (
     ANSWER_TYPE,
     CALIBRATION_WORDS,
     Channel,
@@ -24,7 +29,333 @@ from scare.board.exported import (
     model_structure,
     window_bytes,
 )
-from scare.board.firmware import build
+from scare.extras import require
+
+# The virtual board: firmware in Unicorn, its functions called by name, every instruction counted.
+#
+# Each call of a `Machine` gives the result and a `Trace`: how often execution went along each edge from one block of
+# code to the next, and how deep the stack became. Blocks are decoded once; what a run costs is a sum over its edges, so
+# the counts of a run are exact and cost almost no time. A skipped conditional instruction is an instruction.
+# Comes from `firmware`, goes to `cycles` and `measure`.
+
+
+OUTSIDE = 0x10000000  # memory of ours that no chip has: arguments of calls, and where they return to
+OUTSIDE_BYTES = 1 << 20
+PAGE = 4096
+EDGES = 1 << 16  # as in hooks.c
+MOST_BLOCKS = 1 << 33  # that a call may enter, minutes of work: more is a loop without an end
+EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
+REGISTER, UNKNOWN = 1, ".byte"  # Capstone's kind of an operand, and name of what it cannot decode
+
+
+class MachineError(RuntimeError):
+    """The program did what no board forgives: where, and what."""
+
+
+class Record(ctypes.Structure):
+    """`record` of hooks.c."""
+
+    _fields_ = (
+        ("edges", ctypes.c_void_p),
+        ("used", ctypes.c_uint32),
+        ("origin", ctypes.c_uint32),
+        ("origin_size", ctypes.c_uint32),
+        ("lowest", ctypes.c_uint32),
+        ("left", ctypes.c_uint64),
+        ("read_register", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One decoded instruction."""
+
+    address: int
+    size: int
+    name: str
+    reads: frozenset[str]
+    writes: frozenset[str]
+    words: int  # moved from or to memory by those that move several
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one call did: edges taken, and bytes of stack used."""
+
+    edges: np.ndarray  # of EDGE, each once
+    instructions: int
+    stack_bytes: int
+
+
+class Machine:
+    """A board with firmware in its flash."""
+
+    def __init__(self, firmware: Firmware) -> None:
+        require("board", "unicorn", "capstone", "elftools")
+        import unicorn
+        from unicorn import arm_const
+
+        self.board = firmware.board
+        self._names = arm_const
+        self._engine = unicorn.Uc(
+            unicorn.UC_ARCH_ARM,
+            unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS,
+            getattr(arm_const, f"UC_CPU_ARM_{self.board.core}"),
+        )
+        self.symbols, self.sizes = firmware.image.symbols, firmware.image.sizes
+        self._load(firmware.image)
+        self._engine.mem_map(OUTSIDE, OUTSIDE_BYTES)
+        self._fault = ""
+        self._engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._note_fault)
+        self._edges = np.zeros(EDGES, EDGE)
+        self._record = Record(self._edges.ctypes.data)
+        self._add_hooks(firmware.image.code)
+        self._instructions = np.zeros(EDGES, np.int64)  # of the block each edge leads to, once it is decoded
+
+    def call(self, function: str | int, *arguments: int | float) -> Trace:
+        """Call a function by name or address; ints and floats are passed as C passes them."""
+        import unicorn
+
+        names, engine = self._names, self._engine
+        address = self.symbols[function] if isinstance(function, str) else function
+        top = self.symbols["stack_top"]
+        pointer = self._pass(arguments, top)
+        engine.reg_write(names.UC_ARM_REG_SP, pointer)
+        engine.reg_write(names.UC_ARM_REG_LR, OUTSIDE | 1)
+        self._edges["count"] = 0
+        self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
+        self._record.left = MOST_BLOCKS
+        self._fault = ""
+        try:
+            engine.emu_start(address | 1, OUTSIDE)
+        except unicorn.UcError as error:
+            raise MachineError(self._explain(self._fault or str(error))) from error
+        if engine.reg_read(names.UC_ARM_REG_PC) != OUTSIDE:
+            raise MachineError(self._explain("it did not return"))
+        return self._trace(pointer)
+
+    @property
+    def result(self) -> int:
+        """What the last call returned, as a word."""
+        return int(self._engine.reg_read(self._names.UC_ARM_REG_R0))
+
+    @property
+    def float_result(self) -> float:
+        """What the last call returned, as a float."""
+        register = self._names.UC_ARM_REG_S0 if self.board.hard_float else self._names.UC_ARM_REG_R0
+        return float(struct.unpack("<f", struct.pack("<I", self._engine.reg_read(register)))[0])
+
+    def write(self, address: int, content: bytes | np.ndarray) -> None:
+        """Put bytes into memory."""
+        self._engine.mem_write(address, content if isinstance(content, bytes) else content.tobytes())
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of memory."""
+        return bytes(self._engine.mem_read(address, size))
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        """Words of memory."""
+        return struct.unpack(f"<{count}I", self.read(address, 4 * count))
+
+    def decode(self, address: int, size: int) -> list[Instruction]:
+        """The instructions in a piece of code."""
+        found = []
+        for one in self._decoder.disasm(self.read(address, size), address):
+            reads, writes = one.regs_access() if one.id else ((), ())
+            read, written = (frozenset(map(one.reg_name, registers)) for registers in (reads, writes))
+            found.append(Instruction(one.address, one.size, one.mnemonic, read, written, _words(one)))
+        return found
+
+    def function_at(self, address: int) -> str:
+        """The name of the function an address is in."""
+        places = ((name, place & ~1, self.sizes[name]) for name, place in self.symbols.items())
+        return next((name for name, place, size in places if place <= address < place + size), "no function")
+
+    def profile(self, trace: Trace) -> dict[str, int]:
+        """How the instructions of a call are shared among functions, the largest share first."""
+        shares: Counter[str] = Counter()
+        for _, _, block, size, count in trace.edges.tolist():
+            shares[self.function_at(block)] += count * len(self.decode(block, size))
+        return dict(shares.most_common())
+
+    def _load(self, image: Image) -> None:
+        """Put the firmware into memory: flash can only be read, RAM not be executed."""
+        import unicorn
+
+        self._engine.mem_map(0, _whole_pages(image.flash_end), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        self._engine.mem_map(RAM, _whole_pages(image.ram_end - RAM), unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        for section in image.sections.values():
+            self._engine.mem_write(section.address, section.content)
+
+    def _add_hooks(self, code: Iterable[tuple[int, int]]) -> None:
+        """Count edges, and look at the stack pointer after each instruction that lowers it."""
+        import unicorn
+        from unicorn.unicorn_py3.unicorn import uclib
+
+        source = Path(__file__).with_name("hooks.c")
+        self._hooks = ctypes.CDLL(
+            str(compile_once([source], library_name("hooks"), ("-mcpu=baseline", "-shared", "-fPIC")))
+        )
+        self._record.read_register = ctypes.cast(uclib.uc_reg_read, ctypes.c_void_p)
+        self._record.stop = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p)
+        data = ctypes.cast(ctypes.pointer(self._record), ctypes.c_void_p)
+
+        def add(kind: int, function: str, begin: int, end: int) -> None:
+            handle, target = ctypes.c_size_t(), ctypes.cast(getattr(self._hooks, function), ctypes.c_void_p)
+            places = ctypes.c_uint64(begin), ctypes.c_uint64(end)
+            if uclib.uc_hook_add(self._engine._uch, ctypes.byref(handle), kind, target, data, *places):
+                raise MachineError("the emulator takes no hooks")
+
+        add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)
+        for begin, end in code:
+            for one in self.decode(begin, end - begin):
+                if "sp" in one.writes and not one.name.startswith(("pop", "vpop", "ldm", "add")):
+                    add(unicorn.UC_HOOK_CODE, "lower_stack", one.address + one.size, one.address + one.size)
+
+    @cached_property
+    def _decoder(self) -> Any:
+        import capstone
+
+        decoder = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+        decoder.detail = decoder.skipdata = True
+        return decoder
+
+    def _pass(self, arguments: tuple[int | float, ...], top: int) -> int:
+        """Arguments to registers, the rest to the stack; the stack pointer."""
+        names = self._names
+        words: list[int] = []
+        floats: list[int] = []
+        for argument in arguments:
+            as_float = isinstance(argument, float)
+            word = struct.unpack("<I", struct.pack("<f", argument))[0] if as_float else int(argument) & 0xFFFFFFFF
+            (floats if as_float and self.board.hard_float else words).append(word)
+        for index, word in enumerate(floats):
+            self._engine.reg_write(names.UC_ARM_REG_S0 + index, word)
+        for index, word in enumerate(words[:4]):
+            self._engine.reg_write(names.UC_ARM_REG_R0 + index, word)
+        rest = struct.pack(f"<{len(words[4:])}I", *words[4:])
+        pointer = (top - len(rest)) & ~7
+        self.write(pointer, rest)
+        return pointer
+
+    def _trace(self, pointer: int) -> Trace:
+        if self._record.used >= EDGES - 1:
+            raise MachineError("the program has more branches than can be counted")
+        taken = np.flatnonzero(self._edges["count"])
+        for place in taken[self._instructions[taken] == 0]:
+            block = self.decode(int(self._edges["to"][place]), int(self._edges["to_size"][place]))
+            if any(one.name == UNKNOWN for one in block):
+                raise MachineError(f"an instruction is not known, in {self.function_at(block[0].address)}")
+            self._instructions[place] = len(block)
+        edges = self._edges[taken]
+        instructions = int(edges["count"] @ self._instructions[taken].astype(np.uint64))
+        return Trace(edges, instructions, pointer - self._record.lowest)
+
+    def _note_fault(self, engine: Any, access: int, address: int, size: int, value: int, data: Any) -> bool:
+        import unicorn
+
+        what = "wrote to" if access in (unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT) else "read"
+        if RAM - OUTSIDE_BYTES <= address < RAM:
+            self._fault = "the stack overflowed"
+        else:
+            self._fault = f"it {what} {address:#010x}, where there is nothing of its own"
+        return False
+
+    def _explain(self, fault: str) -> str:
+        place = self._engine.reg_read(self._names.UC_ARM_REG_PC)
+        return f"{fault}, in {self.function_at(place)} ({place:#x})"
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+def _words(one: Any) -> int:
+    """Words in the registers an instruction names, but for the one of `ldm` and `stm` that points to memory."""
+    if not one.id:
+        return 0
+    names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
+    pointer = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))
+    return sum(2 if name.startswith("d") else 1 for name in names[pointer:])
+
+
+# Cycles of a run on a Cortex-M4F, estimated from its instructions: never checked on hardware.
+#
+# Each instruction has a cost from Arm's reference manual as (low, typical, high). A branch that is taken refills the
+# pipeline. Loads that follow each other overlap. A float that the next instruction needs at once stalls. Not modelled:
+# flash wait states and caches, unaligned access, how long a division of given numbers takes. Comes from `emulator`.
+
+
+class Cycles(NamedTuple):
+    """An estimate of cycles."""
+
+    low: float
+    typical: float
+    high: float
+
+    def plus(self, other: "Cycles", times: int = 1) -> "Cycles":
+        """Both, the other one so many times."""
+        return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
+
+
+REFILL = Cycles(1, 2, 3)
+STALL = Cycles(0, 1, 1)
+ONE = Cycles(1, 1, 1)
+FIRST_LOAD = Cycles(1, 2, 2)
+NEXT_LOAD = Cycles(1, 1, 2)
+COSTS = (  # the first that matches the beginning of the name
+    (r"[su]div", Cycles(2, 7, 12)),
+    (r"v(div|sqrt)", Cycles(14, 14, 14)),
+    (r"v(fn?m[as]|n?ml[as])", Cycles(3, 3, 3)),
+    (r"v(ldr|str)", Cycles(1, 2, 2)),
+    (r"str", Cycles(1, 1, 2)),
+    (r"tb[bh]", Cycles(2, 2, 2)),
+    (r"it[te]*$", Cycles(0, 1, 1)),
+)
+SEVERAL = re.compile(r"(push|pop|vpush|vpop|v?ldm|v?stm|ldrd|strd)")
+LOAD = re.compile(r"ldr(?!d)")
+FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")
+
+
+def cost(one: Instruction, before: Instruction | None) -> Cycles:
+    """Of one instruction after the one `before` it, if that did not branch."""
+    if SEVERAL.match(one.name):
+        return Cycles(*[1 + one.words] * 3)
+    if LOAD.match(one.name):
+        return NEXT_LOAD if before and LOAD.match(before.name) else FIRST_LOAD
+    found = next((cycles for pattern, cycles in COSTS if re.match(pattern, one.name)), ONE)
+    waits = before and FLOAT.match(before.name) and FLOAT.match(one.name) and before.writes & one.reads
+    return found.plus(STALL) if waits else found
+
+
+class CycleModel:
+    """The cycles of what a machine does."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[int, ...], Cycles] = {}
+
+    def estimate(self, trace: Trace) -> Cycles:
+        """Of one call, its return included."""
+        total = REFILL
+        for *edge, count in trace.edges.tolist():
+            total = total.plus(self._edge(*edge), count)
+        return total
+
+    def _edge(self, origin: int, origin_size: int, block: int, size: int) -> Cycles:
+        """Of a block of code when execution comes from another: falling through to it, or by a branch."""
+        key = (origin, origin_size, block, size)
+        if key not in self._known:
+            falls = origin_size > 0 and origin + origin_size == block
+            before = self._machine.decode(origin, origin_size)[-1] if falls else None
+            total = Cycles(0, 0, 0) if falls or origin_size == 0 else REFILL
+            for one in self._machine.decode(block, size):
+                total = total.plus(cost(one, before))
+                before = one
+            self._known[key] = total
+        return self._known[key]
+
 
 READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100

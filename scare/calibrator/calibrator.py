@@ -3,7 +3,7 @@
 Made by `training`, described by `manifest`, stored by `bundle`. Predicting needs NumPy and polars only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from scare.calibrator import bundle, manifest
-from scare.calibrator.conformal import derive
+from scare.calibrator import bundle
 from scare.calibrator.cost import Cost, count
-from scare.calibrator.intervals import Intervals
+from scare.calibrator.intervals import Intervals, derive
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag, usable_values
-from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, Channel, Readings
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import Choice, Choices
-from scare.windowing.feeding import Feed, Inputs, LiveFeed
-from scare.windowing.slicing import Grid
+from scare.windowing.grid import Grid
+from scare.windowing.inputs import Feed, Inputs, LiveFeed
 
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
@@ -156,7 +155,7 @@ class Calibrator:
 
     def save(self, path: Path | str) -> Path:
         """Write a `.scare` file."""
-        return bundle.write(Path(path), *manifest.describe(self))
+        return bundle.write(Path(path), *bundle.describe(self))
 
     def _with_intervals(self) -> "Calibrator":
         """With intervals derived from the validation windows, if the file has none."""
@@ -169,7 +168,7 @@ class Calibrator:
     def load(path: Path | str) -> "Calibrator":
         """Read a `.scare` file; a bad one is refused with the reason."""
         with bundle.refusing(Path(path)):
-            parts = manifest.restore(*bundle.read(Path(path)))
+            parts = bundle.restore(*bundle.read(Path(path)))
             parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
             return Calibrator(**parts)._with_intervals()
 
@@ -226,3 +225,43 @@ class Live:
         value = np.full(1, np.nan) if window is None else self._calibrator.compute(window[None], self._choice)
         answers = self._calibrator.answers(value, np.full(1, flag, np.uint32))
         return Answer(float(value[0]), float(answers.low[0]), float(answers.high[0]), Flag(int(answers.flags[0])))
+
+
+# Streams calibrate the rows of many devices as they come in one table, each device by a stream of its own.
+
+
+ROW = " row"  # no name in a header begins with a space
+
+
+class Streams:
+    """A stream for each device of a table that comes in chunks; chunks of any size give what the whole would."""
+
+    def __init__(self, calibrator: Calibrator, on_new_device: Callable[[str], object] = lambda device: None) -> None:
+        self._calibrator, self._on_new_device = calibrator, on_new_device
+        self._streams: dict[str, Stream] = {}
+
+    def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a chunk (`device`, `time`, the channels …), in their order, with what they become."""
+        numbered = chunk.with_row_index(ROW)
+        parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
+        return pl.concat(parts).sort(ROW).drop(ROW)
+
+    def state(self) -> dict[str, dict[str, np.ndarray]]:
+        """What the stream of each device remembers."""
+        return {device: stream.state() for device, stream in self._streams.items()}
+
+    def restore(self, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Go on with these devices where other streams were."""
+        self._streams = {device: self._calibrator.stream(device) for device in state}
+        for device, stream in self._streams.items():
+            stream.restore(state[device])
+
+    def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
+        device = rows[DEVICE][0]
+        if device not in self._streams:
+            self._streams[device] = self._calibrator.stream(device)
+            self._on_new_device(device)
+        names = [channel.name for channel in self._calibrator.inputs.channels]
+        values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
+        answers = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
+        return rows.with_columns(answers.columns())

@@ -6,27 +6,110 @@ and `bind` makes the calibrator, which is scored, saved and exported like any ot
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.correction_plans import Growth, Passage, make_plan
 from scare.calibrator.cost import count
-from scare.calibrator.plan import Plan
+from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.quantities import is_called, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.records import convert, load_toml
-from scare.windowing.feeding import Inputs
+from scare.windowing.grid import STRICT
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import STRICT
 from scare.words import suggestion
+
+# From a published formula to a plan: sums of terms, bands with passages between them, growth in humid air.
+#
+# Roles come first in their order; a growth formula reads `pm` and `humidity`, in this order.
+
+
+CONSTANT = "constant"
+
+
+Terms = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Between two formulas: the share of the later one is 0 below `low`, 1 from `high` on, a line between them."""
+
+    low: float
+    high: float
+    slope: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Particles grow in humid air, by `factor` or by `kappa` and `density`; humidity is kept within limits, if any."""
+
+    factor: float | None = None
+    kappa: float = 0.0
+    density: float = 1.0
+    low: float = -inf
+    high: float = inf
+
+
+def make_plan(
+    roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage] = (), growth: Growth | None = None
+) -> Plan:
+    """Formulas as kernel calls on the newest row (a number for each role, in physical units), float32."""
+    if growth is not None:
+        steps = _growth_steps(growth)
+    elif passages:
+        steps = _banded_steps(roles, formulas, passages)
+    else:
+        steps = [_sum_of_terms("dense", roles, formulas, "y")]
+    return Plan(1, len(roles), (Step("newest", (INPUT,), "now"), *steps)).astype(np.float32)
+
+
+def _banded_steps(roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage]) -> list[Step]:
+    """Every band's formula at once, then the passages between them."""
+    weights = {one.name: np.array([getattr(passage, one.name) for passage in passages]) for one in fields(Passage)}
+    bands = _sum_of_terms("polynomial", roles, formulas, "bands")
+    return [bands, Step("blend", ("bands", "now"), "y", weights)]
+
+
+def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], output: str) -> Step:
+    """Formulas of the newest row as one step; a dense one where every term is a role."""
+    squares = [f"{role}^2" for role in roles if any(f"{role}^2" in terms for terms in formulas)]
+    wanted = [*roles, *squares]
+    powers = [[(term == role) + 2 * (term == f"{role}^2") for role in roles] for term in wanted]
+    weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in wanted])
+    weights = {"weight": weight, "bias": np.array([terms.get(CONSTANT, 0.0) for terms in formulas])}
+    return Step(kernel, ("now",), output, weights, {} if kernel == "dense" else {"powers": powers})
+
+
+def _growth_steps(growth: Growth) -> list[Step]:
+    """pm / (1 + g / (100 / h − 1)) = pm (1 − h / 100) / (1 + (g − 1) h / 100), which no humidity below 100 breaks."""
+    factor = growth.kappa / growth.density if growth.factor is None else growth.factor
+    limits, row = (_limit_steps(growth.low, growth.high), "limited") if growth.high < inf else ([], "now")
+    dry = {"weight": np.array([[1.0], [-0.01]])}
+    wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}
+    return [
+        *limits,
+        Step("polynomial", (row,), "dry", dry, {"powers": [[1, 0], [1, 1]]}),
+        Step("dense", (row,), "wet", wet),
+        Step("divide", ("dry", "wet"), "y"),
+    ]
+
+
+def _limit_steps(low: float, high: float) -> list[Step]:
+    """Humidity kept within limits: low + relu(h − low) − relu(h − high); pm, never negative here, as it is."""
+    apart = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -low, -high])}
+    again = {"weight": np.array([[1.0, 0], [0, 1], [0, -1]]), "bias": np.array([0, low])}
+    steps = [Step("dense", ("now",), "apart", apart), Step("relu", ("apart",), "above")]
+    return [*steps, Step("dense", ("above",), "limited", again)]
 
 
 @dataclass(frozen=True)
@@ -191,3 +274,61 @@ def _facts(correction: Correction) -> dict[str, Any]:
 
 def _has(pattern: str, name: str) -> bool:
     return re.search(pattern, name.lower()) is not None
+
+
+# The page of published corrections, docs/corrections.md, made from the registry; a test keeps the two equal.
+#
+# python -c "from scare.calibrator.corrections import page; print(page(), end='')" > docs/corrections.md
+
+
+INTRODUCTION = """# Published corrections
+
+Made from `scare/calibrator/corrections.toml`; change that file, not this page. Each entry is a calibrator: a row in
+every comparison, saved and exported like any model. An entry's numbers never change; another reading of its source
+is a new version.
+
+Sources disagree about the coefficients of one correction, so each reading is an entry of its own: 0.0862 / 5.75
+(`barkjohn-2021`) is what EPA's later slides and AirGradient use, 0.0852 / 5.72 (`barkjohn-2021-sensortoolkit`) is
+what EPA's sensortoolkit computes. They differ by at most 0.07 ug/m3. What differs more is the field read:
+`airnow-2021` reads the Plantower field CF = ATM, the other PurpleAir corrections CF = 1.
+
+A reading outside the valid range is flagged `RANGE` and gives no value. Results are never cut off at zero.
+"""
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    overview = _table(("correction", "corrects", "reads", "DOI"), map(_overview, EVERY.values()))
+    return "\n".join([INTRODUCTION, overview, *map(_section, EVERY.values())])
+
+
+def _overview(entry: Correction) -> tuple[str, ...]:
+    reads = ", ".join(role.quantity for role in entry.roles)
+    return f"`{entry.name}`", entry.quantity, reads, _link(entry.doi)
+
+
+def _section(entry: Correction) -> str:
+    facts = {"Formula": entry.formula, "Source": entry.source, "DOI": _link(entry.doi), "How sure": entry.certainty}
+    roles = [(role.name, role.about, role.unit, f"{role.low:g} to {role.high:g}") for role in entry.roles]
+    names = [role.name for role in entry.roles]
+    vectors = [[f"{vector[name]:.10g}" for name in (*names, "expected")] for vector in entry.vectors]
+    return "\n".join(
+        [
+            f"## `{entry.name}`: {entry.title}\n",
+            *(f"- {name}: {text}" for name, text in facts.items()),
+            *(f"- {note}" for note in entry.notes),
+            "\n" + _table(("role", "what", "unit", "valid range"), roles),
+            "Worked by hand:\n",
+            _table((*names, "result"), vectors),
+        ]
+    )
+
+
+def _link(doi: str) -> str:
+    return f"[{doi}](https://doi.org/{doi})" if doi else "none"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

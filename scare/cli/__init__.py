@@ -12,7 +12,7 @@ def main() -> None:
     """The console script. From its first line to its last Ctrl-C ends it with one line and its exit code."""
     signal.signal(signal.SIGINT, leave)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last to be done: then Python itself ends
-    from scare.cli.application import main as run
+    from scare.cli.app import main as run
 
     run()
 

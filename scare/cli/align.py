@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.archive.listing import Source, find_sources
+from scare.archive.files import Source, find_sources
 from scare.cli import options
 from scare.cli.console import emit, say, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
@@ -16,7 +16,7 @@ from scare.data.mapping import ColumnMapping
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.tables import read_readings, stem, write_table
 from scare.errors import DataError, UsageError
-from scare.report.correlogram import draw_correlogram
+from scare.report.charts import draw_correlogram
 from scare.words import suggestion
 
 

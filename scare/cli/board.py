@@ -10,16 +10,15 @@ import typer
 
 from scare.board import boards
 from scare.board.example import Example, answer_examples
-from scare.board.exported import read_export
+from scare.board.exports import read_export
 from scare.board.measure import Report, measure
-from scare.board.trials import trial_windows
+from scare.board.vectors import trial_windows
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.opening import open_calibrator
-from scare.cli.options import Json, ModelFile
+from scare.cli.options import Json, ModelFile, open_calibrator
 from scare.errors import ExitCode
-from scare.export.arithmetic import Arithmetic
+from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
 
 app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""`scare compare`: every model and yardstick on the same readings, in one table."""
+"""`scare compare`: every model and baseline on the same readings, in one table."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.training import recipe_of, say_split
+from scare.cli.train import recipe_of, say_split
 from scare.data.colocation import divide, prepare, read
 from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
@@ -39,7 +39,7 @@ def compare(
     ),
     as_json: options.Json = False,
 ) -> None:
-    """Train and score every model and yardstick on the same rows.
+    """Train and score every model and baseline on the same rows.
 
     Examples:
       scare compare box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --windows 60,360 --jobs 2
@@ -60,11 +60,10 @@ def compare(
         },
     )
     recipe_of(given)  # what is wrong with [training] is said before the work
-    from scare.experiments.contenders import choose, grid
+    from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
-    from scare.experiments.study import run_study
     from scare.experiments.table import make_table
-    from scare.report.comparison import draw_comparison
+    from scare.report.figures import draw_comparison
 
     asked, data = given.config.compare, given.config.data
     grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
@@ -104,14 +103,14 @@ def _show(rows: list[Any], window: int) -> None:
         show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
         show_table(f"window {window}: cost", ["", *COST], cost)
     for row in (row for row in rows if row.accuracy is None):
-        say(f"{row.contender}: no score: {row.failed}")
+        say(f"{row.method}: no score: {row.failed}")
     if any(row.to_ours is not None and not row.to_ours.known for row in rows):
         say("less than a day of test rows: no intervals, no winner")
 
 
 def _name(row: Any) -> str:
-    """The contender, with a star if it won, and its share of the rows if it has few."""
-    return f"{'★ ' * row.winner}{row.contender}" + f" ({row.facts['coverage']:.0%} of rows)" * row.partial
+    """The method, with a star if it won, and its share of the rows if it has few."""
+    return f"{'★ ' * row.winner}{row.method}" + f" ({row.facts['coverage']:.0%} of rows)" * row.partial
 
 
 def _accuracy(row: Any) -> list[str]:

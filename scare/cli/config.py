@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scare.archive.executor import LOCAL
 from scare.data.colocation import SplitSection
 from scare.data.mapping import DataSection, tidy_columns
 from scare.errors import UsageError
-from scare.export.arithmetic import Arithmetic
+from scare.executor import LOCAL
+from scare.export.lowering import Arithmetic
 from scare.records import Amount, Count, convert, load_toml, merged
 
 SWITCHES, LISTS = {"data.sort", "data.apply_offset"}, {"split.borders"}  # such options without a value, with several
@@ -51,7 +51,7 @@ class TuneSection:
 
 @dataclass(frozen=True)
 class CompareSection:
-    """Whom `scare compare` fits, and how often; which further yardsticks `scare train` fits beside its own."""
+    """Whom `scare compare` fits, and how often; which further baselines `scare train` fits beside its own."""
 
     models: tuple[str, ...] = ("all",)
     windows: tuple[Count, ...] = (60,)

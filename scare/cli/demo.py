@@ -7,7 +7,7 @@ import typer
 
 from scare.cli.console import emit, say
 from scare.cli.options import Json, Seed
-from scare.cli.training import fit_with_progress, score_against_yardsticks, scores_as_dict, show_scores, training_room
+from scare.cli.train import fit_with_progress, score_against_baselines, scores_as_dict, show_scores, training_room
 from scare.data.simulate import Simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.split import split_by_device
@@ -30,8 +30,8 @@ def demo(
     """
     training_room()
     from scare.report.demo import write_page
-    from scare.report.figure import draw_calibration
-    from scare.training.presets import Recipe
+    from scare.report.figures import draw_calibration
+    from scare.training.recipe import Recipe
 
     say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
     saved = out / "demo.scare"
@@ -39,7 +39,7 @@ def demo(
         split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
         recipe = Recipe.preset("default", 60, seed=seed)
         calibrator = fit_with_progress(split.train, split.validation, recipe)
-        scores = score_against_yardsticks(calibrator, split, "SCARE", recipe)
+        scores = score_against_baselines(calibrator, split, "SCARE", recipe)
         calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")

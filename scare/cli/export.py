@@ -7,16 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.cli.board_fit import check_fit
 from scare.cli.console import STDOUT, emit, say
-from scare.cli.opening import open_calibrator
-from scare.cli.options import CorrectionStep, Json, ModelFile
+from scare.cli.options import CorrectionStep, Json, ModelFile, check_fit, open_calibrator
 from scare.errors import UsageError
-from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
-from scare.export.package import Package, prepare, write_package
-from scare.export.target_contract import Target
-from scare.export.targets import TARGETS
+from scare.export.lowering import Arithmetic
+from scare.export.package import TARGETS, Package, prepare, write_package
+from scare.export.target import Target
 
 app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
 

@@ -11,13 +11,12 @@ import typer
 
 from scare.cli.console import emit, progress, say
 from scare.cli.options import Json, names
+from scare.data import fetch as airnow_files
+from scare.data import fetch as openaq_files
+from scare.data import fetch as purpleair_files
+from scare.data import fetch as sensor_community_files
 from scare.data.download import RecordFile
-from scare.data.fetch import airnow as airnow_files
-from scare.data.fetch import openaq as openaq_files
-from scare.data.fetch import purpleair as purpleair_files
-from scare.data.fetch import sensor_community as sensor_community_files
-from scare.data.fetch.fetching import Read, fetch, keep_months, write_sidecar
-from scare.data.fetch.sources import SOURCES, Place, Request, Source, read_source
+from scare.data.fetch import SOURCES, Place, Read, Request, Source, fetch, keep_months, read_source, write_sidecar
 from scare.data.readings import TIME
 from scare.errors import UsageError
 
@@ -58,8 +57,8 @@ def openaq(
     _fetch(
         "openaq",
         source,
-        openaq_files.files(request, source),
-        partial(openaq_files.read, source=source),
+        openaq_files.openaq_files(request, source),
+        partial(openaq_files.read_openaq, source=source),
         request,
         out,
         as_json,
@@ -84,7 +83,10 @@ def sensor_community(
       scare fetch sensor-community --near 48.78,9.18 --within 3 --from 2023-01-01 --to 2023-01-07 --out sensors
     """
     request, source = _request(sensors, first, last, near, within), read_source("sensor-community", sources)
-    files, read = sensor_community_files.files(request, source), partial(sensor_community_files.read, source=source)
+    files, read = (
+        sensor_community_files.sensor_community_files(request, source),
+        partial(sensor_community_files.read_sensor_community, source=source),
+    )
     _fetch("sensor-community", source, files, read, request, out, as_json)
 
 
@@ -110,8 +112,16 @@ def airnow(
     wanted = frozenset(one.replace("-", "")[-9:] for one in request.devices) | airnow_files.near(request, source).keys()
     if not wanted:
         raise UsageError(f"no station is within {within:g} km of {near}; --within takes more")
-    files = airnow_files.files(request, source, names(aqs) if aqs else ())
-    _fetch("airnow", source, files, partial(airnow_files.read, source=source, stations=wanted), request, out, as_json)
+    files = airnow_files.airnow_files(request, source, names(aqs) if aqs else ())
+    _fetch(
+        "airnow",
+        source,
+        files,
+        partial(airnow_files.read_airnow, source=source, stations=wanted),
+        request,
+        out,
+        as_json,
+    )
 
 
 @app.command()
@@ -127,7 +137,7 @@ def purpleair(
       scare fetch purpleair '12345 2023-01-01 2023-02-01 0-Minute Average.csv' --out purpleair
     """
     source = read_source("purpleair", sources)
-    rows = pl.concat([purpleair_files.read(file, source) for file in files], how="diagonal_relaxed")
+    rows = pl.concat([purpleair_files.read_purpleair(file, source) for file in files], how="diagonal_relaxed")
     months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
     kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
     _told("purpleair", source, keep_months(kept, out), out, as_json)

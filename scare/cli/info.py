@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.manifest import card
 from scare.cli.console import STDOUT, emit, say
 from scare.cli.options import Json
 from scare.files import replacing

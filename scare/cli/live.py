@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scare.cli.console import STDOUT, emit, say, show_table
-from scare.cli.opening import open_calibrator
-from scare.cli.options import Json, Seed
+from scare.cli.options import Json, Seed, open_calibrator
 from scare.extras import require
 
 if TYPE_CHECKING:
-    from scare.live.checking import Ear, Heard
+    from scare.live.check import Ear, Heard
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports: MQTT and HTTP in and out, and a page.", no_args_is_help=True)
@@ -51,10 +50,9 @@ def check(
       scare live check live.toml --seconds 300
     """
     require("live")
-    from scare.live.checking import Ear, propose
+    from scare.live.check import Ear, propose
     from scare.live.config import read_config
-    from scare.live.models import ModelFiles
-    from scare.live.monitor import Monitor
+    from scare.live.pipeline import ModelFiles, Monitor
 
     found = read_config(config)
     models = ModelFiles(found.models, open_calibrator, Monitor())
@@ -125,7 +123,7 @@ def replay(
     require("live")
     from scare.data.tables import write_table
     from scare.live.config import read_config
-    from scare.live.replaying import replay as replay_file
+    from scare.live.replay import replay as replay_file
 
     table, monitor = replay_file(read_config(config), file, adapter, open_calibrator)
     write_table(table, out)

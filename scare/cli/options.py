@@ -3,14 +3,26 @@
 Options of one command alone stand in its own file.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from scare.data.colocation import SplitBy
+from scare.board.boards import Board
+from scare.board.measure import Report, measure_once
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
+from scare.cli.console import progress, say
+from scare.data.colocation import SplitBy, prepare, read
+from scare.data.mapping import DataSection
+from scare.data.readings import Channel, Readings
 from scare.data.times import Dates
-from scare.errors import UsageError
+from scare.errors import DataError, DoesNotFitError, UsageError
+from scare.export.compiled import Compiled
+from scare.extras import is_installed, remedy
+from scare.words import suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
 
@@ -93,3 +105,64 @@ def numbers(text: str, option: str) -> list[int]:
     if 0 in found:
         raise UsageError(f"{option} takes whole numbers above zero with commas between them, not '{text}'")
     return list(found)
+
+
+# What a user names as a model: a `.scare` file, or a published correction; and the readings it is given.
+
+
+FINER = 0.75  # of a model's time step: readings closer together are averaged
+STEP_SECONDS = 60.0  # between readings, for a published correction, which does not say
+
+
+def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:
+    """The calibrator in a file, or a published correction that reads its own channels every `step_seconds`."""
+    published = model in CORRECTIONS or model in EVERY
+    if step_seconds is not None and not published:
+        raise UsageError("--step is for a published correction; the time step of a calibrator is in its file")
+    if published and not Path(model).exists():
+        correction = find_correction(model)
+        channels = {role.name: role.channel for role in correction.roles}
+        return bind(correction, channels, step_seconds or STEP_SECONDS)
+    if not (Path(model).exists() or model.endswith(".scare")):
+        raise DataError(f"{model}: no such file, and no published correction{suggestion(model, CORRECTIONS)}")
+    return Calibrator.load(model)
+
+
+def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -> list[Readings]:
+    """The readings of all files beside a reference, as a calibrator reads them; by its names where [data] has none."""
+    channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
+    reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
+    step = calibrator.inputs.step_seconds
+    found = read(files, replace(data, channels=channels, reference=reference), say)
+    return [prepare(one, step if one.step_seconds < FINER * step else None, say) for one in found]
+
+
+# Whether a calibrator fits the board it is exported for; if not, why, and what would.
+
+
+def check_fit(compiled: Compiled, board: Board) -> None:
+    """Refuse a calibrator that the board cannot hold, with the numbers and the largest window that it could."""
+    with progress("measuring", "what") as (bar, task):
+        bar.update(task, what=board.title)
+        report = measure_once(compiled, board)
+        if report.fits:
+            return
+        remedy = _remedy(compiled, report, lambda: bar.advance(task))
+    raise DoesNotFitError(f"it does not fit: {'; '.join(report.reasons)}{remedy}")
+
+
+def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
+    calibrator = compiled.calibrator
+    if report.needs_wide_int:
+        return "; take --arithmetic float32"
+    if calibrator.window <= 1:
+        return ""
+    if not is_installed("jax"):
+        return f"; to be told the largest window that would, {remedy('train')}"
+    from scare.experiments.largest_window import largest_window
+
+    window = largest_window(calibrator, compiled.arithmetic, report.board, advance)
+    if window is None:
+        return ""
+    largest = f"the largest window that would has {window} readings" if window else "no shorter window would"
+    return f"; {largest}, this one has {calibrator.window}"

@@ -1,5 +1,6 @@
 """`scare predict`: a table of raw readings in, the same rows with calibrated values, intervals and flags out."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,22 +9,79 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.archive.executor import LOCAL
-from scare.archive.looking import Labels
-from scare.archive.models import model_table, one_model
-from scare.archive.running import Archive
-from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.streams import Streams
+from scare.archive.archive import Archive, run_archive
+from scare.archive.files import Labels, model_table, one_model
+from scare.calibrator.calibrator import Calibrator, Streams
 from scare.cli import options
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.predict_archive import predict_archive
 from scare.data.flags import flag_names, summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
 from scare.data.tables import iterate_tables, writing_table
-from scare.errors import UsageError
+from scare.errors import DataError, UsageError
+from scare.executor import LOCAL, open_executor
 from scare.words import counts
+
+# `scare predict` of an archive: what it says while it runs and when it is done.
+
+
+SHOWN_DEVICES = 10  # devices, files, reasons
+
+
+def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -> None:
+    """Calibrate an archive and tell what became of it."""
+    with (
+        progress("calibrating", "count") as (bar, task),
+        open_executor(executor, jobs, archive.out) as workers,
+    ):
+        try:
+            facts = run_archive(
+                archive,
+                workers,
+                lambda done, total: bar.update(task, completed=done, total=total, count=f"{done:,} of {total:,} files"),
+            )
+        except KeyboardInterrupt:
+            say(f"what is finished stays in {archive.out}; the same command resumes")
+            raise
+    if as_json:
+        emit({"folder": str(archive.out), **facts})
+    else:
+        _show_devices(facts["devices"])
+    _tell(archive, facts)
+    if not facts["rows"]:
+        raise DataError(f"nothing was calibrated; {facts['manifest']} has the reasons")
+
+
+def _show_devices(devices: Mapping[str, Any]) -> None:
+    """The devices with the most rows that have no value, as a table on stdout."""
+    worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN_DEVICES]
+    rows = [
+        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), counts(devices[name]["flags"])]
+        for name in worst
+    ]
+    rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN_DEVICES)
+    show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
+
+
+def _tell(archive: Archive, facts: Mapping[str, Any]) -> None:
+    """The summary in sentences."""
+    now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
+    say(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, {facts['files']:,} files in {archive.out}")
+    say(f"now: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s)")
+    if now["files"]:
+        say("slowest: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
+    _list("left out", [": ".join(filter(None, one.values())) for one in facts["left_out"]], facts["manifest"])
+    _list("appeared since the run began, run again to take them", facts["appeared"], "")
+    _list("results of files that are not there any more", facts["gone"], "")
+
+
+def _list(what: str, names: Sequence[str], where: str) -> None:
+    for name in names[:SHOWN_DEVICES]:
+        say(f"{what}: {name}")
+    if len(names) > SHOWN_DEVICES:
+        say(f"{what}: {len(names) - SHOWN_DEVICES:,} more{', in ' * bool(where)}{where}")
+
 
 SHOWN = 10  # devices whose newest row is printed
 OUT = "The table to write: .csv, .csv.gz or .parquet; of an archive the folder."

@@ -22,7 +22,7 @@ def report(
       scare report out/no2
       scare report out/no2 --out no2.html
     """
-    from scare.report.document import write_report
+    from scare.report.page import write_report
     from scare.scorecard.run import read_run
 
     found = read_run(run)

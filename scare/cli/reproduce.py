@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from scare.archive.executor import LOCAL
 from scare.cli import options
 from scare.cli.config import parse_settings
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.training import training_room
-from scare.errors import DataError
+from scare.cli.train import training_room
+from scare.errors import DataError, UsageError
+from scare.executor import LOCAL
 from scare.extras import require
 from scare.report.numbers import several
 
@@ -69,9 +69,14 @@ def reproduce(
             raise DataError(f"{option} {path}: there is no such file or folder")
     training_room()
     require("board")
-    from scare.experiments.reproduction.protocol import read_protocol
-    from scare.experiments.reproduction.reproduction import Reproduction
-    from scare.experiments.reproduction.tasks import kind_of, open_source
+    try:
+        import benchmarks.reproduce  # noqa: F401
+    except ModuleNotFoundError:
+        message = "scare reproduce is not part of the installed package: run it in a clone of the repository"
+        raise UsageError(message) from None
+    from benchmarks.reproduce.protocol import read_protocol
+    from benchmarks.reproduce.run import Reproduction
+    from benchmarks.reproduce.tasks import kind_of, open_source
 
     protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or (), "window=60"))
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
@@ -88,29 +93,27 @@ def reproduce(
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
     """Make the fits that these experiments need, saying first how many and how long."""
-    from scare.experiments.reproduction.reproduction import wanted
-    from scare.experiments.reproduction.running import expected_minutes, fit_all, missing
+    from benchmarks.reproduce.run import expected_minutes, fit_all, missing, wanted
     from scare.experiments.study import open_workers
 
-    contenders = wanted(reproduction.protocol, experiments)
-    if not contenders:
+    methods = wanted(reproduction.protocol, experiments)
+    if not methods:
         return
-    count = len(list(missing(reproduction, contenders)))
+    count = len(list(missing(reproduction, methods)))
     reproduction.write_protocol()
     together = max(jobs, 1)
-    minutes = expected_minutes(reproduction, contenders) / together
+    minutes = expected_minutes(reproduction, methods) / together
     say(f"{count} fits to make; expected: {_duration(minutes)}, {together} at a time, and then the measurements")
     if not jobs:
         return
     with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:
-        fit_all(reproduction, contenders, workers, _advance(bar, task))
+        fit_all(reproduction, methods, workers, _advance(bar, task))
 
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     """Run one experiment, write its pages and figure, show its first table."""
-    from scare.experiments.reproduction.catalogue import MAKERS
-    from scare.report.reproduction import shown, write_result
-    from scare.report.reproduction_figures import draw_result
+    from benchmarks.reproduce.catalogue import MAKERS
+    from benchmarks.reproduce.figures import draw_result, shown, write_result
 
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):

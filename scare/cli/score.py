@@ -11,30 +11,28 @@ import typer
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
-from scare.calibrator.ladder_table import FACTS
+from scare.calibrator.selection_table import FACTS
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, progress, say, show_table
-from scare.cli.opening import open_calibrator, read_for
+from scare.cli.options import open_calibrator, read_for
 from scare.data.colocation import prepare, read
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
 from scare.experiments.task import read_task
-from scare.export.arithmetic import Arithmetic
+from scare.export.lowering import Arithmetic
 from scare.extras import is_installed
 from scare.extras import require as require_extra
 from scare.files import replacing
 from scare.records import read_json
 from scare.report.numbers import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
-from scare.scorecard.efficiency import Growth
-from scare.scorecard.provenance import trace
+from scare.scorecard.cost import Growth
 from scare.scorecard.requirements import YES_NO, Entry, Requirements
-from scare.scorecard.run import make_run
+from scare.scorecard.run import make_run, summarize, trace
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
-from scare.scorecard.summary import summarize
 
 NONE = "none"  # instead of a board
 FEW_ROWS = 500  # scored: a number of fewer says little

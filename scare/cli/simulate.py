@@ -10,7 +10,7 @@ import typer
 from scare.cli.console import emit, progress, say
 from scare.cli.options import Json, Seed
 from scare.data.simulate import Kind, Simulation, best_achievable_rmse, write_simulation
-from scare.data.simulated_drift import Drift, DriftKind
+from scare.data.simulated_air import Drift, DriftKind
 from scare.errors import UsageError
 
 

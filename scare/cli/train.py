@@ -1,32 +1,149 @@
 """`scare train`: from a co-location table to a calibrator."""
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.interval_words import FACT, interval_words
+from scare.calibrator.intervals import FACT, interval_words
+from scare.calibrator.selection_table import HEAD, selection_table
 from scare.cli import options
-from scare.cli.config import read_config
-from scare.cli.console import emit, say
+from scare.cli.config import Given, read_config
+from scare.cli.console import STDERR, emit, is_told, progress, say, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.training import (
-    check_yardsticks,
-    fit_with_progress,
-    recipe_of,
-    say_split,
-    score_against_yardsticks,
-    scores_as_dict,
-    show_scores,
-    show_verdict,
-)
 from scare.data.colocation import divide, prepare, read
-from scare.errors import ExitCode
+from scare.data.readings import Readings
+from scare.data.split import Split
+from scare.errors import ExitCode, NotApplicableError, UsageError
+from scare.experiments.jax_cache import keep_compiled
+from scare.extras import require
 from scare.files import replacing
 from scare.scorecard.accuracy import Accuracy
 from scare.scorecard.series import coverage_of
+from scare.words import suggestion
+
+# Training as commands show it: progress while it runs, a table of baselines when it is done.
+
+
+SCORE_COLUMNS = {
+    "rmse": "RMSE",
+    "top5_rmse": "top-5 % RMSE",
+    "mae": "MAE",
+    "bias": "bias",
+    "r2": "R²",
+    "slope": "slope",
+}
+
+
+def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
+    """Fit with a progress bar on stderr."""
+    fit_room = training_room()
+    with progress("training", "round", "speed", "errors") as (bar, task):
+
+        def report(state: Any) -> None:
+            texts: dict[str, Any] = {
+                "round": f"{'epoch' if recipe.settings.epochs else 'round'} {state.round}/{state.rounds}",
+                "speed": f"{state.windows_per_second:,.0f} windows/s",
+                "errors": _errors(state),
+            }
+            bar.update(task, completed=state.round, total=state.rounds, state=asdict(state), **texts)
+            if not (STDERR.is_terminal or is_told()):  # a log shows no bar
+                say(", ".join(texts.values()))
+
+        return fit_room.fit(train, validation, recipe, report)
+
+
+def _errors(state: Any) -> str:
+    """Those that are known after this round."""
+    found = {"RMSE": state.train_rmse, "validation": state.validation_rmse}
+    return ", ".join(f"{name} {value:.3g}" for name, value in found.items() if not isnan(value))
+
+
+def training_room() -> Any:
+    """The training room, or a sentence about how to install it; what it compiles is kept."""
+    keep_compiled()
+    require("train", "equinox", "jax", "optax")
+    from scare.training import fit
+
+    return fit
+
+
+def recipe_of(given: Given) -> Any:
+    """The recipe that a config describes, named after its preset and the file that changes it."""
+    training_room()
+    from scare.training.recipe import make_recipe
+
+    recipe = make_recipe(given.recipe, given.where)
+    return replace(recipe, name=f"{recipe.name}+{Path(given.where).stem}") if given.changes_recipe else recipe
+
+
+def score_against_baselines(
+    calibrator: Calibrator, split: Split, name: str, recipe: Any, beside: Sequence[str] = ()
+) -> dict[str, Accuracy]:
+    """Raw, linear, those named `beside` and our accuracy on the test part, on the same rows."""
+    from scare.baselines.classical import linear_regression, raw_reading
+    from scare.experiments.study import compare
+
+    inputs, target = calibrator.inputs, calibrator.target
+    rivals = {"raw": raw_reading(inputs, target), "linear": linear_regression(split.train, inputs, target)}
+    if len(inputs.channels) > 1:
+        rivals["linear, all"] = linear_regression(split.train, inputs, target, len(inputs.channels))
+    return compare({**rivals, **_fitted(beside, split, recipe), name: calibrator}, split.test)
+
+
+def check_baselines(names: Sequence[str]) -> Sequence[str]:
+    """The names, if each is a baseline's."""
+    if not names:
+        return names
+    from scare.baselines.classical import BASELINES
+
+    for name in names:
+        if name not in BASELINES:
+            raise UsageError(f"compare.beside: no baseline is called '{name}'{suggestion(name, BASELINES)}")
+    return names
+
+
+def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
+    """Baselines by name, fitted on the windows of a recipe; one that the data do not allow is said."""
+    from scare.baselines.classical import BASELINES
+    from scare.training.data import prepare_inputs
+
+    found = {}
+    for name in names:
+        say(f"fitting {name}")
+        inputs, target = prepare_inputs(split.train, split.validation, recipe)
+        try:
+            found[name] = BASELINES[name](split.train, split.validation, inputs, target)
+        except NotApplicableError as error:
+            say(f"{name} {error}")
+    return found
+
+
+def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
+    """The scores as a table on stdout."""
+    rows = [[name, *(f"{getattr(score, column):.4g}" for column in SCORE_COLUMNS)] for name, score in scores.items()]
+    show_table(title, ["", *SCORE_COLUMNS.values()], rows)
+
+
+def say_split(split: Split) -> None:
+    """How the parts were made, what the results will not show, and what is left out."""
+    for line in (f"split {split.how}", *split.notes, *split.left_out):
+        say(line)
+
+
+def show_verdict(facts: Mapping[str, Any]) -> None:
+    """What a calibrator turned out to be, and its ladder, on stdout; nothing where there was none."""
+    if rungs := selection_table(facts):
+        show_table(str(facts["verdict"]), HEAD, rungs)
+
+
+def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
+    """The scores as plain values."""
+    return {name: asdict(score) for name, score in scores.items()}
 
 
 def train(
@@ -61,14 +178,14 @@ def train(
         model={"name": model, "window": window},
         training={"steps": steps},
     )
-    recipe, beside = recipe_of(given), check_yardsticks(given.config.compare.beside)
+    recipe, beside = recipe_of(given), check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
         parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
         say_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         name = f"{calibrator.facts['model']} ({recipe.name})"
-        scores = score_against_yardsticks(calibrator, parts, name, recipe, beside)
+        scores = score_against_baselines(calibrator, parts, name, recipe, beside)
         held = {FACT: asdict(covered)} if (covered := coverage_of(calibrator, parts.test)) else {}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **held)
         calibrator.save(temporary)

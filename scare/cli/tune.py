@@ -13,7 +13,7 @@ from scare.cli import options
 from scare.cli.config import TuneSection, read_config
 from scare.cli.console import STDERR, emit, progress, say, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.training import recipe_of
+from scare.cli.train import recipe_of
 from scare.data.colocation import moment, prepare, read
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
@@ -70,9 +70,7 @@ def tune(
     asked = given.config.tune
     preset = recipe_of(given)
     require("train", "optuna")
-    from scare.experiments.tuning.knobs import make_knobs, usual_knobs
-    from scare.experiments.tuning.search import Effort, prepare_search, run_search
-    from scare.experiments.tuning.trials import Terms
+    from scare.experiments.tuning import Effort, Terms, make_knobs, prepare_search, run_search, usual_knobs
 
     knobs = make_knobs(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else usual_knobs(preset)
     terms = Terms(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
@@ -100,7 +98,7 @@ def tune(
 
 def _budget(asked: TuneSection) -> Any:
     """The budget that [tune] describes, or none."""
-    from scare.experiments.tuning.budget import Budget
+    from scare.experiments.tuning import Budget
 
     limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
     if not asked.board and not any(limits):
@@ -136,7 +134,7 @@ def _many(count: int, what: str) -> str:
 
 def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
     """Print the outcome, write it and the configs of the front."""
-    from scare.experiments.tuning.front import make_outcome, write_configs
+    from scare.experiments.tuning import make_outcome, write_configs
 
     outcome = make_outcome(search)
     told = {name: given[name] for name in ("data", "split") if name in given}

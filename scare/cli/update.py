@@ -8,17 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.learned import LEARNED
+from scare.calibrator.passes import LEARNED
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import STDOUT, emit, say
-from scare.cli.opening import read_for
-from scare.cli.training import fit_with_progress, training_room
+from scare.cli.options import read_for
+from scare.cli.train import fit_with_progress, training_room
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.files import replacing
-from scare.upkeep.transfer import adopt
-from scare.upkeep.update import Update, learner_of
+from scare.upkeep.update import Update, adopt, learner_of
 from scare.upkeep.update import revert as take_back
 from scare.upkeep.update import update as learn
 from scare.words import suggestion
@@ -79,7 +78,7 @@ def update(
 def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
     """The calibrator, or its recipe fitted to everything before the newest day, if that is better on it."""
     training_room()
-    from scare.training.retraining import Newest, join_devices, recipe_of
+    from scare.training.retrain import Newest, join_devices, recipe_of
 
     recipe = recipe_of(model)
     newest = Newest.of(join_devices(old, new), model.window * model.inputs.step_seconds)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,16 +10,51 @@ from typing import Annotated
 import typer
 
 from scare.board import boards
-from scare.board.agreement import Agreement
-from scare.board.certificate import Certificate, Result
+from scare.board.certificate import Agreement, Certificate, Result
 from scare.board.certificate import verify as make_certificate
+from scare.board.verify_export import Comparison, checked, verify_apart
 from scare.cli.console import STDOUT, emit, progress, say, show_table
-from scare.cli.opening import open_calibrator
-from scare.cli.options import Json
-from scare.cli.verify_export import is_export, try_export
+from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
-from scare.export.arithmetic import Arithmetic
+from scare.export.lowering import Arithmetic
+from scare.export.package import ZIP
 from scare.files import replacing
+
+# `scare verify EXPORT`: proof that what was exported gives what it must.
+
+
+COLUMNS = ("model", "runtime", "windows", "largest difference", "of what is allowed", "undecided", "verdict")
+
+
+def is_export(model: str) -> bool:
+    """Whether a folder or a zip is meant, and not a calibrator."""
+    path = Path(model)
+    return path.is_dir() or path.suffix.lower() == ZIP
+
+
+def try_export(path: Path, trust: bool, as_json: bool) -> None:
+    """Run the golden vectors through an export; exit code 5 when a result is not what it must be."""
+    with checked(path, trust) as (folder, _):
+        say(f"running the code in {path}, apart and within limits of time and memory")
+        compared = verify_apart(folder)
+    failed = [one for one in compared if one.reasons]
+    if as_json:
+        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
+    else:
+        rows = [_row(one) for one in compared]
+        show_table(f"{path}: golden vectors", COLUMNS, rows)
+        STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
+    for one in failed:
+        for reason in one.reasons:
+            say(f"{one.model} fails in {one.runtime}: {reason}")
+    if failed:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def _row(one: Comparison) -> tuple[str, ...]:
+    numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
+    return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")
+
 
 SHOWN = 10  # windows with other hash codes; the certificate lists all
 

@@ -35,7 +35,7 @@ def watch(
       scare watch no2.scare box*.csv --time date --out out/watch --json
     """
     from scare.report.watch_page import as_plain, count_states, make_watch_page
-    from scare.upkeep.watch import watch as watch_fleet
+    from scare.upkeep.drift import watch as watch_fleet
 
     calibrator = Calibrator.load(model)
     readings = _read(files, calibrator, time, device_column)

@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 
 from scare.data.alignment import align, average, find_clock_offset, shift
-from scare.data.dead_channels import find_dead
-from scare.data.flags import flag, summary, without_unusable_references
+from scare.data.flags import find_dead, flag, summary, without_unusable_references
 from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping, DataSection
 from scare.data.quantities import guess_unit

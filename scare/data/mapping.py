@@ -107,3 +107,21 @@ def _changed(described: ColumnMapping | Channel) -> dict[str, Any]:
     """The fields that are not at their default."""
     pairs = [(field, getattr(described, field.name)) for field in fields(described)]
     return {field.name: value for field, value in pairs if value != field.default}
+
+
+# A data set of several devices and pollutants described in TOML: files, columns, and who is for what.
+#
+#     about = "what it is, for every page made from it"
+#     files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
+#     without = ["box-7"]                    # devices that are not used at all
+#     [data]                                 # columns that all pollutants share, as in a `--config` file
+#     time = "date"
+#     [pollutants.PM10]
+#     channels = ["5310CAT"]
+#     reference = "OPCN3PM10"
+#     [places."box 1"]                       # a place in a table: its test and validation devices
+#     validation = "box-2"
+#     test = "box-1"
+#     train = ["box-3", "box-4"]             # if left out: all others
+#
+# Comes from `mapping` and `tables`; goes to `split`.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.data.dead_channels import TRAINING, leave_out_dead
+from scare.data.flags import TRAINING, leave_out_dead
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
 

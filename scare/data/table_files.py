@@ -3,34 +3,54 @@
 Messages count lines as an editor does: the header is line 1. A row is one line.
 """
 
+import atexit
 import csv
 import gzip
 import io
+import json
 import re
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice, zip_longest
 from pathlib import Path
+from threading import Lock, Timer
 from typing import IO, Any, cast
 
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.parquet_trial import check_parquet
 from scare.errors import DataError
 from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
+
+
 DELIMITERS = (",", ";", "\t")
+
+
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+
+
 THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
+
+
 MISSING = (
     *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
     *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
 )
+
+
 HEAD_LINES, ROWS = 1000, 200_000
+
+
 READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
 READ = (
     cs.numeric()
     | cs.boolean()
@@ -252,3 +272,108 @@ def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Serie
         line, text = batch.filter(numbers.is_null() & batch[name].is_not_null()).select(LINE, name).row(0)
         raise DataError(f"{table.place(line, name)}: '{text}' is not a number")
     return numbers
+
+
+TRIAL_ROWS = 200_000  # read at once
+
+
+MEMORY = 1 << 30  # bytes that reading may take, or this many times the file:
+
+
+TIMES = 16
+
+
+STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
+
+
+SECONDS, BYTES_A_SECOND = 20.0, 4 << 20  # that reading may take, and that it manages at least
+
+
+class Trial:
+    """A child that reads files; another takes its place when one has ended it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._child: subprocess.Popen[str] | None = None
+        atexit.register(self.end)
+
+    def why_not(self, path: Path) -> str:
+        """Why a file cannot be read; empty if it can."""
+        with self._lock:
+            child = self._running()
+            assert child.stdin is not None
+            assert child.stdout is not None
+            timer = Timer(SECONDS + path.stat().st_size / BYTES_A_SECOND, child.kill)
+            timer.start()
+            try:
+                child.stdin.write(json.dumps(str(path.resolve())) + "\n")
+                child.stdin.flush()
+                answer = child.stdout.readline()
+            except OSError:  # it has ended already
+                answer = ""
+            finally:
+                timer.cancel()
+            if not answer:
+                self.end()
+            return json.loads(answer) if answer else "whatever reads it ends, or never does"
+
+    def end(self) -> None:
+        """Let the child go."""
+        if self._child is not None:
+            with suppress(OSError):  # what could not be written to one that had ended
+                self._child.communicate()
+            self._child = None
+
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._child is not None and self._child.poll() is not None:
+            self.end()
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "scare.data.table_files"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for us
+            )
+        return self._child
+
+
+@cache
+def _trial() -> Trial:
+    return Trial()
+
+
+def check_parquet(path: Path) -> None:
+    """Refuse a Parquet file that cannot be read, or that would end this process."""
+    if reason := _trial().why_not(path):
+        raise DataError(f"{path}: the file is damaged or not a table ({reason})")
+
+
+def _read(path: str) -> str:
+    """Read a file; what is wrong with it."""
+    _limit_memory(max(MEMORY, TIMES * Path(path).stat().st_size))
+    try:
+        table = pl.scan_parquet(path, glob=False)
+        for start in range(0, table.select(pl.len()).collect().item(), TRIAL_ROWS):
+            table.slice(start, TRIAL_ROWS).collect()
+    except (Exception, pl.exceptions.PanicException) as error:
+        return " ".join(str(error).split())[:80] or type(error).__name__
+    return ""
+
+
+def _limit_memory(size: int) -> None:
+    """So much more memory than is in use already; Windows has no such limit."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, hard))
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(_read(json.loads(line))), flush=True)

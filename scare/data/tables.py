@@ -24,6 +24,17 @@ from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 
+# A damaged Parquet file can end the process that reads it, so a child process reads it first and says what it found.
+#
+# One child serves this process as long as it lives. It reads every column once, a block of rows at a time, within a
+# limit of memory where the system has one; what it survives is read here again.
+
+
+# Table files: CSV (any of , ; tab, decimal comma, gzip) and Parquet as batches of rows whose lines are known.
+#
+# Messages count lines as an editor does: the header is line 1. A row is one line.
+
+
 SITE = " site"  # no name in a header begins with a space
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # of table files

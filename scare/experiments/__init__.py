@@ -1,1 +1,1 @@
-"""What to fit and for whom: yardsticks and comparisons."""
+"""What to fit and for whom: baselines and comparisons."""

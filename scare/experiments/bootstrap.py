@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK_SECONDS = 3 * 3600.0
+
+
 LEAST_BLOCKS = 8
+
+
 DRAWS = 2000
 
 

@@ -8,13 +8,12 @@ import numpy as np
 from scare.board.boards import Board
 from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.fold import fold
-from scare.calibrator.members import average
+from scare.calibrator.passes import average, fold
 from scare.experiments.random_weights import SAMPLES, draw_plan
 from scare.export.compiled import compile_calibrator
 from scare.models import Architecture
 from scare.scorecard.growth import model_of
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 
 SHORTEST = 4  # readings, of any recipe
 

@@ -11,18 +11,18 @@ import jax
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.fold import fold
 from scare.calibrator.intervals import BANDS, LEVEL, Intervals
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
-from scare.experiments.contenders import recipe_of
+from scare.experiments.study import recipe_of
 from scare.models import Network
-from scare.training.presets import Recipe
-from scare.windowing.feeding import Inputs
+from scare.training.recipe import Recipe
+from scare.windowing.grid import RECENT
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import RECENT
-from scare.windowing.validity import fit_validity
+from scare.windowing.training_range import fit_training_range
 
 SAMPLES = 16  # windows that the integer form is made from
 SMALL = 0.1  # standard deviation of what starts at zero: results are about as large as trained ones
@@ -48,14 +48,14 @@ def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generato
 
 
 @cache
-def draw_contender(name: str, window: int) -> Calibrator:
-    """A contender's network with one channel of PM in ug/m3, once a minute, with the tables that training adds."""
+def draw_method(name: str, window: int) -> Calibrator:
+    """A method's network with one channel of PM in ug/m3, once a minute, with the tables that training adds."""
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
     channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
     windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
-    validity, sample = fit_validity(list(windows), window), Sample(windows, np.zeros(SAMPLES))
+    validity, sample = fit_training_range(list(windows), window), Sample(windows, np.zeros(SAMPLES))
     inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), validity)
     sure = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
     return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure, floor=0.0)

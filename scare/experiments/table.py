@@ -1,4 +1,4 @@
-"""The table of a study: one row a contender and window, on the same test rows, with honest intervals."""
+"""The table of a study: one row a method and window, on the same test rows, with honest intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from scare.experiments.bootstrap import Interval, compare_errors
-from scare.experiments.contenders import Job
-from scare.experiments.shared_rows import SharedRows
-from scare.experiments.study import Study
-from scare.scorecard.accuracy import Accuracy, measure
-from scare.scorecard.scored_rows import FULL
+from scare.experiments.study import Job, SharedRows, Study
+from scare.scorecard.accuracy import FULL, Accuracy, measure
+
+# Paired block bootstrap: is one estimate better than another, or did the weather favour it?
+#
+# Errors of neighbouring minutes are one event, so whole blocks of time are drawn anew, for all devices and both
+# estimates together. Less than a day of blocks says nothing about other days: then there is no interval.
+
 
 OURS = "scare"
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
@@ -19,9 +22,9 @@ FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
 
 @dataclass(frozen=True)
 class Row:
-    """One contender at one window: mean and spread over seeds, and the difference of RMSE to ours."""
+    """One method at one window: mean and spread over seeds, and the difference of RMSE to ours."""
 
-    contender: str
+    method: str
     window: int
     seeds: int
     accuracy: Accuracy | None = None  # mean over seeds
@@ -38,7 +41,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as plain values, for JSON and CSV; None for a number that there is not."""
-        plain = {"contender": self.contender, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
+        plain = {"method": self.method, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
         if self.accuracy is not None and self.spread is not None:
             plain |= asdict(self.accuracy)
             plain |= {f"{name}_sd": value for name, value in asdict(self.spread).items() if name != "rows"}
@@ -93,7 +96,7 @@ def _groups(jobs: Sequence[Job], window: int) -> dict[str, list[Job]]:
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         if job.window == window:
-            groups.setdefault(job.contender, []).append(job)
+            groups.setdefault(job.method, []).append(job)
     return groups
 
 
@@ -102,7 +105,7 @@ def _mean(arrays: Sequence[np.ndarray]) -> np.ndarray | None:
 
 
 def _winner(squared: Mapping[str, np.ndarray], times: np.ndarray) -> str:
-    """The contender with the least error, if the interval to the next one leaves out zero."""
+    """The method with the least error, if the interval to the next one leaves out zero."""
     ranked = sorted(squared, key=lambda name: float(squared[name].mean()))
     if len(ranked) < 2:
         return ""

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from scare.errors import DataError
-from scare.export.descriptor import Descriptor, InputChannel, Range
-from scare.export.interval_table import IntervalTable
+from scare.export.descriptor import Descriptor, InputChannel, IntervalTable, Range
 from scare.export.memory import WORD, Layout, every_value
 from scare.kernels import THRESHOLD
 from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program

@@ -10,16 +10,16 @@ import numpy as np
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.fuse import fuse
+from scare.calibrator.passes import fuse, quantize
 from scare.calibrator.plan import Plan, run
-from scare.calibrator.quantize import quantize
 from scare.data.readings import Channel
-from scare.export import float32, int8
-from scare.export.arithmetic import Arithmetic, find_arithmetic, window_quanta
 from scare.export.c_source import CModel
 from scare.export.descriptor import Descriptor, choose_device, describe
-from scare.export.golden_vectors import GoldenVectors, golden_vectors, reference_rmse
+from scare.export.lowering import Arithmetic, find_arithmetic, window_quanta
+from scare.export.lowering import lower_fixed as lower_fixed
+from scare.export.lowering import lower_float32 as lower_float32
 from scare.export.memory import plan_memory
+from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
 from scare.kernels.c_arguments import Program
 
 
@@ -50,7 +50,7 @@ class Compiled:
     @cached_property
     def program(self) -> Program:
         """The plan as calls in C."""
-        return (float32 if self.arithmetic is Arithmetic.FLOAT32 else int8).lower(self.plan)
+        return (lower_float32 if self.arithmetic is Arithmetic.FLOAT32 else lower_fixed)(self.plan)
 
     @cached_property
     def descriptor(self) -> Descriptor:
@@ -108,3 +108,17 @@ def compile_calibrator(calibrator: Calibrator, arithmetic: str, device: str = ""
 
 def _label(channel: Channel) -> str:
     return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
+
+
+def reading_ranges(compiled: Compiled) -> list[tuple[float, float]]:
+    """The least and the largest valid reading of each channel in the calibrator's windows; 0 where there is none."""
+    calibrator = compiled.calibrator
+    scaling = calibrator.inputs.scaling
+    affine = scaling.devices[compiled.device] if compiled.device else scaling.fleet
+    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    values = affine.invert(windows.reshape(-1, windows.shape[-1]).astype(np.float64))
+    ranges = []
+    for column, channel in zip(values.T, compiled.descriptor.channels, strict=True):
+        valid = np.clip(column[np.isfinite(column)], *channel.valid).astype(np.float32)
+        ranges.append((float(valid.min()), float(valid.max())) if len(valid) else (0.0, 0.0))
+    return ranges

@@ -3,24 +3,99 @@
 Comes from `calibrator`; goes to `c_source`. Whatever a board could not do as the calibrator does is refused here.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import copysign, inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import BANDS, LESS_SURE, Intervals
 from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
-from scare.export.interval_table import IntervalTable, interval_table
-from scare.export.training_edges import edge_readings
 from scare.kernels import FULL, window_q
-from scare.windowing.feeding import Inputs
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.validity import Validity
+from scare.windowing.training_range import TrainingRange
 from scare.words import suggestion
+
+# The edges of training as readings: float32 numbers by which a board decides as Python does in double precision.
+#
+# Comes from `windowing/validity`; goes to `descriptor`.
+
+
+TOP = int(np.float32(LARGEST).view(np.int32))
+RANKS = range(-TOP, TOP + 1)  # of the float32 numbers that are readings, in their order
+
+
+def edge_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
+    """The least and the largest float32 reading that is not below `low` nor above `high` when it is scaled.
+
+    >>> edge_readings(20.0, 8.0, -1.0, 2.0)
+    (12.0, 36.0)
+    """
+
+    def scaled(rank: int) -> np.float32:
+        return np.float32((_number(rank) - center) / scale)
+
+    least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
+    most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
+    return _number(RANKS[least]), _number(RANKS[most])
+
+
+def _number(rank: int) -> float:
+    return copysign(float(np.int32(abs(rank)).view(np.float32)), rank)
+
+
+# Intervals as a board looks them up: a table of eight bands in float32, and what it gives, rounded as there.
+#
+# Comes from `calibrator/intervals`; goes to `descriptor` and, as what C must give in every bit, to `board/certificate`.
+
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class IntervalTable:
+    """The numbers of `scare_interval`: edges between eight bands, distances below and above a value of each."""
+
+    edge: tuple[float, ...]
+    below: tuple[float, ...]
+    above: tuple[float, ...]
+    widening: float
+
+    def around(self, values: np.ndarray, flags: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high [n] of float32 values [n] in rows with these flags [n]; NaN where there is no value."""
+        edge, below, above = (np.array(numbers, np.float32) for numbers in (self.edge, self.below, self.above))
+        band = np.searchsorted(edge, values, side="right").clip(max=BANDS - 1)  # NaN sorts last
+        factor = np.where(flags & LESS_SURE, np.float32(self.widening), np.float32(1))
+        ends = values - factor * below[band], values + factor * above[band]
+        low, high = (np.maximum(end, np.float32(floor)) for end in ends)
+        return low, high
+
+
+def interval_table(intervals: Intervals) -> IntervalTable:
+    """The table of intervals with fewer bands is filled up with the last one, which nothing reaches.
+
+    >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
+    (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
+    """
+    more = BANDS - len(intervals.below)
+    edge = _as_float32([*intervals.edges, *[LARGEST_FLOAT32] * more])
+    below, above = (_as_float32([*sides, *[sides[-1]] * more]) for sides in (intervals.below, intervals.above))
+    return IntervalTable(edge, below, above, *_as_float32([intervals.widening]))
+
+
+def _as_float32(numbers: Iterable[float]) -> tuple[float, ...]:
+    with np.errstate(over="ignore"):
+        near = np.array(list(numbers)).astype(np.float32)
+    if not np.isfinite(near).all():
+        raise DataError("a number of its intervals does not fit into 32 bits")
+    return tuple(near.tolist())
+
 
 PAST_ROWS = 16  # in which a usual change is forgotten
 LONGEST_STEP_MS = (1 << 31) - 1  # from here on a clock of 32 bits cannot tell forwards from backwards
@@ -150,7 +225,7 @@ def _step_ms(seconds: float) -> int:
     return round(milliseconds)
 
 
-def _training(validity: Validity) -> Training:
+def _training(validity: TrainingRange) -> Training:
     weights, mean = np.array(validity.whitening), np.array(validity.mean)
     lines = [(-float(line @ mean), *line[:size]) for size, line in enumerate(weights, 1)]
     return Training(
@@ -181,7 +256,7 @@ def _channel(channel: Channel, center: float, scale: float, quantum: float, held
     return InputChannel(valid, near, float(np.float32(center - near)), inverse, quantum)
 
 
-def _hold(validity: Validity, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
+def _hold(validity: TrainingRange, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
     """The channels with what training had of each, at whose edges a board decides as Python does."""
     for index, channel in enumerate(channels):
         edges = validity.low[index], validity.high[index]
@@ -207,3 +282,6 @@ def _float32(number: float, what: str) -> float:
     if not isfinite(near):
         raise DataError(f"{what} is {number:g}, which does not fit into 32 bits")
     return near
+
+
+# The range of each channel in a calibrator's own windows, for examples that make plausible readings up.

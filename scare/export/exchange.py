@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 import scare
-from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
-from scare.export.golden_vectors import golden_vectors
-from scare.export.naming import markdown
-from scare.export.scare_json import describe_channels
-from scare.export.target_contract import Artefact, templates
-from scare.export.tensors.lowering import lower
+from scare.export.lowering import Arithmetic
+from scare.export.scare_json import describe_channels, golden_vectors
+from scare.export.target import Artefact, markdown, templates
+from scare.export.tensor_graph import lower
 from scare.kernels.tensor import Tensor
 
 INPUT, OUTPUT = NAMES = ("window", "calibrated")

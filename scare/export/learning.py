@@ -6,12 +6,12 @@ Only there where it is asked for; a model that does not learn is the same withou
 from pathlib import PurePosixPath
 
 from scare.errors import UsageError
-from scare.export.arithmetic import Arithmetic
 from scare.export.c_source import print_number
 from scare.export.compiled import Compiled
+from scare.export.lowering import Arithmetic
 from scare.export.runtime import learning_sources
-from scare.export.target_contract import Artefact
-from scare.upkeep.rules import MOST, rules_of
+from scare.export.target import Artefact
+from scare.upkeep.learner_state import MOST, rules_of
 from scare.upkeep.update import identity
 
 ARITHMETICS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.INT8: "scare_learn_s32"}

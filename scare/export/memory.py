@@ -53,8 +53,8 @@ Offsets = dict[str, int]
 def plan_memory(program: Program) -> Layout:
     """Place every value so that no two alive at once overlap, in as little memory as is quickly found.
 
-    >>> a, b, c = (Value(name, "float", (8,)) for name in "abc")
-    >>> calls = (Call("f", (a,), a), Call("g", (a, b), b), Call("h", (b, c), c))
+    >>> a, b, c = (CValue(name, "float", (8,)) for name in "abc")
+    >>> calls = (CCall("f", (a,), a), CCall("g", (a, b), b), CCall("h", (b, c), c))
     >>> layout = plan_memory(Program("float", 4, 1, calls, c))
     >>> layout.bytes, layout.places["c"].offset == layout.places["a"].offset
     (64, True)

@@ -3,22 +3,106 @@
 Everything that can be wrong is found before anything is written.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.errors import NotApplicableError
-from scare.export.c_artefact import GOLDEN_HEADER
+from scare.errors import NotApplicableError, UsageError
+from scare.export.c_package import ARDUINO as ARDUINO
+from scare.export.c_package import GOLDEN_HEADER
+from scare.export.c_package import PLATFORMIO as PLATFORMIO
+from scare.export.c_package import ZEPHYR as ZEPHYR
+from scare.export.c_package import C as C
 from scare.export.compiled import Compiled, compile_calibrator
-from scare.export.folder_or_zip import check_free, write_files
-from scare.export.golden_vectors import GOLDEN, reference_rmse
+from scare.export.esphome import ESPHOME as ESPHOME
 from scare.export.learning import learning_files
-from scare.export.scare_json import SCARE_JSON, Description, describe_channels, describe_target
-from scare.export.target_contract import Artefact, Target
-from scare.export.targets import find_target
+from scare.export.micropython import MICROPYTHON as MICROPYTHON
+from scare.export.onnx import ONNX as ONNX
+from scare.export.scare_json import GOLDEN, SCARE_JSON, Description, describe_channels, describe_target, reference_rmse
+from scare.export.target import Artefact, Target
+from scare.export.tflite import TFLITE as TFLITE
+from scare.files import beside, replacing
+from scare.words import suggestion
+
+# Files go where a user asked for them, whole or not at all: into a folder, or into one zip.
+
+
+ZIP = ".zip"
+READABLE = 0o100644 << 16  # a plain file that everyone may read, as a zip says it
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse a folder that is not empty, or a zip that is there, unless by `force`."""
+    if _is_zip(out):
+        if not force and out.exists():
+            raise UsageError(f"{out} exists already; give another name, or --force to replace it")
+        return
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"cannot write into {out}: it is a file")
+    if not force and out.is_dir() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty; give another folder, or --force to replace its files of these names")
+
+
+def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write texts and bytes by path into a folder; or, where `out` ends in .zip, into a zip with one folder.
+
+    That folder is named like the zip. The same content always gives the same bytes.
+    """
+    if _is_zip(out):
+        _write_zip(out, files)
+    else:
+        _write_folder(out, files)
+
+
+def _is_zip(out: Path) -> bool:
+    return out.suffix.lower() == ZIP and not out.is_dir()
+
+
+def _write_zip(out: Path, files: Mapping[str, str | bytes]) -> None:
+    with replacing(out) as temporary, ZipFile(temporary, "w") as archive:
+        for path, content in sorted(files.items()):
+            entry = ZipInfo(f"{out.stem}/{path}")
+            entry.compress_type, entry.external_attr = ZIP_DEFLATED, READABLE
+            archive.writestr(entry, content)
+
+
+def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
+    temporary = beside(folder)
+    try:
+        for path, content in files.items():
+            (temporary / path).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / path).write_bytes(content.encode() if isinstance(content, str) else content)
+        if not folder.exists():
+            temporary.rename(folder)
+            return
+        for path in files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / path).replace(folder / path)
+    except OSError as error:
+        raise UsageError(f"cannot write into {folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+# Targets: what a calibrator can be exported to, a file for each. A new one is listed here.
+
+
+TARGETS: dict[str, Target] = {
+    one.name: one for one in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, MICROPYTHON, TFLITE, ONNX)
+}
+
+
+def find_target(name: str) -> Target:
+    """The target of this name; another name is refused with the nearest one."""
+    if name not in TARGETS:
+        raise UsageError(f"nothing is exported to '{name}'{suggestion(name, TARGETS)}")
+    return TARGETS[name]
 
 
 @dataclass(frozen=True)

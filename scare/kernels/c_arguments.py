@@ -15,7 +15,8 @@ from scare.kernels.contract import Shape, Step
 
 # A program is a plan made ready for C: calls in a straight line, the values they share, the constants they read.
 #
-# `float32` and `int8` make one from a plan, `memory` gives each value its place in scratch memory, `c_source` prints it.
+# `float32` and `int8` make one from a plan, `memory` gives each value its place in scratch memory, `c_source` prints
+# it.
 
 
 WINDOW_NAME = "window"  # the name of the input: not in scratch memory

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.steps import dense, numbers
+from scare.layers.plan_steps import dense, numbers
 
 
 class Activation(StrEnum):

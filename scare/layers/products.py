@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.steps import numbers
+from scare.layers.plan_steps import numbers
 
 LIMIT = 3.0  # standard deviations
 

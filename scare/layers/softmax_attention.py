@@ -8,8 +8,8 @@ from jax import Array
 from scipy.linalg import block_diag
 
 from scare.calibrator.plan import Step
-from scare.layers.embedding import DualEmbedding
-from scare.layers.steps import dense, numbers
+from scare.layers.front import DualEmbedding
+from scare.layers.plan_steps import dense, numbers
 
 
 class SoftmaxAttention(eqx.Module):

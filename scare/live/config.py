@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from annotated_types import Ge, Le, MinLen
 
 from scare.errors import UsageError
-from scare.live.adapters import Adapter, find_adapters
+from scare.live.messages import Adapter, find_adapters
 from scare.records import Count, Positive, convert, load_toml
 from scare.words import suggestion
 

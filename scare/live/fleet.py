@@ -11,9 +11,229 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.calibrator import Answers, Calibrator
+from scare.data.flags import NO_VALUE, Flag, Past, usable_values
 from scare.errors import DataError, UsageError
-from scare.live.group import Group
+from scare.kernels import Choices
+from scare.upkeep.live_drift import Watching
+from scare.windowing.inputs import Inputs
+from scare.windowing.live import Columns, Rings
+from scare.windowing.scaling import Affine, Settling
+from scare.windowing.training_range import slower
+
+# A group is the devices that one calibrator reads, side by side: rings, scalings, choices, what is remembered.
+
+
+OWN, KNOWN = -1, -2  # in place of a place among those who settle: has settled, needs no settling
+BLOCK = 512  # rows taken at once: few enough to stay in a core's cache
+State = dict[str, np.ndarray]
+
+
+class Group:
+    """Devices and their state; every array has a row for each device, in the order they came."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        inputs, channels = calibrator.inputs, len(calibrator.inputs.channels)
+        self.calibrator, self.devices = calibrator, dict[str, int]()
+        self._rings = Rings(inputs.window, channels, inputs.step_seconds, inputs.policy)
+        self._past = Columns({name: array[0] for name, array in vars(Past.none(1, channels)).items()})
+        self._settling, self._watching = Settling(inputs.scaling), Watching(calibrator)
+        self._columns = Columns(
+            {
+                "center": np.zeros(channels),
+                "scale": np.ones(channels),
+                "settling": np.array(KNOWN, np.int32),  # the place among those who settle, or why there is none
+                "deep": np.array(False),  # the branch in use, and
+                "left": np.array(0, np.int32),  # for how many more windows
+                "restarted": np.array(False),  # whether the next row begins a history anew
+                "slow": np.array(_usual(calibrator)),  # mean of the distances to training
+            }
+        )
+
+    @property
+    def history(self) -> str:
+        """What two calibrators must have in common for one to go on with the other's devices."""
+        return history_of(self.calibrator.inputs)
+
+    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> Answers:
+        """What a row [n, channels] of each device becomes."""
+        at, values, flags = self._find(devices), np.empty(len(devices)), np.empty(len(devices), np.uint32)
+        for start in range(0, len(at), BLOCK):
+            part = slice(start, start + BLOCK)
+            values[part], flags[part] = self._push(at[part], times[part], rows[part])
+        return self.calibrator.answers(values, flags)
+
+    def with_calibrator(self, calibrator: Calibrator) -> "Group":
+        """The same devices read by another calibrator: as if always, or with a history that begins anew."""
+        if history_of(calibrator.inputs) == self.history:
+            self.calibrator, self._watching = calibrator, Watching(calibrator)
+            self._watching.add(len(self.devices))
+            self._settling.follow(calibrator.inputs.scaling)
+            self._scale(list(self.devices), np.arange(len(self.devices)))
+            return self
+        group = Group(calibrator)
+        group.restart(list(self.devices))
+        return group
+
+    def restart(self, devices: Sequence[str]) -> None:
+        """Begin new histories of these devices; their next rows say so."""
+        at = self._find(devices)  # before the array is asked for: it may have to grow
+        self._columns["restarted"][at] = True
+
+    def watched(self, devices: Sequence[str]) -> np.ndarray:
+        """Whether each device drifts (`upkeep.judging.State`), or that it is not known yet [n]."""
+        return self._watching.states(self._find(devices))
+
+    def state(self) -> State:
+        """Plain arrays by name."""
+        return {f"{part}.{name}": array for part, kept in self._parts.items() for name, array in kept.state().items()}
+
+    def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
+        """Take the state of another group."""
+        for part, kept in self._parts.items():
+            inside = {name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{part}.")}
+            if inside:
+                kept.restore(inside)
+            else:  # of an older version
+                kept.add(len(devices))
+        self.devices = {device: index for index, device in enumerate(devices)}
+        self._scale(devices, np.arange(len(devices)))
+
+    def _push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inputs = self.calibrator.inputs
+        usable, flags = usable_values(rows, inputs.channels, inputs.quality)
+        reasons = self._rings.push(at, times, usable) | self._replaced(at)
+        self._forget(at[(reasons & Flag.RESTART) > 0])
+        flags |= reasons | self._remarks(at, times, usable)
+        taken, due = (reasons & (Flag.EARLY | Flag.MISSING)) == 0, (reasons & NO_VALUE) == 0
+        self._settle(at[taken], usable[taken])
+        flags[taken] |= self._outside(at[taken], usable[taken])
+        flags[due & (self._columns["settling"][at] >= 0)] |= np.uint32(Flag.UNSETTLED)
+        values = np.full(len(at), np.nan)
+        values[due] = self._compute(at[due])
+        self._watching.see(at, times, self._in_scales(at, values, usable), flags)
+        return values, flags
+
+    @property
+    def _parts(self) -> dict[str, Columns]:
+        return {
+            "ring": self._rings,
+            "past": self._past,
+            "settling": self._settling,
+            "device": self._columns,
+            "watching": self._watching,
+        }
+
+    def _find(self, devices: Sequence[str]) -> np.ndarray:
+        """The numbers of devices, which are given one where they are new."""
+        new = [device for device in devices if device not in self.devices]
+        if new:
+            at = self._rings.add(len(new))
+            self._past.add(len(new))
+            self._columns.add(len(new))
+            self._watching.add(len(new))
+            self.devices.update(zip(new, at.tolist(), strict=True))
+            self._scale(new, at)
+        return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
+
+    def _scale(self, devices: Sequence[str], at: np.ndarray) -> None:
+        """Give devices the scaling that the calibrator has for them; those it does not know settle."""
+        scaling, column = self.calibrator.inputs.scaling, self._columns
+        for device, index in zip(devices, at.tolist(), strict=True):
+            known, place = scaling.known(device), column["settling"][index]
+            if place == OWN and known is None:
+                continue
+            affine = known or scaling.fleet
+            column["center"][index], column["scale"][index] = affine.center, affine.scale
+            if known is not None and place >= 0:
+                self._settling.leave(np.array([place]))
+            if known is not None:
+                column["settling"][index] = KNOWN
+            elif place == KNOWN:
+                column["settling"][index] = self._settling.enter(1)[0]
+
+    def _replaced(self, at: np.ndarray) -> np.ndarray:
+        """RESTART where the history begins anew because the calibrator is another, uint32 [n]."""
+        flags = np.where(self._columns["restarted"][at], np.uint32(Flag.RESTART), np.uint32(0))
+        self._columns["restarted"][at] = False
+        return flags
+
+    def _forget(self, at: np.ndarray) -> None:
+        """Devices that begin anew: only their scaling stays."""
+        self._past.clear(at)
+        self._columns["deep"][at], self._columns["left"][at] = False, 0
+        self._columns["slow"][at] = _usual(self.calibrator)
+
+    def _remarks(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """What the quality rules say of a row of each device, uint32 [n]."""
+        flagging = self.calibrator.inputs.flagging()
+        names = list(vars(flagging.past))
+        flagging.past = Past(**{name: self._past[name][at] for name in names})
+        flags = flagging.take(times[None], usable[None])[0]
+        for name in names:
+            self._past[name][at] = getattr(flagging.past, name)
+        return flags
+
+    def _in_scales(self, at: np.ndarray, values: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """What is watched of rows [n, 1 + channels]: a device that was not in training in the fleet's scales."""
+        scaling, column = self.calibrator.inputs.scaling, self._columns
+        own = (column["settling"][at] == KNOWN)[:, None]
+        center = np.where(own, column["center"][at], scaling.fleet.center)
+        scale = np.where(own, column["scale"][at], scaling.fleet.scale)
+        return np.column_stack([scaling.target.apply(values[:, None]), Affine(center, scale).apply(usable)])
+
+    def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
+        """Take real rows of devices, some of which have no scaling of their own yet."""
+        column = self._columns
+        unsettled = column["settling"][at] >= 0
+        if not unsettled.any():
+            return
+        at, places = at[unsettled], column["settling"][at[unsettled]]
+        done = self._settling.see(places, real[unsettled])
+        affine = self._settling.affine(places[done])
+        column["center"][at[done]], column["scale"][at[done]] = affine.center, affine.scale
+        column["settling"][at[done]] = OWN
+        self._settling.leave(places[done])
+
+    def _outside(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
+        """OUTSIDE where a real row of each device is unlike training, uint32 [n]."""
+        validity, column = self.calibrator.inputs.validity, self._columns
+        if validity is None:
+            return np.zeros(len(at), np.uint32)
+        rows = Affine(column["center"][at], column["scale"][at]).apply(real).astype(np.float32)
+        distances = validity.distances(rows)
+        slow = column["slow"][at] = slower(column["slow"][at], distances, self.calibrator.window)
+        return np.where(validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
+
+    def _compute(self, at: np.ndarray) -> np.ndarray:
+        """Calibrated values of the windows of devices [n]."""
+        column = self._columns
+        choices = Choices(column["deep"][at], column["left"][at])
+        scaled = _scaled(self._rings.windows(at), column["center"][at], column["scale"][at])
+        values = self.calibrator.compute(scaled, choices)
+        column["deep"][at], column["left"][at] = choices.deep, choices.left
+        return values
+
+
+def _scaled(windows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Each window [n, window, channels] by the scaling of its device [n, channels]; one long loop for each channel."""
+    scaled = np.empty(windows.shape, np.float32)
+    for channel in range(windows.shape[2]):
+        own = Affine(center[:, channel, None], scale[:, channel, None])
+        scaled[..., channel] = own.apply(windows[..., channel])
+    return scaled
+
+
+def _usual(calibrator: Calibrator) -> float:
+    """Where the slow mean of a device begins."""
+    return calibrator.inputs.validity.usual if calibrator.inputs.validity else 0.0
+
+
+def history_of(inputs: Inputs) -> str:
+    """What makes the history of devices, in words: channels, step, window, rules, how devices settle."""
+    method, settle = inputs.scaling.method, inputs.scaling.settle
+    return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, method, settle))
+
 
 DEFAULT = "*"
 

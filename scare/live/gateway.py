@@ -10,22 +10,17 @@ from scare.errors import UsageError
 from scare.extras import require
 from scare.live.config import Broker, Config, Kafka
 from scare.live.home_assistant import Announcing, Topics
-from scare.live.models import ModelFiles, Open
-from scare.live.monitor import Monitor
-from scare.live.mqtt_sink import MqttSink
-from scare.live.mqtt_source import MqttSource
-from scare.live.parquet_files import ParquetFiles
-from scare.live.pipeline import Pipeline
+from scare.live.http import Server, Watched
+from scare.live.mqtt import MqttSink, MqttSource
+from scare.live.parquet import ParquetFiles
+from scare.live.pipeline import ModelFiles, Monitor, Open, Pipeline, Sink
 from scare.live.polling import Polling
 from scare.live.reader import Reader, make_readers, posted
 from scare.live.recent import Recent
-from scare.live.results import Sink
-from scare.live.server import Server, Watched
-from scare.live.snapshot import Store
+from scare.live.store import Store
 
 if TYPE_CHECKING:
-    from scare.live.kafka_sink import KafkaSink
-    from scare.live.kafka_source import Partitions
+    from scare.live.kafka import KafkaSink, Partitions
 
 
 class Gateway:
@@ -82,8 +77,7 @@ class Gateway:
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
         """A pipeline for each partition that this process is given."""
         require("kafka")
-        from scare.live.kafka_sink import KafkaSink
-        from scare.live.kafka_source import Partitions
+        from scare.live.kafka import KafkaSink, Partitions
 
         if kafka.publish:
             self._kafka_sink = KafkaSink(kafka, self.monitor)

@@ -14,7 +14,7 @@ from scare import __version__
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
-from scare.live.results import Result
+from scare.live.pipeline import Result
 
 EXPIRES_AFTER_STEPS = 3
 MICRO, MU = "\u00b5", "\u03bc"  # Home Assistant writes the second

@@ -4,23 +4,274 @@ Comes from the sources, which parse; goes to the sinks. One thread works. What h
 died comes again, and is known by device and time.
 """
 
-from collections.abc import Iterator, Sequence
-from math import nan
-from threading import Event
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from pathlib import Path
+from threading import Condition, Event, Lock
 from time import monotonic, time
+from typing import Any, Protocol
 
 import numpy as np
 
-from scare.errors import DataError
-from scare.live.border import Reading
-from scare.live.config import Limits
-from scare.live.fleet import Batch, Fleet
-from scare.live.models import ModelFiles
-from scare.live.monitor import Monitor
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import Flag, flag_names
+from scare.errors import DataError, ScareError
+from scare.live.config import Limits, Model
+from scare.live.fleet import Batch, Fleet, Route
+from scare.live.messages import Reading, format_time
 from scare.live.reader import Assembly, Done
-from scare.live.results import Result, Sink
-from scare.live.snapshot import Store
-from scare.live.waiting import Arrival, WaitingRoom
+from scare.live.store import Store
+from scare.upkeep.live_drift import NOT_YET, state_words
+
+# What an operator wants to know: how much came, what was refused and why, how long it took.
+
+
+KEPT_REFUSALS = 100
+KEPT_WAITS = 2000
+COUNTS = {  # as /metrics calls and explains them
+    "received": "Messages and lines that came in.",
+    "rejected": "Messages and readings that were refused.",
+    "ignored": "Numbers that no channel reads.",
+    "duplicates": "Readings that had come before.",
+    "calibrated": "Readings that got a value.",
+    "without_value": "Readings that got flags only.",
+    "published": "Values that were published.",
+    "replayed": "Readings taken from the journal at the start.",
+    "models_replaced": "Model files loaded anew.",
+    "models_refused": "Changed model files that could not be loaded.",
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What was not taken: when, from where, why."""
+
+    time: float
+    source: str
+    reason: str
+
+
+class Monitor:
+    """Counts and times of one process; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+        self._refusals: deque[Refusal] = deque(maxlen=KEPT_REFUSALS)
+        self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
+        self.started = time()
+        self.on_refusal: Callable[[Refusal], object] = lambda refusal: None
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a count."""
+        with self._lock:
+            self._counts[name] += number
+
+    def refuse(self, source: str, reason: str) -> Refusal:
+        """Count and keep a refusal."""
+        refusal = Refusal(time(), source, reason)
+        with self._lock:
+            self._counts["rejected"] += 1
+            self._refusals.append(refusal)
+        self.on_refusal(refusal)
+        return refusal
+
+    def waited(self, seconds: Sequence[float]) -> None:
+        """Keep how long readings took from their arrival to being published."""
+        with self._lock:
+            self._waits.extend(seconds)
+
+    def counts(self) -> dict[str, int]:
+        """All counts."""
+        with self._lock:
+            return dict(self._counts)
+
+    def refusals(self) -> list[Refusal]:
+        """The newest refusals, newest first."""
+        with self._lock:
+            return list(reversed(self._refusals))
+
+    def waits(self) -> dict[str, float]:
+        """Percentiles of the last waits, in seconds."""
+        with self._lock:
+            waits = np.array(self._waits)
+        if not len(waits):
+            return {"p50": 0.0, "p99": 0.0}
+        return {"p50": float(np.quantile(waits, 0.5)), "p99": float(np.quantile(waits, 0.99))}
+
+
+# Model files at work: loaded at the start, and again when a file has changed.
+
+
+Open = Callable[[str], Calibrator]
+Stamp = tuple[int, int] | None  # when a file was changed, and its size
+LOG = logging.getLogger(__name__)
+
+
+class ModelFiles:
+    """The calibrators of a config file, and which of their files are new."""
+
+    def __init__(self, models: Mapping[str, Model], open_calibrator: Open, monitor: Monitor) -> None:
+        self._models, self._open, self._monitor = models, open_calibrator, monitor
+        self._stamps = {name: _stamp(one.file) for name, one in models.items()}
+        self.calibrators = {name: open_calibrator(one.file) for name, one in models.items()}
+
+    @property
+    def routes(self) -> list[Route]:
+        """Which devices each reads."""
+        return [Route(pattern, name) for name, one in self._models.items() for pattern in one.devices]
+
+    @property
+    def channels(self) -> list[str]:
+        """The names of all channels that are read, each once."""
+        names = (channel.name for one in self.calibrators.values() for channel in one.inputs.channels)
+        return list(dict.fromkeys(names))
+
+    def changed(self) -> dict[str, Calibrator]:
+        """Calibrators whose files are new; one that cannot be read is told once, and the old one stays."""
+        found: dict[str, Calibrator] = {}
+        for name, one in self._models.items():
+            stamp = _stamp(one.file)
+            if stamp is not None and stamp != self._stamps[name]:
+                self._stamps[name] = stamp
+                found |= self._load(name, one.file)
+        self.calibrators |= found
+        return found
+
+    def _load(self, name: str, file: str) -> dict[str, Calibrator]:
+        try:
+            loaded = {name: self._open(file)}
+        except ScareError as error:
+            self._monitor.count("models_refused")
+            LOG.warning("the changed model '%s' is not used: %s", name, error)
+            return {}
+        self._monitor.count("models_replaced")
+        LOG.warning("the model '%s' was loaded anew from %s", name, file)
+        return loaded
+
+
+def _stamp(file: str) -> Stamp:
+    try:
+        found = Path(file).stat()
+    except OSError:  # a published correction has no file
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+# Results are what readings become, and sinks are where they go.
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reading became: the raw number of the calibrated channel, the value with its interval, flags, the model.
+
+    NaN where there is no number. `watch` is whether its device drifts, as of the last day that has ended.
+    """
+
+    device: str
+    time: float
+    raw: float
+    calibrated: float
+    low: float
+    high: float
+    flags: int
+    model: str
+    watch: int = NOT_YET
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it came too soon after, or before, the one before it: such a one never takes that one's place."""
+        return bool(self.flags & Flag.EARLY)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; null where there is no number.
+
+        >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
+        {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
+         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None}
+        """
+        return {
+            "time": format_time(self.time),
+            "raw": finite(self.raw),
+            "calibrated": finite(self.calibrated),
+            "low": finite(self.low),
+            "high": finite(self.high),
+            "flags": self.flags,
+            "flag_names": flag_names(self.flags),
+            "model": self.model,
+            "watch": state_words(self.watch),
+        }
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    def publish(self, results: Sequence[Result]) -> bool:
+        """Take results; False if they are not safe because the process ends, and have to be published again."""
+
+    def keep(self, number: int) -> None:
+        """Make safe what has been taken since the last time: snapshot `number` will forget the readings."""
+
+
+def finite(number: float) -> float | None:
+    """A number that JSON has, rounded to six digits after the point."""
+    return round(number, 6) if isfinite(number) else None
+
+
+# The waiting room: readings between the sources and the one who works, never more than there is room for.
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Readings that came together, and what acknowledges them; a `partial` one is numbers of a row to be assembled."""
+
+    readings: Sequence[Reading]
+    done: Done = lambda: None
+    partial: bool = False
+    at: float = field(default_factory=monotonic)
+
+
+class BoundedQueue:
+    """Arrivals in their order, of `capacity` readings together; one of more than that sits alone.
+
+    >>> room = BoundedQueue(2)
+    >>> [room.put(Arrival([Reading("a", 0.0, {})] * size)) for size in (1, 2, 1, 1)]
+    [True, False, True, False]
+    >>> [len(one.readings) for one in room.take(10, wait=0)], room.put(Arrival([Reading("a", 0.0, {})] * 5))
+    ([1, 1], True)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._seats, self.taken = capacity, 0
+        self._arrivals: deque[Arrival] = deque()
+        self._changed = Condition()
+
+    def put(self, arrival: Arrival, wait: float | None = 0.0) -> bool:
+        """Let readings in; False if there is no room within `wait` seconds (None: for ever)."""
+        size = len(arrival.readings)
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self.taken or self.taken + size <= self._seats, wait):
+                return False
+            self._arrivals.append(arrival)
+            self.taken += size
+            self._changed.notify_all()
+        return True
+
+    def take(self, most: int, wait: float) -> list[Arrival]:
+        """Those who came first, of about `most` readings, after at most `wait` seconds for the first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrivals, wait)
+            found: list[Arrival] = []
+            left = self.taken - most
+            while self._arrivals and self.taken > left:
+                found.append(self._arrivals.popleft())
+                self.taken -= len(found[-1].readings)
+            self._changed.notify_all()
+        return found
+
 
 LARGEST_BATCH = 1024  # readings worked on at once
 IDLE_SECONDS = 0.1  # between looks at what is due
@@ -35,7 +286,7 @@ class Pipeline:
     ) -> None:
         self._models, self._store, self._sinks, self._monitor, self.limits = models, store, sinks, monitor, limits
         self._fleet = Fleet(models.calibrators, models.routes)
-        self._waiting = WaitingRoom(limits.queue)
+        self._waiting = BoundedQueue(limits.queue)
         self._assembly = Assembly(self._needs)
         self._routes: dict[str, str] = {}  # the model of each device
         self._seen: dict[tuple[str, float], int] = {}  # device and time, and the journal they are in
@@ -71,7 +322,7 @@ class Pipeline:
         """Work until `stop`; what has been handed over by then is finished."""
         while not (self._stop.is_set() and not self._waiting.taken):
             self.process(self._waiting.take(LARGEST_BATCH, IDLE_SECONDS))
-            self.look_around()
+            self.poll()
         self.finish()
 
     def finish(self) -> None:
@@ -159,7 +410,7 @@ class Pipeline:
         channels = self._fleet.calibrators[self._routes[reading.device]].inputs.channels
         return np.array([reading.values.get(channel.name, nan) for channel in channels])
 
-    def look_around(self) -> None:
+    def poll(self) -> None:
         """Take a snapshot when one is due, and models that have changed."""
         now = monotonic()
         if now >= self._next_look:

@@ -5,12 +5,10 @@ from threading import Event, Thread
 from time import time
 from urllib.request import urlopen
 
-from scare.live.border import LARGEST_PAYLOAD, RefusedError
 from scare.live.config import Input
-from scare.live.monitor import Monitor
-from scare.live.pipeline import Pipeline
+from scare.live.messages import LARGEST_PAYLOAD, RejectedError
+from scare.live.pipeline import Arrival, Monitor, Pipeline
 from scare.live.reader import Reader
-from scare.live.waiting import Arrival
 
 PATIENCE_SECONDS = 5.0
 
@@ -53,8 +51,8 @@ class Polling:
                 payload = answer.read(LARGEST_PAYLOAD + 1)
             reading = self._reader.read(payload, "", time())
             if reading is None or not self._pipeline.submit(Arrival((reading,)), PATIENCE_SECONDS):
-                raise RefusedError("more readings wait than can be worked on")
-        except RefusedError as refused:
+                raise RejectedError("more readings wait than can be worked on")
+        except RejectedError as refused:
             self._monitor.refuse(address, str(refused))
         except (OSError, HTTPException, ValueError) as error:
             self._monitor.refuse(address, f"no answer: {getattr(error, 'reason', error)}")

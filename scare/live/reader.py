@@ -5,9 +5,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scare.live.adapters import Adapter, Message, channel_fields, field_value, is_there, read_content, read_message
-from scare.live.border import Reading, RefusedError, check_device, check_time, parse_time
 from scare.live.config import Config, Input
+from scare.live.messages import (
+    Adapter,
+    Message,
+    Reading,
+    RejectedError,
+    channel_fields,
+    check_device,
+    check_time,
+    field_value,
+    is_there,
+    parse_time,
+    read_content,
+    read_message,
+)
 
 Done = Callable[[], object]  # acknowledges
 
@@ -34,7 +46,7 @@ class Reader:
             if not values:
                 return None
         elif all(map(math.isnan, values.values())) and not self._is_ours(message):
-            raise RefusedError(f"no number for {', '.join(values)}")
+            raise RejectedError(f"no number for {', '.join(values)}")
         device = check_device(message.device)
         time = now if message.time is None else parse_time(message.time, self._zone)
         return Reading(device, check_time(time, now), values)

@@ -9,8 +9,8 @@ import numpy as np
 
 from scare.data.flags import flag_names
 from scare.errors import DataError
-from scare.live.results import Result, finite
-from scare.upkeep.watching import state_words
+from scare.live.pipeline import Result, finite
+from scare.upkeep.live_drift import state_words
 
 KEPT = 240  # results of a device
 SPARKS = 30  # of them in the small picture of a row

@@ -21,21 +21,16 @@ from jax import Array
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations
-from scare.layers.bitwise_attention import EfficientBitwiseAttention
-from scare.layers.embedding import DualEmbedding
+from scare.layers.bitwise_attention import EfficientBitwiseAttention, RbfHash, draw_stratified, draw_uniform
+from scare.layers.ecoformer_attention import HashAttention
 from scare.layers.feed_forward import FeedForward, LayerNorm
-from scare.layers.hash_attention import HashAttention
-from scare.layers.hats import HatBasis
+from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
 from scare.layers.heads import FlatHead, TwoStepHead
-from scare.layers.lens import SequenceLensProjector, bin_averages
+from scare.layers.plan_steps import add, numbers
 from scare.layers.products import count_products, product_steps, products
-from scare.layers.rbf_hash import RbfHash
 from scare.layers.softmax_attention import SoftmaxAttention
-from scare.layers.steps import add, numbers
-from scare.layers.support_sampling import draw_stratified, draw_uniform
 from scare.models.contract import Given, Network
-from scare.models.ladder import Ladder, Rules, climb
-from scare.models.ridge import Solution
+from scare.models.selection import Selection, SelectionRules, Solution, select
 from scare.records import Count
 
 KEY_WIDTH = 8  # of a head of softmax attention
@@ -323,12 +318,12 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def climb(self, train: Given, validation: Given, rules: Rules) -> Ladder | None:
+    def climb(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
         """On the columns of skip and curve."""
         if self.skip is None:
             return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
-        return climb(train(), validation(), self._newest, extra, rules)
+        return select(train(), validation(), self._newest, extra, rules)
 
     def start(self, line: Solution) -> Self:
         """With skip and curve at the solution; the head beside them is zero."""

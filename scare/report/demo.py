@@ -4,10 +4,10 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
+from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.manifest import card
 from scare.files import replacing
-from scare.report.templating import render
+from scare.report.blocks import render
 from scare.scorecard.accuracy import Accuracy
 
 COLUMNS = {"rmse": "RMSE", "top5_rmse": "RMSE at the 5 % fastest changes", "mae": "MAE", "bias": "bias", "r2": "R²"}

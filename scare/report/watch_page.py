@@ -8,12 +8,10 @@ from typing import Any
 from scare import __version__
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit
-from scare.report.blocks import Badge, Block, Cell, Note, Table
-from scare.report.document import style
+from scare.report.blocks import Badge, Block, Cell, Note, Table, render
 from scare.report.numbers import number, several
-from scare.report.templating import render
-from scare.upkeep.judging import FROM, State
-from scare.upkeep.watch import Verdict, Watch
+from scare.report.page import style
+from scare.upkeep.drift import FROM, State, Verdict, Watch
 
 DAY = 86400
 BADGES = {State.FINE: "good", State.LOOK: "fair", State.RECOLLOCATE: "bad"}

@@ -3,12 +3,17 @@
 Regressions have the reference on the x axis. NaN in either series is an error here: select rows first.
 """
 
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
 
 import numpy as np
 
+from scare.calibrator.passes import LEARNED
 from scare.data.flags import usable_values
 from scare.data.readings import Readings
+from scare.errors import DataError
 
 TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change
 
@@ -109,3 +114,189 @@ def reading_changes(readings: Readings) -> np.ndarray:
     """`row_changes` of the first channel [rows]; unknown to and from a number that means no reading."""
     usable, _ = usable_values(readings.values, readings.channels)
     return row_changes(readings.times, usable[:, 0], readings.step_seconds)
+
+
+# Coverage: how often an interval holds the reference, and how wide it is for that.
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Intervals of `level` over rows: the `share` whose reference they hold, their mean `width`, and Winkler's score.
+
+    The score is the width, and for a reference outside its distance to the interval times 2 / (1 - level); less is
+    better, and nobody gains by saying another interval than the one he believes in. All in the reference's unit.
+    """
+
+    level: float
+    rows: int
+    share: float
+    width: float
+    winkler: float
+
+
+def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float) -> Coverage | None:
+    """Coverage of the rows [n] with an interval and a reference; None if there is no such row.
+
+    >>> cover(np.array([0.0, 0.0]), np.array([4.0, 2.0]), np.array([1.0, 3.0]), 0.9)
+    Coverage(level=0.9, rows=2, share=0.5, width=3.0, winkler=13.0)
+    """
+    known = np.isfinite(low) & np.isfinite(high) & np.isfinite(reference)
+    if not known.any():
+        return None
+    low, high, reference = low[known], high[known], reference[known]
+    outside = np.maximum(low - reference, 0.0) + np.maximum(reference - high, 0.0)
+    width = float((high - low).mean())
+    winkler = width + 2 / (1 - level) * float(outside.mean())
+    return Coverage(level, int(known.sum()), float((outside == 0).mean()), width, winkler)
+
+
+# Adaptability: the error of an estimate around moments at which the raw sensor's own error changes.
+#
+# The error of the raw reading is e = x − y, so every estimate of the same readings is scored at the same moments. A
+# change counts from θ of the reading before it, or of 5 units where that is less. Scored are the rows within 30 of a
+# change, each once, up to the next gap; `coverage` is their share of all rows that could be.
+#
+# Paper gap: it names thresholds of 5, 10 and 20 % and ±30 points, not what changes or relative to what.
+
+
+RADIUS = 30  # rows before and after a change
+LEAST = 5.0  # the smallest reading that a change is relative to
+SIDE = 5  # rows averaged on either side of a lasting change
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The relative change of a device's raw error at each row [rows], NaN where unknown, and the row's unbroken run."""
+
+    sizes: np.ndarray
+    run: np.ndarray
+
+    def near(self, threshold: float) -> np.ndarray:
+        """Whether a change of at least `threshold` is within 30 rows, in the same unbroken run: bool [rows]."""
+        points = np.flatnonzero(self.sizes >= threshold)
+        first = np.searchsorted(self.run, self.run[points], side="left")
+        after = np.searchsorted(self.run, self.run[points], side="right")
+        edges = np.zeros(len(self.run) + 1, int)
+        np.add.at(edges, np.maximum(points - RADIUS, first), 1)
+        np.add.at(edges, np.minimum(points + RADIUS + 1, after), -1)
+        return np.cumsum(edges)[:-1] > 0
+
+
+def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> Changes:
+    """Changes from one row to the next, at most two steps apart; arrays [rows], times in seconds.
+
+    >>> raw, reference = np.array([10.0, 10.0, 13.0, 13.0]), np.full(4, 10.0)
+    >>> sudden_changes(60.0 * np.arange(4), raw, reference, 60.0).sizes
+    array([nan, 0. , 0.3, 0. ])
+    """
+    error, run = raw - reference, _runs(times, raw - reference, step_seconds)
+    sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(_before(raw)), LEAST)
+    return Changes(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
+
+
+def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> Changes:
+    """Changes of the mean over 5 rows to that over the next 5, the largest alone within 30 rows.
+
+    At one reading a minute sudden changes are nearly everywhere; these are events.
+    """
+    error, run = raw - reference, _runs(times, raw - reference, step_seconds)
+    sizes = np.full(len(raw), np.nan)
+    if len(raw) >= 2 * SIDE:
+        ahead = _means(error)[SIDE:] - _means(error)[:-SIDE]
+        relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), LEAST)
+        whole = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
+        sizes[SIDE : len(raw) - SIDE + 1] = np.where(whole, relative, np.nan)
+    return Changes(_peaks(sizes), run)
+
+
+def error_near(estimate: np.ndarray, reference: np.ndarray, near: np.ndarray) -> tuple[float, float]:
+    """RMSE over the rows near a change, and their share of all rows; NaN and 0 if there are none."""
+    return rmse((estimate - reference)[near]), float(near.mean()) if len(near) else 0.0
+
+
+def _runs(times: np.ndarray, error: np.ndarray, step_seconds: float) -> np.ndarray:
+    """The number of the unbroken run that each row is in: a new one after a wait or a missing value."""
+    waits = np.diff(times, prepend=times[:1])
+    missing = ~np.isfinite(error)
+    broken = (waits > 2 * step_seconds) | missing | np.concatenate([[False], missing[:-1]])
+    return np.cumsum(broken)
+
+
+def _before(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([[np.nan], values[:-1]])
+
+
+def _means(values: np.ndarray) -> np.ndarray:
+    """Means of 5 rows, by their first row [rows − 4]."""
+    return np.lib.stride_tricks.sliding_window_view(values, SIDE).mean(axis=1)
+
+
+def _peaks(sizes: np.ndarray) -> np.ndarray:
+    """The sizes with NaN wherever a larger one, or an equal one that is earlier, is kept within 30 rows."""
+    kept = np.full(len(sizes), np.nan)
+    for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
+        around = slice(max(0, row - RADIUS), row + RADIUS + 1)
+        if np.isnan(kept[around]).all():
+            kept[row] = sizes[row]
+    return kept
+
+
+# Which rows are scored: those with a reference and a value, unless the calibrator was made from them.
+#
+# A row of a device that training, validation or a visit had, within its period, is shown and never scored. When
+# several are compared, the rows scored are those that all have, the same for everyone. Only what is not fitted to the
+# readings (a formula that ends at 95 % humidity, persistence after a gap) takes no rows from others: if it has values
+# for much fewer of theirs, it is scored on what it has, and its coverage says so.
+
+
+FULL = 0.95  # of the others' rows: what has less takes no row from them
+Key = TypeVar("Key", bound=Hashable)
+
+
+def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
+    """The rows with a reference and a value of every estimate, bool [rows]; NaN is no value."""
+    return np.asarray(np.isfinite([reference, *estimates]).all(axis=0))
+
+
+def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
+    """The rows of a device, at `times` in seconds, that it was made from; `origin` is a card's dataset."""
+    rows = np.zeros(len(times), bool)
+    parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
+    parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
+    for devices, period in parts:
+        if device in devices and len(period) == 2:
+            first, last = (datetime.fromisoformat(text).timestamp() for text in period)
+            rows |= (times >= first) & (times < last + 1)  # the file has whole seconds
+    return rows
+
+
+def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Devices and period of the readings that a calibrator was made from, as far as the facts of its file say."""
+    held, learned = facts.get("validation", {}), facts.get(LEARNED, {})
+    visits = {"visit_devices": list(learned["devices"]), "visit_periods": list(learned["periods"])} if learned else {}
+    return visits | {
+        "training_devices": list(facts.get("devices", ())),
+        "training_period": list(facts.get("period", ())),
+        "validation_devices": list(held.get("devices", ())),
+        "validation_period": list(held.get("period", ())),
+    }
+
+
+def share_rows(
+    reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
+) -> tuple[np.ndarray, dict[Key, float]]:
+    """Which rows to score all estimates on, bool [rows], and the share of the others' rows that each has.
+
+    An estimate in `spared` takes no rows from the others unless it has nearly all of theirs.
+
+    >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
+    >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])
+    (array([ True, True, True, True]), {'full': 1.0, 'half': 0.5})
+    """
+    needed = [values for key, values in estimates.items() if key not in spared]
+    rows = known_rows(reference, *needed)
+    if not rows.any():
+        raise DataError("no test row has a reference and a value from everyone compared")
+    coverage = {key: float(np.isfinite(values[rows]).mean()) for key, values in estimates.items()}
+    full = [values for key, values in estimates.items() if coverage[key] >= FULL]
+    return known_rows(reference, *needed, *full), coverage

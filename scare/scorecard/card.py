@@ -161,3 +161,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return str(value) if isinstance(value, Grade) else value
+
+
+# What a card tells beyond its measures: accuracy and agreement by device, and EPA's targets.

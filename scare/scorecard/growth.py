@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from scare.baselines import MODELS
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
-from scare.models import MODELS, Architecture
+from scare.models import Architecture
 from scare.records import convert
-from scare.scorecard.efficiency import Growth
+from scare.scorecard.cost import Growth
 
 
 def growth_of(calibrator: Calibrator) -> Growth | None:

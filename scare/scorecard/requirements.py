@@ -55,7 +55,7 @@ class Measure:
     source: Literal["measured", "emulated", "counted", "declared"]
     how: str
     better: Literal["lower", "higher"] = "lower"
-    yardstick: str = ""  # what the number is divided by before it is compared
+    baseline: str = ""  # what the number is divided by before it is compared
     good: Positive | None = None
     fair: Positive | None = None
     counts: bool = True  # in the grade of the requirement; otherwise its own grade informs
@@ -68,7 +68,7 @@ class Measure:
             raise UsageError(f"{self.name}: good is {self.good:g} and fair is {self.fair:g}; {self.better} is better")
 
     def grade(self, ratio: float) -> Grade | None:
-        """The grade of a number divided by its yardstick; None without thresholds, or if it is NaN."""
+        """The grade of a number divided by its baseline; None without thresholds, or if it is NaN."""
         if math.isnan(ratio) or self.good is None or self.fair is None:
             return None
         if self.meets(ratio, self.good):
@@ -172,9 +172,9 @@ class Requirements:
         ratio = finding.value / finding.per if finding.per and isinstance(finding.value, int | float) else math.nan
         threshold = None
         if measure.good is not None:
-            facts = {name: getattr(measure, name) for name in ("better", *THRESHOLDS, "yardstick")}
-            yardstick = finding.per if measure.yardstick else None
-            threshold = {**facts, "yardstick_value": yardstick, "ratio": _number(ratio)}
+            facts = {name: getattr(measure, name) for name in ("better", *THRESHOLDS, "baseline")}
+            baseline = finding.per if measure.baseline else None
+            threshold = {**facts, "baseline_value": baseline, "ratio": _number(ratio)}
             threshold |= {} if measure.counts else {"counts": False}
         return Entry(
             requirement=requirement.name,
@@ -196,7 +196,7 @@ class Requirements:
         for one in self.measures.values():
             sign = "≤" if one.better == "lower" else "≥"
             bounds = [f"{sign} {bound:g}" if bound is not None else "" for bound in (one.good, one.fair)]
-            how = f"{one.how}; compared with {one.yardstick}" if one.yardstick else one.how
+            how = f"{one.how}; compared with {one.baseline}" if one.baseline else one.how
             title = self.requirements[one.requirement].title
             lines.append(f"| {' | '.join([title, f'`{one.name}`', one.unit, one.source, how, *bounds])} |")
         return "\n".join(lines) + "\n"

@@ -4,18 +4,28 @@ RUN/scorecard.json    the card of `scare score`
 RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, low, high, flags
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from scare.data.parquet_trial import check_parquet
+import scare
+from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import guess_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
+from scare.data.table_files import check_parquet
 from scare.errors import DataError
+from scare.scorecard.accuracy import limits_of_agreement, measure, squared_correlation
+from scare.scorecard.agency_targets import assess
 from scare.scorecard.card import Card, read_card
+from scare.scorecard.requirements import Protocol
 from scare.scorecard.series import Series, device_series
 
 NEEDED = {
@@ -104,3 +114,67 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     if not channels:
         raise DataError(f"the series hold none of the channels {', '.join(names)}; {AGAIN}")
     return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
+
+
+# Where a card came from: files by their SHA-256, seed, versions, computer and time of making.
+
+
+PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")
+
+
+def trace(
+    model: str, files: Sequence[Path], calibrator: Calibrator, arithmetic: str, protocol: Protocol
+) -> dict[str, Any]:
+    """The origin of a card; a published correction has no file, and what was not trained has no seed."""
+    settings = calibrator.facts.get("settings") or {}
+    known = Path(model).is_file()
+    return {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model_file": Path(model).name if known else None,
+        "model_sha256": digest(Path(model)) if known else None,
+        "data": [{"file": path.name, "sha256": digest(path)} for path in files],
+        "seed": settings.get("seed"),
+        "arithmetic": arithmetic,
+        "protocol": asdict(protocol),
+        "versions": {"scare": scare.__version__, "python": platform.python_version(), **_versions()},
+        "computer": {"system": platform.system(), "machine": platform.machine(), "processor": platform.processor()},
+    }
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def summarize(run: Run) -> dict[str, Any]:
+    """`devices` and `targets` of a card."""
+    assessment = assess(run.series, run.target)
+    devices = tuple(_device(one, run.comparable) for one in run.series)
+    return {"devices": devices, "targets": asdict(assessment) if assessment else None}
+
+
+def _device(series: Series, comparable: bool) -> dict[str, Any]:
+    """Accuracy, the raw reading's where it has the target's unit, and the limits of agreement of the rows scored."""
+    scored = series.scored
+    if not len(scored):
+        return {"device": series.device, "rows_scored": 0, "why_not_scored": series.why_not_scored}
+    raw = scored.rows(np.isfinite(scored.raw)) if comparable else scored.rows(np.zeros(len(scored), bool))
+    accuracy = asdict(measure(scored.calibrated, scored.reference, scored.changes))
+    return {
+        "device": series.device,
+        "rows_scored": len(scored),
+        "accuracy": {**accuracy, "r2_regression": squared_correlation(scored.calibrated, scored.reference)},
+        "raw_accuracy": asdict(measure(raw.raw, raw.reference, raw.changes)) if len(raw) else None,
+        "agreement": asdict(limits_of_agreement(scored.calibrated - scored.reference)),
+    }

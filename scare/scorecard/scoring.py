@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.exported import read_export
+from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.board.measure import Report, measure
-from scare.board.trials import trial_windows
+from scare.board.vectors import trial_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
@@ -24,9 +24,20 @@ from scare.errors import NotApplicableError
 from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.kernels import Choice, choose
-from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
-from scare.scorecard.efficiency import Growth, complexity_findings, memory_findings
-from scare.scorecard.realtime import Timer, measure_latency, no_latency, timing
+from scare.scorecard.cost import (
+    Growth,
+    Timer,
+    board_findings,
+    complexity_findings,
+    describe_board,
+    measure_latency,
+    measure_utilisation,
+    memory_findings,
+    no_board,
+    no_latency,
+    supported,
+    timing,
+)
 from scare.scorecard.requirements import Entry, Finding, Requirements
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 

@@ -16,11 +16,19 @@ from scare.data.flags import summary, usable_values
 from scare.data.quantities import spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
-from scare.scorecard.accuracy import fastest, measure, rmse, row_changes
-from scare.scorecard.coverage import Coverage, cover
+from scare.scorecard.accuracy import (
+    Coverage,
+    cover,
+    fastest,
+    known_rows,
+    measure,
+    origin_of,
+    rmse,
+    row_changes,
+    rows_made_from,
+)
 from scare.scorecard.requirements import Finding
-from scare.scorecard.scored_rows import known_rows, origin_of, rows_made_from
-from scare.windowing.feeding import Feed
+from scare.windowing.inputs import Feed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, TIME, Channel, Readings
 from scare.errors import UsageError
 from scare.training.fit import fit
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 
 
 class SensorCalibrator(RegressorMixin, BaseEstimator):

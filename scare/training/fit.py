@@ -8,27 +8,67 @@ from typing import Any
 import jax
 import numpy as np
 
-from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
-from scare.calibrator.members import average
-from scare.calibrator.newest import raw_reading, same_unit
+from scare.calibrator.intervals import Errors, learn
+from scare.calibrator.linear import raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
+from scare.calibrator.passes import average, fold
 from scare.calibrator.plan import Plan
-from scare.data.dead_channels import TRAINING, leave_out_dead
-from scare.data.flags import without_unusable_references
+from scare.data.flags import TRAINING, Flag, leave_out_dead, without_unusable_references
 from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
-from scare.models.ladder import Rules
-from scare.training.examples import Examples, make_examples
+from scare.models.selection import NETWORK, OFFSET, BlendWeight, RawBaseline, SelectionRules, describe_outcome
+from scare.training.data import hold_out, prepare_inputs
+from scare.training.extrapolation import flagged_outside, with_validity
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
-from scare.training.preparation import check_examples, hold_out, prepare_inputs
-from scare.training.presets import Recipe
-from scare.training.sureness import with_intervals
-from scare.training.validity import flagged_outside, with_validity
-from scare.training.verdict import NETWORK, OFFSET, Earned, Plain, judge
-from scare.upkeep.hours import training_hours
-from scare.windowing.feeding import Inputs
+from scare.training.recipe import Recipe
+from scare.upkeep.drift import training_hours
+from scare.windowing.examples import Examples, check_examples, make_examples
+from scare.windowing.inputs import Inputs
+
+# How sure a calibrator is: its intervals, from the errors it makes on what it learned from and on what it did not.
+
+
+LOOKED_AT = 20_000  # windows of training, evenly spread
+STRANGER = ""  # the name of no device
+
+
+def with_intervals(
+    calibrator: Calibrator, examples: Examples, validation: Sequence[Readings], level: float
+) -> Calibrator:
+    """The same calibrator with intervals that cover `level` of training and of all of validation.
+
+    How much less sure the readings of a new device are is seen on validation, read as if its devices were new.
+    """
+    parts = [_learned(calibrator, examples)]
+    if calibrator.inputs.scaling.known(STRANGER) is None:
+        strangers = _joined([_errors(calibrator, one, STRANGER) for one in validation])
+        parts.append(strangers.those((strangers.flags & Flag.UNSETTLED) > 0))
+    seen = _joined([_errors(calibrator, one, one.device) for one in validation])
+    return replace(calibrator, intervals=learn([*parts, seen], level))
+
+
+def _learned(calibrator: Calibrator, examples: Examples) -> Errors:
+    """Errors on windows of training."""
+    which = examples.spread(LOOKED_AT)
+    parts = [which[start : start + CHUNK] for start in range(0, len(which), CHUNK)]
+    values = np.concatenate([calibrator.compute(examples.windows(part)) for part in parts])
+    targets = calibrator.inputs.scaling.target.invert(examples.targets[which].astype(np.float64)[:, None])[:, 0]
+    return Errors(values, targets, examples.times[which], np.zeros(len(which), np.uint32))
+
+
+def _errors(calibrator: Calibrator, readings: Readings, device: str) -> Errors:
+    """Errors on rows with a reference, read as those of a device of this name."""
+    answers = calibrator.stream(device).push(readings.times, calibrator.inputs.select(readings))
+    rows = Errors(answers.values, readings.targets, readings.times, answers.flags)
+    return rows.those(np.isfinite(rows.references) & np.isfinite(rows.values))
+
+
+def _joined(parts: Sequence[Errors]) -> Errors:
+    columns = ("values", "references", "times", "flags")
+    return Errors(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
 
 GOLDEN, KEPT = 64, 512  # windows stored with their outputs, and with their references
 
@@ -72,19 +112,26 @@ def fit(
 
 
 def _ship(
-    members: Sequence[Trained], inputs: Inputs, target: Channel, examples: Examples, held: Examples, rules: Rules
+    members: Sequence[Trained],
+    inputs: Inputs,
+    target: Channel,
+    examples: Examples,
+    held: Examples,
+    rules: SelectionRules,
 ) -> tuple[Calibrator, float, dict[str, Any]]:
     """What the members come to, or the plain reading if that is no worse; its error on validation, and the verdict."""
     unit, start = float(inputs.scaling.target.scale[0]), members[0].start
     outputs = np.mean([member.outputs for member in members], axis=0)
-    earned = Earned.of(outputs, start.outputs if start else None, held.targets, rules)
+    earned = BlendWeight.of(outputs, start.outputs if start else None, held.targets, rules)
     plan = fold(average([member.plan(earned.share) for member in members])).astype(np.float32)
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     calibrator, rmse = Calibrator(plan, inputs, target, none, none), unit * earned.rmse
     if start is None:
         return calibrator, rmse, {}
-    plain = Plain.of(examples, held, inputs.scaling.target) if same_unit(inputs.channels[0], target) else None
-    found = judge(start.ladder, earned, plan, plain, unit, rules)
+    plain = None
+    if same_unit(inputs.channels[0], target):
+        plain = RawBaseline.of(examples.reference_minus_reading(inputs), held.reference_minus_reading(inputs))
+    found = describe_outcome(start.ladder, earned, plan, plain, unit, rules)
     if plain is None or found["outcome"] not in plain.errors:
         return calibrator, rmse, found
     offset = plain.offset if found["outcome"] == OFFSET else 0.0

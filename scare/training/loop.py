@@ -21,12 +21,40 @@ from jax import Array
 
 from scare.calibrator.plan import Plan
 from scare.errors import DataError
+from scare.layers.buffers import split_trainable
 from scare.models import Network
-from scare.models.ladder import Ladder, Rules
-from scare.training.examples import Examples, Gather, known, make_gather
-from scare.training.phases import phase_rounds, split_moving
-from scare.training.presets import Recipe
-from scare.training.settings import Settings
+from scare.models.selection import Selection, SelectionRules
+from scare.training.data import Gather, make_gather
+from scare.training.recipe import Recipe, Settings
+from scare.windowing.examples import Examples, design_matrix
+
+# Phases of training: which rounds belong to each, and which parameters it moves.
+#
+# A model trained in one go has one phase, and nothing here changes it. `models.contract` says what a network decides
+# in a phase (`enter`, `loss`, `moving`); `loop` goes through them.
+
+
+def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
+    """The rounds of each phase: of all that are asked for its share, one at least.
+
+    >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
+    True
+    """
+    return [rounds[: max(1, round(length * len(rounds)))] for length in lengths]
+
+
+def split_moving(network: Network) -> tuple[Any, Any]:
+    """A network as (what its phase moves, everything else); `eqx.combine` joins them again.
+
+    What rests has no gradient, no memory in the optimiser, no decay and no running mean: it cannot move.
+    """
+    trainable, rest = split_trainable(network)
+    wanted = network.moving()
+    if wanted is None:
+        return trainable, rest
+    moving, resting = eqx.partition(trainable, wanted)
+    return moving, eqx.combine(resting, rest)
+
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
@@ -65,7 +93,7 @@ class State(eqx.Module):
 class Start:
     """Where a network started: the ladder's solution as a network, and what it gives on validation, scaled."""
 
-    ladder: Ladder
+    ladder: Selection
     network: Network
     outputs: np.ndarray
 
@@ -125,9 +153,11 @@ class Trainer:
         assert self.best is not None  # a round without a finite error has been refused
         return Trained(*self.best, self.start, interrupted, self.averaged)
 
-    def _start(self, network: Network, examples: Examples, held: Examples, rules: Rules) -> Start | None:
+    def _start(self, network: Network, examples: Examples, held: Examples, rules: SelectionRules) -> Start | None:
         """The network at the solution of its ladder, if it has one."""
-        ladder = network.climb(lambda: known(examples, network.basis), lambda: known(held, network.basis), rules)
+        ladder = network.climb(
+            lambda: design_matrix(examples, network.basis), lambda: design_matrix(held, network.basis), rules
+        )
         if ladder is None:
             return None
         started = network.start(ladder.solution)

@@ -10,14 +10,25 @@ from types import ModuleType
 
 import numpy as np
 
-from scare.upkeep import learner_floats, learner_integers
-from scare.upkeep.rules import LearningRules
-from scare.upkeep.state import State, Verdict
+from scare.upkeep import learner_fixed, learner_float
+from scare.upkeep.learner_state import LearningRules, State, Verdict
+
+# The rules a learner goes by, the same in Python and in C (`runtime/src/scare_learn.h`).
+#
+# A pair is the calibrated value, the newest scaled inputs and the reference; what is learned are a few numbers θ, so
+# that value + θ · (value, inputs, 1) is nearer to the reference, all in scaled units.
+
+
+# A learner's state: at most 236 bytes, and the blob of 244 bytes in which it survives a loss of power.
+#
+# A blob is words, little-endian: a mark of its arithmetic, the identity of its calibrator, the state, a CRC-32. It is
+# the same in Python and in C (`scare_learn_store`), so that what a board has learned can be read at home.
+
 
 FLOAT32, FIXED = "float32", "fixed"
 ARITHMETICS: dict[str, tuple[ModuleType, int, type[np.generic], type[np.generic]]] = {
-    FLOAT32: (learner_floats, 0x46324C53, np.float32, np.float32),  # marks of blobs: "SL2F", "SL2Q"
-    FIXED: (learner_integers, 0x51324C53, np.int32, np.uint64),
+    FLOAT32: (learner_float, 0x46324C53, np.float32, np.float32),  # marks of blobs: "SL2F", "SL2Q"
+    FIXED: (learner_fixed, 0x51324C53, np.int32, np.uint64),
 }
 
 
@@ -66,7 +77,7 @@ class Learner:
     @property
     def numbers(self) -> np.ndarray:
         """What holds: numbers of the value, of the inputs, of 1 [n]."""
-        scale = 1.0 if self.state.active.dtype == np.float32 else 2.0**-learner_integers.NUMBER_BITS
+        scale = 1.0 if self.state.active.dtype == np.float32 else 2.0**-learner_fixed.NUMBER_BITS
         return self.state.active.astype(np.float64) * scale
 
     def store(self) -> bytes:

@@ -4,7 +4,7 @@ Pairs go through a `Learner`, whose state travels in the file's facts, so that o
 ended. What cannot be a co-location is refused before anything is learned; what is taken back leaves no trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,15 +13,139 @@ from zlib import crc32
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.learned import LEARNED, STATE, as_shipped, with_learned
+from scare.calibrator.linear import same_unit
+from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
-from scare.data.readings import Readings
+from scare.data.alignment import find_clock_offset
+from scare.data.flags import Flag, usable_values, without_unusable_references
+from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.upkeep.learner import Learner
-from scare.upkeep.pairs import Pairs, find_pairs
-from scare.upkeep.rules import rules_of
-from scare.upkeep.sanity import check_visit
+from scare.upkeep.learner_state import KEPT_SHARE, LIMIT, LearningRules, rules_of
+from scare.windowing.inputs import Feed
+from scare.windowing.scaling import Affine, Scaling
+
+# Pairs: what a visit of the reference gives a learner, row by row, scaled as the calibrator's plan sees it.
+
+
+CHUNK = 256  # windows computed at once
+DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag teaches nothing
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Features [n, numbers], what is missing to the reference [n], both scaled; time in seconds [n]."""
+
+    features: np.ndarray
+    residuals: np.ndarray
+    times: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def rows(self, which: np.ndarray) -> "Pairs":
+        """Some of them."""
+        return Pairs(self.features[which], self.residuals[which], self.times[which])
+
+    @property
+    def values(self) -> np.ndarray:
+        """What the calibrator gives, as shipped, scaled [n]."""
+        return self.features[:, 0]
+
+
+def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], rules: LearningRules) -> Pairs:
+    """The pairs of these readings in the order of time; values are those of the calibrator as it was shipped."""
+    shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
+    parts = [_pairs_of(shipped, one, rules) for one in readings]
+    features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(times, kind="stable")
+    return Pairs(features[order], residuals[order], times[order])
+
+
+def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) -> tuple[np.ndarray, ...]:
+    """The pairs of one device."""
+    target, validity, inputs = calibrator.inputs.scaling.target, calibrator.inputs.validity, rules.numbers - 2
+    segments, flags = Feed(calibrator.inputs, readings.device).take(readings.times, calibrator.inputs.select(readings))
+    references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
+    usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
+    features, rows = [np.empty((0, rules.numbers))], [np.empty(0, int)]
+    for segment in segments:
+        wanted = np.flatnonzero(usable[segment.rows])
+        for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
+            windows = segment.grid.windows(segment.ends[part])
+            values = target.apply(calibrator.compute(windows)[:, None])
+            held = validity.hold(windows) if validity else windows
+            features.append(np.column_stack([values, held[:, -1, :inputs], np.ones(len(part))]))
+            rows.append(segment.rows[part])
+    found, where = np.concatenate(features), np.concatenate(rows)
+    known = np.isfinite(found).all(axis=1)
+    found, where = found[known], where[known]
+    return found, references[where] - found[:, 0], readings.times[where]
+
+
+# What cannot be a co-location is refused before anything is learned: no overlap, a stuck reference, unit, clock.
+
+
+LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
+FARTHEST_CLOCK = 12 * 3600.0  # seconds looked for
+LEAST_OVERLAP = 24 * 3600.0  # seconds of references: in fewer, slow air goes together with itself at any time
+CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # with which another clock is believed, and how much better it is
+
+
+def check_visit(calibrator: Calibrator, readings: Sequence[Readings], pairs: Pairs) -> None:
+    """Refuse a visit that would teach nonsense, with what is wrong and what to do."""
+    name = calibrator.target.name
+    for one in readings:
+        if one.reference is not None and not same_unit(one.reference, calibrator.target):
+            raise DataError(
+                f"{one.device}: the reference is in {one.reference.unit} and the calibrator gives"
+                f" {calibrator.target.unit}; convert one of them"
+            )
+    if not len(pairs):
+        raise DataError(
+            f"no row has a calibrated value without flags and a reference of {name}: nothing can be learned"
+        )
+    references = pairs.values + pairs.residuals
+    if np.ptp(references) == 0:
+        raise DataError(f"the reference {name} is constant: it teaches nothing, and may be stuck")
+    _check_size(calibrator, pairs, references)
+    for one in readings:
+        _check_clock(one)
+
+
+def _check_size(calibrator: Calibrator, pairs: Pairs, references: np.ndarray) -> None:
+    """Refuse references that are of another size than what they are to correct."""
+    target = calibrator.inputs.scaling.target
+    values, truth = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
+    far = float((np.abs(pairs.residuals) > LIMIT).mean())
+    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
+    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
+        raise DataError(
+            f"the reference ({truth:.4g} in the median) and calibrated values ({values:.4g}) are not of one size; it"
+            f" varies {share:.3g} times as much: see whether its unit is that of training"
+        )
+
+
+def _check_clock(readings: Readings) -> None:
+    """Refuse a reference that would fit much better at another time."""
+    known = readings.frame.select(TIME, REFERENCE).drop_nulls()
+    if readings.reference is None or not known.height:
+        return
+    if (known[TIME][-1] - known[TIME][0]).total_seconds() < LEAST_OVERLAP:
+        return
+    station = Readings("the reference", known.rename({REFERENCE: "reference value"}), (Channel("reference value"),))
+    sensor = replace(readings, frame=readings.frame.drop(REFERENCE), reference=None)
+    try:
+        offset = find_clock_offset(sensor, station, readings.channels[0].name, FARTHEST_CLOCK)
+    except DataError:  # one of the two does not vary: said elsewhere
+        return
+    best, now = abs(offset.correlation), abs(offset.correlation_at_zero)
+    if best >= CLEAR_CORRELATION and best - now > CLEARLY_BETTER:
+        raise DataError(
+            f"{readings.device}: sensor and reference go together at {best:.2f} if the sensor's clock is shifted by"
+            f" {offset.seconds:g} s, and at {now:.2f} as they are; set the clock right first"
+        )
 
 
 @dataclass(frozen=True)
@@ -136,3 +260,90 @@ def _rmse(pairs: Pairs, numbers: np.ndarray) -> float:
 
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# A transfer is a fleet's calibrator for a box it has never seen, after hours beside a reference.
+#
+# Its scaling comes from all its rows, the fewer they are the nearer to the fleet's; the few numbers at the plan's end
+# come from those with a reference. While the scaling is not its own they make up for it: they are learned from all
+# pairs at once, and kept if they lower the error on parts of the visit not learned from. Later a visit is judged as
+# any other.
+
+
+BLOCKS = 4  # parts of the visit, each left out once
+STEPS = 4  # that numbers may move at once, where all of a visit judges
+
+
+def adopt(calibrator: Calibrator, readings: Readings) -> Update:
+    """The calibrator for the device of these readings alone, its scaling and a few numbers learned from them."""
+    own, settled = _for_device(calibrator, readings)
+    if settled:
+        return update(own, [readings])
+    learner = learner_of(own)
+    pairs = find_pairs(own, [readings], learner.rules)
+    check_visit(own, [readings], pairs)
+    before, known = learner.numbers, learner.store()
+    taught = _taught(learner, pairs)
+    if _squares(pairs, held_out(own, pairs)) * KEPT_SHARE[1] > _squares(pairs, pairs.features @ before) * KEPT_SHARE[0]:
+        taught.restore(known)
+    return finish(own, taught, [readings], pairs, before)
+
+
+def held_out(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
+    """What is added to each value of a visit by numbers learned from the other parts of it, scaled [n]."""
+    added = np.zeros(len(pairs))
+    for part in _blocks(len(pairs)):
+        others = pairs.rows(~part)
+        added[part] = pairs.features[part] @ _taught(learner_of(calibrator), others).numbers
+    return added
+
+
+def _blocks(count: int) -> Iterator[np.ndarray]:
+    """Which rows are in each part, in the order of time."""
+    number = np.arange(count) * BLOCKS // max(count, 1)
+    return (number == block for block in range(BLOCKS))
+
+
+def _taught(learner: Learner, pairs: Pairs) -> Learner:
+    """The learner with what all these pairs teach, at once and without a judge."""
+    silent = Learner(replace(learner.rules, round=len(pairs) + learner.rules.round), learner.identity)
+    silent.state = learner.state
+    for pair in zip(pairs.features, pairs.residuals, strict=True):
+        silent.learn(*pair)
+    for _ in range(STEPS):
+        silent.accept()
+    learner.state = silent.state
+    return learner
+
+
+def _squares(pairs: Pairs, added: np.ndarray) -> float:
+    return float(np.square(pairs.residuals - added).sum())
+
+
+def _for_device(calibrator: Calibrator, readings: Readings) -> tuple[Calibrator, bool]:
+    """The calibrator with the scaling of one device alone, and whether that is its own."""
+    inputs, device = calibrator.inputs, readings.device
+    known, rows = inputs.scaling.known(device), _real_rows(calibrator, readings)
+    affine = known or own_scaling(inputs.scaling, rows)
+    own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
+    return own, known is not None or len(rows) >= inputs.scaling.settle
+
+
+def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
+    """The scaling of a new device by its real rows [rows, channels]: its own after `settle`, the fleet's before any.
+
+    >>> fleet = Affine(np.array([10.0]), np.array([2.0]))
+    >>> scaling = Scaling("standard", fleet, fleet, settle=4)
+    >>> own_scaling(scaling, np.array([[20.0], [30.0]])).center
+    array([17.5])
+    """
+    share, fleet = min(len(rows) / scaling.settle, 1.0), scaling.fleet
+    own = scaling.own(rows) if len(rows) else fleet
+    center = share * own.center + (1 - share) * fleet.center
+    return Affine(center, own.scale**share * fleet.scale ** (1 - share))
+
+
+def _real_rows(calibrator: Calibrator, readings: Readings) -> np.ndarray:
+    inputs = calibrator.inputs
+    values, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
+    return values[np.isfinite(values).all(axis=1)]

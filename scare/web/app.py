@@ -20,12 +20,10 @@ from scare import __version__
 from scare.board.boards import boards
 from scare.data.quantities import units
 from scare.errors import DataError, ScareError
-from scare.export.targets import TARGETS
+from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
-from scare.serving.guard import refuse
-from scare.web.house import House
-from scare.web.sessions import FILES, LATER, Sessions, safe_name
-from scare.web.workshop import Workshop, as_event
+from scare.server import refuse
+from scare.web.sessions import FILES, LATER, SessionRegistry, Sessions, WebSession, as_event, safe_name
 
 PAGE = Path(__file__).with_name("page")
 POLICY = (
@@ -41,10 +39,10 @@ PATIENCE_SECONDS = 15.0  # without news
 class Answers:
     """What is answered to each request."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: SessionRegistry) -> None:
         self.house = house
 
-    def _workshop(self, request: Request) -> Workshop:
+    def _workshop(self, request: Request) -> WebSession:
         return self.house.workshop(request.path_params["session"])
 
     async def enter(self, request: Request) -> Response:
@@ -122,7 +120,7 @@ class Answers:
         return FileResponse(path, headers={**headers, "cache-control": "no-store"})
 
 
-def make_app(house: House) -> Starlette:
+def make_app(house: SessionRegistry) -> Starlette:
     """The application: every address, and who answers there."""
     answers, one = Answers(house), "/v1/sessions/{session}"
     routes: dict[tuple[str, str], Callable[..., Any]] = {
@@ -193,7 +191,7 @@ async def _receive(request: Request, path: Path, sessions: Sessions) -> None:
             await asyncio.to_thread(handle.write, part)
 
 
-async def _events(house: House, workshop: Workshop) -> AsyncIterator[str]:
+async def _events(house: SessionRegistry, workshop: WebSession) -> AsyncIterator[str]:
     """The state of a session whenever it changes, for as long as somebody listens."""
     told = -1
     while house.has(workshop):

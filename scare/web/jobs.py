@@ -202,3 +202,6 @@ def shown(commands: Sequence[Command]) -> list[str]:
     """The lines that people would type: without what only a program reads."""
     words = [[word for word in one.words if word != "--json"] for one in commands if one.module == "scare"]
     return [f"scare {shlex.join(line)}" for line in words]
+
+
+# The steps as jobs: which commands each one runs, in the session's folder.

@@ -3,12 +3,10 @@
 import os
 from pathlib import Path
 
-from scare.serving.answering import Answering
-from scare.serving.guard import Guard
+from scare.server import Answering, Guard
 from scare.web.app import POLICY, make_app
-from scare.web.entering import Entrance
-from scare.web.house import House
-from scare.web.sessions import Sessions
+from scare.web.auth import AccessTokens
+from scare.web.sessions import SessionRegistry, Sessions
 
 HOST = "127.0.0.1"
 SHARE = 0.75  # of this computer's memory, for one step
@@ -18,8 +16,8 @@ class Server:
     """Answers on this computer alone."""
 
     def __init__(self, folder: Path, port: int = 0, quota_bytes: float = 50e9, memory_bytes: int | None = None) -> None:
-        self.entrance = Entrance()
-        self.house = House(Sessions(folder, quota_bytes), self.entrance, memory_bytes or usual_memory())
+        self.entrance = AccessTokens()
+        self.house = SessionRegistry(Sessions(folder, quota_bytes), self.entrance, memory_bytes or usual_memory())
         app = Guard(make_app(self.house), frozenset({HOST}), self.entrance.door, POLICY)
         self._answering = Answering(app, HOST, port)
         self.address = f"http://{HOST}:{self._answering.port}/"

@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from scare.archive.executor import THREADS, open_executor
+from scare.executor import THREADS, open_executor
 from scare.files import replacing
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from scare.archive.executor import Here
-from scare.archive.models import Models
-from scare.archive.running import Archive, run_archive
+from scare.archive.archive import Archive, run_archive
+from scare.archive.files import Models
 from scare.calibrator.calibrator import Calibrator
+from scare.executor import Here
 from scare.live.fleet import Route
 from tests.calibrator.building import attention_plan, bad_readings, make_calibrator
 

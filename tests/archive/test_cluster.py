@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scare.archive.executor import open_executor, run_all
-from scare.archive.running import run_archive
+from scare.archive.archive import run_archive
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import split_by_time
 from scare.errors import UnreachableError, UsageError
-from scare.experiments.contenders import grid
-from scare.experiments.study import prepare, run_study
+from scare.executor import open_executor, run_all
+from scare.experiments.study import grid, prepare, run_study
 from tests.archive.dying import die_once
 from tests.archive.small_archive import contents, run, small_archive
 
@@ -100,7 +99,7 @@ def test_a_worker_that_is_lost_is_replaced_by_another(workers: str, tmp_path: Pa
 def test_a_worker_of_another_version_or_without_the_package_is_refused(scheduler: str, tmp_path: Path) -> None:
     old, none = tmp_path / "old.py", tmp_path / "none.py"
     old.write_text("import scare\nscare.__version__ = '0.0.1'\n")
-    none.write_text("import sys\nsys.modules['scare.archive.cluster'] = None\n")
+    none.write_text("import sys\nsys.modules['scare.executor'] = None\n")
     for preload, sentence in ((old, "has scare 0.0.1; here it is"), (none, "cannot load scare")):
         process = dask(
             "worker", scheduler, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--preload", str(preload)

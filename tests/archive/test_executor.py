@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scare.archive.executor import open_executor, run_all
 from scare.errors import UsageError
+from scare.executor import open_executor, run_all
 from tests.archive.dying import die_at, hears_ctrl_c, threads
 
 

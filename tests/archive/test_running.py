@@ -10,11 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.archive.journal import Journal, Line
-from scare.archive.listing import find_sources
-from scare.archive.looking import Look
-from scare.archive.models import Models, model_table
-from scare.archive.running import Archive
+from scare.archive.archive import Archive, Journal, Line
+from scare.archive.files import Look, Models, find_sources, model_table
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.errors import DataError, UnreachableError, UsageError
 from scare.live.fleet import Route

@@ -11,18 +11,17 @@ import pytest
 
 import scare
 from scare.board import certificate
-from scare.board.agreement import Computed, Runtimes
 from scare.board.boards import board
-from scare.board.certificate import Certificate, verify
-from scare.board.trials import all_trials, strange_trials, trial_readings
+from scare.board.certificate import Certificate, Computed, Runtimes, verify
+from scare.board.vectors import all_trials, strange_trials, trial_readings
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.calibrator.fold import fold
 from scare.calibrator.parity import Tolerance
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
-from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import compile_calibrator
+from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
 from scare.models import Architecture
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, with_edges

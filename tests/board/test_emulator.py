@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.board import emulator
+from scare.board import virtual
 from scare.board.boards import board
-from scare.board.cycles import CycleModel, Cycles
-from scare.board.emulator import OUTSIDE, Machine, MachineError
-from scare.board.firmware import Firmware, link
+from scare.board.build import Firmware, link
+from scare.board.virtual import OUTSIDE, CycleModel, Cycles, Machine, MachineError
 
 HERE = Path(__file__).parent
 FUNCTIONS = ["count_down", "spell", "touch", "look", "sum_array", "overflow", "mixed", "dot", "forever"]
@@ -90,7 +89,7 @@ def test_what_no_board_forgives_is_an_error(machine: Machine, call: tuple[str, i
 
 
 def test_a_call_that_does_not_return_is_an_error(m4: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulator, "MOST_BLOCKS", 10_000)
+    monkeypatch.setattr(virtual, "MOST_BLOCKS", 10_000)
     with pytest.raises(MachineError, match="it did not return, in forever"):
         m4.call("forever")
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scare.board.boards import board
-from scare.board.emulator import MachineError
-from scare.board.exported import read_export
+from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.board.measure import measure
-from scare.board.virtual import VirtualModel
+from scare.board.virtual import MachineError, VirtualModel
 from scare.errors import DataError
 from tests.board.small_model import write_model
 

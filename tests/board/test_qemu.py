@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.exported import Exported, as_stored, read_export
-from scare.board.firmware import link
+from scare.board.build import link
+from scare.board.exports import Exported, as_stored, read_export
 from scare.board.virtual import VirtualModel
-from scare.export.arithmetic import Arithmetic
+from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
 from tests.board.small_model import write_model
 from tests.calibrator.building import attention_plan, make_calibrator

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scare.board.verifying import compare
-from scare.export.golden_vectors import GoldenVectors
+from scare.board.verify_export import compare
+from scare.export.scare_json import GoldenVectors
 
 
 def expected(ties: list[bool]) -> GoldenVectors:

@@ -12,10 +12,10 @@ from scare.calibrator.plan import Plan, Step
 from scare.data.flags import QualitySettings
 from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
 from scare.kernels import hat_fractions
-from scare.windowing.feeding import Inputs
+from scare.windowing.grid import GapPolicy
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import GapPolicy
-from scare.windowing.validity import Validity
+from scare.windowing.training_range import TrainingRange
 
 DUST = Channel("pm25", "ug/m3", 0.0, 1000.0)
 CURRENT = Channel("current", "nA")  # no limits
@@ -23,7 +23,9 @@ TARGET = Channel("reference pm25", "ug/m3", 0.0)
 LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
 STEP_SECONDS = 60.0
 RANGES = (-2.5, -2.0), (3.0, 2.5), (-2.5, -3.0), (4.0, 3.5)  # of training, and where values are held
-EDGES = Validity(*RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, least=-2.0)
+EDGES = TrainingRange(
+    *RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, least=-2.0
+)
 
 
 def newest_plan(window: int = 5) -> Plan:
@@ -100,7 +102,7 @@ def attention_plan(window: int = 12) -> Plan:
 
 
 def make_calibrator(
-    plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT, validity: Validity | None = None
+    plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT, validity: TrainingRange | None = None
 ) -> Calibrator:
     """A calibrator of dust and current; `box-1` and `box-2` are known to it."""
     plan = plan or newest_plan()

@@ -20,10 +20,8 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from scare.calibrator.bundle import CARD, MANIFEST, MEMBERS, WEIGHTS, WINDOWS
+from scare.calibrator.bundle import CARD, LIMITS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.limits import LIMITS
-from scare.calibrator.manifest import VERSION
 from scare.errors import DataError, UsageError
 from tests.calibrator.building import CURRENT, DUST, EDGES, TARGET, attention_plan, make_calibrator, newest_plan
 

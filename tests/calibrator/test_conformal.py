@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from scare.calibrator.conformal import ALONE, Errors, derive, learn
-from scare.calibrator.intervals import BANDS, Intervals
+from scare.calibrator.intervals import ALONE, BANDS, Errors, Intervals, derive, learn
 from scare.data.flags import Flag
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.correction_page import page
-from scare.calibrator.corrections import CORRECTIONS, EVERY, Correction, bind, find_channels, find_correction
+from scare.calibrator.corrections import CORRECTIONS, EVERY, Correction, bind, find_channels, find_correction, page
 from scare.calibrator.cost import count
 from scare.calibrator.plan import run
 from scare.data.flags import Flag

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, Step, run
 from tests.calibrator.building import attention_plan
 

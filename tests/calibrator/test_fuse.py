@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
+from scare.baselines import Sendal
+from scare.baselines.sendal import Deep
 from scare.calibrator.cost import all_operations, count
-from scare.calibrator.fold import fold
-from scare.calibrator.fuse import fuse
+from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, Step, run
-from scare.models import Architecture, Scare, Sendal
-from scare.models.sendal import Deep
+from scare.models import Architecture, Scare
 from tests.calibrator.building import attention_plan, curve_plan
 from tests.calibrator.test_fold import plans
 from tests.contract.test_models import CASES, random_network, random_windows

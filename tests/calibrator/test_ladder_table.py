@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.ladder_table import HEAD, ladder_table
-from scare.calibrator.manifest import card
+from scare.calibrator.selection_table import HEAD, selection_table
 from scare.export.compiled import compile_calibrator
 from tests.calibrator.building import make_calibrator
 
@@ -21,7 +21,7 @@ TOLD = {"outcome": "network", "ladder": LADDER, "network_share": 0.75, "verdict"
 
 
 def test_every_rung_is_a_line_in_an_operators_words() -> None:
-    assert ladder_table(TOLD) == [
+    assert selection_table(TOLD) == [
         ["the sensor's own value", "4", "", "no"],
         ["a straight line", "3", "50% ± 10%", "yes"],
         ["and what was read before", "2.99", "0%", "no"],
@@ -32,7 +32,7 @@ def test_every_rung_is_a_line_in_an_operators_words() -> None:
 @pytest.mark.parametrize(("share", "taken"), [(0.0, "no"), (1.0, "yes")])
 def test_a_whole_network_is_taken_and_one_without_a_share_is_not(share: float, taken: str) -> None:
     network = {**LADDER[-1], "admitted": share > 0}
-    assert ladder_table({**TOLD, "ladder": [network], "network_share": share})[0][-1] == taken
+    assert selection_table({**TOLD, "ladder": [network], "network_share": share})[0][-1] == taken
 
 
 def test_the_card_ends_with_the_verdict_and_its_reasons(tmp_path: Path) -> None:
@@ -52,5 +52,5 @@ def test_an_export_says_what_it_is() -> None:
 
 def test_a_file_without_a_ladder_still_opens_and_has_its_card(tmp_path: Path) -> None:
     old = Calibrator.load(make_calibrator().with_facts(model="scare").save(tmp_path / "old.scare"))
-    assert ladder_table(old.facts) == []
+    assert selection_table(old.facts) == []
     assert "turned out" not in card(old)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.calibrator.fuse import fuse
-from scare.calibrator.learned import as_shipped, with_learned
+from scare.calibrator.passes import as_shipped, fuse, with_learned
 from scare.calibrator.plan import Plan, run
 from tests.calibrator.building import attention_plan, curve_plan, newest_plan
 from tests.kernels.test_choice import choice_plan

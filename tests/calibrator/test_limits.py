@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from scare.calibrator import plan
-from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS
+from scare.calibrator.bundle import LIMITS, MANIFEST, WEIGHTS, WINDOWS, most, raised
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.limits import LIMITS, most, raised
 from scare.calibrator.plan import values
 from scare.errors import UsageError
 from tests.calibrator.building import attention_plan, make_calibrator
@@ -151,7 +150,7 @@ def test_limits_are_raised_by_an_option_here_and_in_processes(saved: Path, tmp_p
     assert "if you trust it: scare --limits 2 …" in refusal(large)
     with raised(2):
         assert Calibrator.load(large).facts["long"]
-        asked = "from scare.calibrator.limits import most; print(most('steps'))"
+        asked = "from scare.calibrator.bundle import most; print(most('steps'))"
         assert int(subprocess.check_output([sys.executable, "-c", asked])) == 2000
     assert most("steps") == 1000
     with pytest.raises(UsageError, match="from 1 on"), raised(0):

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
+from scare.baselines import Sendal
 from scare.calibrator.cost import all_operations
-from scare.calibrator.fold import fold
-from scare.calibrator.fuse import fuse
-from scare.calibrator.members import average
+from scare.calibrator.passes import average, fold, fuse, quantize
 from scare.calibrator.plan import Plan, run
-from scare.calibrator.quantize import quantize
-from scare.export.float32 import lower
-from scare.models import Architecture, Scare, Sendal
+from scare.export.lowering import lower_float32
+from scare.models import Architecture, Scare
 from tests.contract.test_models import CASES, draw_network, random_windows
 from tests.parity.native import Machine
 
@@ -49,7 +47,7 @@ def test_one_channel_has_one_projection_for_all() -> None:
 def test_members_run_in_c_and_in_integers() -> None:
     mean = fuse(fold(average(plans_of(Scare.default(), 3, window=30, channels=1)))).astype(np.float32)
     windows = random_windows(1, 30).astype(np.float32)
-    machine, expected = Machine(lower(mean)), run(mean, windows)
+    machine, expected = Machine(lower_float32(mean)), run(mean, windows)
     np.testing.assert_allclose([machine.run(window) for window in windows], expected, rtol=1e-4, atol=1e-4)
     integer = run(quantize(mean, np.array([4000.0])), windows)
     assert np.corrcoef(integer, expected)[0, 1] > 0.99

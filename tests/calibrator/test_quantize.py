@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.calibrator.fold import fold
-from scare.calibrator.fuse import fuse
+from scare.calibrator.passes import fold, fuse, quantize
 from scare.calibrator.plan import Plan, Step, run, values
-from scare.calibrator.quantize import quantize
 from scare.errors import NotApplicableError
 from scare.kernels import KERNELS
 from scare.kernels.attention import power_of_two

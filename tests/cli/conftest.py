@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.data.simulate import Simulation, write_simulation
-from scare.training.presets import PRESETS
-from scare.training.settings import Settings
+from scare.training.recipe import PRESETS, Settings
 from tests.cli.said import Said, Type
 from tests.training.small_fits import Line
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlparse
 from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
-from scare.data.fetch.sources import SOURCES
+from scare.data.fetch import SOURCES
 
 HOURS = 24
 

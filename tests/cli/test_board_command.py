@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from scare.board.boards import boards
-from scare.board.trials import strange_trials, trial_windows
+from scare.board.vectors import strange_trials, trial_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import board as command
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.errors import ExitCode, UsageError
 from scare.extras import require
 from tests.board.small_model import write_model

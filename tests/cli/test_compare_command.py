@@ -24,14 +24,14 @@ def test_everyone_is_in_the_table_the_files_and_the_figure(scare: Type, sim: Pat
     for shown in (*QUICK.split()[1].split(","), "RMSE", "MAE", "R²", "slope", "intercept", "bytes", "training [s]"):
         assert shown in said.out
     rows = json.loads(Path("study/table.json").read_text())
-    assert pl.read_csv("study/table.csv")["contender"].to_list() == [row["contender"] for row in rows]
+    assert pl.read_csv("study/table.csv")["method"].to_list() == [row["method"] for row in rows]
     assert Path("study/comparison.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_json_is_all_there_is_on_stdout(scare: Type, sim: Path) -> None:
     said = scare(f"scare compare {sim} {QUICK} --out study --json")
     rows = json.loads(said.out)["rows"]
-    assert {row["contender"] for row in rows} == {"linear", "multiple-linear", "ridge"}
+    assert {row["method"] for row in rows} == {"linear", "multiple-linear", "ridge"}
     assert all(row["rmse"] > 0 and row["rows"] == rows[0]["rows"] for row in rows)
 
 
@@ -44,7 +44,7 @@ def test_run_again_it_fits_nothing_again(scare: Type, sim: Path) -> None:
 
 def test_a_network_runs_with_every_seed(scare: Type, sim: Path) -> None:
     said = scare(f"scare compare {sim} --models scare,raw --windows 8,12,8 --seeds 2 --out study --json")
-    rows = {(row["contender"], row["window"]): row for row in json.loads(said.out)["rows"]}
+    rows = {(row["method"], row["window"]): row for row in json.loads(said.out)["rows"]}
     assert len(json.loads(said.out)["rows"]) == len(rows) == 4
     assert rows["scare", 8]["seeds"] == rows["scare", 12]["seeds"] == 2
     assert rows["raw", 8]["seeds"] == 1
@@ -58,7 +58,7 @@ def test_a_config_names_the_models_and_trains_them_all(scare: Type, sim: Path) -
         "[training]\nsteps = 20\nmembers = 1\nseed = 9\n"
     )
     said = scare(f"scare compare {sim} --config c.toml --seeds 1 --out study --json")
-    assert {row["contender"]: row["seeds"] for row in json.loads(said.out)["rows"]} == {
+    assert {row["method"]: row["seeds"] for row in json.loads(said.out)["rows"]} == {
         **{"scare": 1, "scare-3": 1, "raw": 1},
     }
     for name, members in (("scare", 1), ("scare-3", 3)):
@@ -72,7 +72,7 @@ def test_the_interval_is_shown_and_the_winner_has_a_star(scare: Type) -> None:
     assert said.code == 0, said.err
     assert "★ scare" in said.out
     assert "±" in said.out
-    (raw,) = (row for row in json.loads(Path("study/table.json").read_text()) if row["contender"] == "raw")
+    (raw,) = (row for row in json.loads(Path("study/table.json").read_text()) if row["method"] == "raw")
     assert 0 < raw["to_ours_low"] <= raw["to_ours_difference"] <= raw["to_ours_high"]
 
 
@@ -100,12 +100,12 @@ def test_a_dead_box_is_left_out_and_the_result_says_so(scare: Type) -> None:
     assert dead in said.err
     assert json.loads(said.out)["left_out"] == [dead]
     assert "left_out" not in json.loads(alive.out)
-    first, second = ({row["contender"]: row["rmse"] for row in json.loads(one.out)["rows"]} for one in (said, alive))
+    first, second = ({row["method"]: row["rmse"] for row in json.loads(one.out)["rows"]} for one in (said, alive))
     assert first == second
     assert Calibrator.load("study/rows/ridge-w8-s0.scare").facts["left_out"] == [dead]
 
 
-def test_a_yardstick_without_its_inputs_says_what_it_needs(scare: Type) -> None:
+def test_a_baseline_without_its_inputs_says_what_it_needs(scare: Type) -> None:
     write(colocation(600).rename({"NO2": "PM2.5", "Ref.NO2": "Ref.PM2.5"}), "box.csv")
     columns = "--time date --channels PM2.5,T --reference Ref.PM2.5"
     said = scare(f"scare compare box.csv {columns} --models linear,barkjohn-2021 --windows 8 --out study")

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scare.baselines import MODELS
 from scare.cli.config import MOVED, RECIPE, Config, as_settings, read_config
 from scare.errors import UsageError
-from scare.models import MODELS, Scare
-from scare.training.presets import Recipe
-from scare.training.recipes import describe, flattened, make_recipe
-from scare.training.settings import Settings
+from scare.models import Scare
+from scare.training.recipe import Recipe, Settings, describe, flattened, make_recipe
 
 PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 

@@ -74,7 +74,7 @@ def test_predicting_needs_no_jax(model: Path, sim: Path) -> None:
     program = """
 import sys
 sys.modules.update(dict.fromkeys(["jax", "jaxlib", "equinox", "optax", "matplotlib", "sklearn"]))
-from scare.cli.application import run
+from scare.cli.app import run
 sys.exit(run(sys.argv[1:]))
 """
 

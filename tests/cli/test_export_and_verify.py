@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scare.errors import ExitCode
-from scare.export.golden_vectors import GOLDEN, GoldenVectors
+from scare.export.scare_json import GOLDEN, GoldenVectors
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.cli.said import Type
 from tests.export.test_exchange import EVERY_FORMAT, wide_calibrator

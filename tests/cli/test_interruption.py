@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from scare.cli.interruption import interrupt_between_calls, interrupt_no_more
+from scare.cli.app import interrupt_between_calls, interrupt_no_more
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 

@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from scare.calibrator.calibrator import Calibrator
-from scare.cli.application import run as run_here
+from scare.cli.app import run as run_here
 from tests.cli.test_fetch_command import write_pair
 from tests.cli.test_score_command import QUICK
 from tests.upkeep.visits import HOURLY, air, visit
@@ -31,7 +31,7 @@ pytestmark = [
 # The console script, which says when Ctrl-C is its own: as soon as it looks for what comes after that line.
 SCARE = """
 import os, sys
-sys.addaudithook(lambda what, about: what == "import" and about[0] == "scare.cli.application" and os.write(1, b"."))
+sys.addaudithook(lambda what, about: what == "import" and about[0] == "scare.cli.app" and os.write(1, b"."))
 from scare.cli import main
 main()
 """

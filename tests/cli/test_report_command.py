@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scare.errors import ExitCode
-from scare.report.views import make_views
+from scare.report.charts import make_views
 from scare.scorecard.run import read_run
 from tests.cli.said import Type
 from tests.report.small_run import series, write_run
@@ -103,6 +103,6 @@ def test_a_scored_model_becomes_a_page_and_both_score_the_same_rows(
 def test_a_page_needs_neither_jax_nor_matplotlib(run: Path) -> None:
     program = (
         "import sys; sys.modules['jax'] = sys.modules['matplotlib'] = None;"
-        f"from scare.cli.application import run; sys.exit(run(['report', {str(run)!r}]))"
+        f"from scare.cli.app import run; sys.exit(run(['report', {str(run)!r}]))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -90,7 +90,7 @@ def test_all_five_are_written_with_their_label(scare: Type, tiny: Path) -> None:
 def test_the_checklist_has_a_grade_of_ours_and_the_papers(scare: Type, tiny: Path) -> None:
     scare(f"scare reproduce checklist --quick --config {tiny} --jobs 1 --out run")
     (row,) = json.loads(Path("run/checklist.json").read_text(encoding="utf-8"))["tables"]["checklist"]
-    assert row["contender"] == "scare-paper"
+    assert row["method"] == "scare-paper"
     assert {row[name] for name in row if not name.startswith("paper_")} <= {"O", "△", "X", "", "scare-paper"}
     assert row["memory"] == "O"
     assert row["paper_memory"] == "O"
@@ -151,7 +151,7 @@ def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_v
     for row in choices:
         assert row["rate"] == (0.001 if row["at 0.001"] < row["at 0.05"] else 0.05)
         assert row["means"].endswith("of 2")
-    cells = {(row["place"], row["contender"]): row["seeds"] for row in facts["tables"]["main-cells"]}
+    cells = {(row["place"], row["method"]): row["seeds"] for row in facts["tables"]["main-cells"]}
     assert cells == {
         ("first", "scare-paper"): 2,
         ("first", "raw"): 1,

@@ -59,7 +59,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: Type, model: Pat
 
 
 def test_a_run_holds_the_card_and_the_series(scare: Type, model: Path, sim: Path, tmp_path: Path) -> None:
-    rows = [{"contender": "scare", "rmse": 1.5}]
+    rows = [{"method": "scare", "rmse": 1.5}]
     write_study(tmp_path / "study", "pm25_reference", rows)
     said = scare(f"scare score {model} --data {sim} --board none --thresholds quick.toml --study study --out run")
     assert said.code == ExitCode.OK, said.err

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.calibrator.ladder_table import ladder_table
+from scare.calibrator.selection_table import selection_table
 from scare.cli import train as train_command
-from scare.cli.training import fit_with_progress, training_room
+from scare.cli.train import fit_with_progress, training_room
 from tests.calibrator.test_ladder_table import TOLD, VERDICT
 from tests.cli.said import Said, Type
 from tests.cli.small_tables import CHANNELS, colocation, write
@@ -68,7 +68,7 @@ def test_the_ladder_is_told_at_the_end_and_in_json(
     line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
     said = scare(line)
     assert VERDICT in said.out
-    assert all(cells[0] in said.out for cells in ladder_table(TOLD))
+    assert all(cells[0] in said.out for cells in selection_table(TOLD))
     assert json.loads(scare(f"{line} --json").out)["facts"]["ladder"] == TOLD["ladder"]
     assert VERDICT in scare("scare info no2.scare").out
 
@@ -87,7 +87,7 @@ def test_how_sure_it_is_is_said_and_kept(scare: Type, boxes: list[str]) -> None:
     assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
 
 
-def test_further_yardsticks_stand_beside_it_and_a_program_is_told_how_far_it_is(
+def test_further_baselines_stand_beside_it_and_a_program_is_told_how_far_it_is(
     scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCARE_PROGRESS", "json")
@@ -100,7 +100,7 @@ def test_further_yardsticks_stand_beside_it_and_a_program_is_told_how_far_it_is(
     assert [one["completed"] for one in told] == [one["state"]["round"] for one in told] == [1, 2, 3, 4]
     assert all(one["state"]["validation_rmse"] > 0 for one in told)
     refused = scare(f"{line} 'compare.beside=[\"rigde\"]'")
-    assert "compare.beside: no yardstick is called 'rigde'; did you mean 'ridge'?" in refused.err
+    assert "compare.beside: no baseline is called 'rigde'; did you mean 'ridge'?" in refused.err
     assert refused.code == 2
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.experiments.tuning import search as search_module
+from scare.experiments import tuning as search_module
 from tests.cli.said import Type
 from tests.cli.test_compare_command import group_exists
 from tests.experiments.tuning.trials_at_once import run_at_once

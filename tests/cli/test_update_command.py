@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.calibrator.learned import LEARNED
+from scare.calibrator.passes import LEARNED
 from tests.cli.said import Type
 from tests.upkeep.visits import HOURLY, air, visit
 

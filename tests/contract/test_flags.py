@@ -16,10 +16,10 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan, Step
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.data.flags import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
-from scare.export.micropython import scare_live
+from scare.export import scare_live
 from scare.export.package import export_calibrator
 from scare.live.fleet import Batch, Fleet, Route
 from tests.calibrator.building import EDGES, attention_plan, make_calibrator, make_readings

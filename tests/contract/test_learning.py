@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scare.baselines import MODELS
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Channel, Readings
-from scare.models import MODELS
 from scare.training.fit import fit
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 
 WINDOW, ROWS = 16, 2600
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,11 +10,12 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines import MODELS
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.layers.buffers import Buffer, is_buffer, split_trainable
-from scare.models import ABLATION, MODELS, Architecture, Network, Scare
+from scare.models import ABLATION, Architecture, Network, Scare
 from tests.contract import test_learning
 
 WINDOWS = (15, 60, 360, 720, 1440)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from scare.baselines import MODELS
 from scare.board.boards import board
 from scare.board.certificate import verify_stream
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.data.simulate import Simulation, simulate
 from scare.errors import NotApplicableError
-from scare.export.arithmetic import Arithmetic
-from scare.models import MODELS
+from scare.export.lowering import Arithmetic
 from scare.training.fit import fit
-from scare.training.presets import PRESETS, Recipe
+from scare.training.recipe import PRESETS, Recipe
 from tests.training.small_fits import NETWORK_STAYS
 
 WINDOW = 15

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.data.dead_channels import find_dead, leave_out_dead
+from scare.data.flags import find_dead, leave_out_dead
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.errors import DataError

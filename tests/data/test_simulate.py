@@ -13,18 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from scare.data import kalman, simulated_air
-from scare.data.simulate import (
-    Box,
-    Kind,
-    Simulation,
-    best_achievable_rmse,
-    simulate,
-    simulate_box,
-    write_simulation,
+from scare.data import simulate as simulation_module
+from scare.data import simulated_air
+from scare.data.simulate import Box, Kind, Simulation, best_achievable_rmse, simulate, simulate_box, write_simulation
+from scare.data.simulated_air import (
+    DROPOUT_SHARE,
+    Clock,
+    Drift,
+    DriftKind,
+    ParticleAir,
+    Wear,
+    decaying_sum,
+    growth_factor,
 )
-from scare.data.simulated_air import DROPOUT_SHARE, Clock, ParticleAir, decaying_sum, growth_factor
-from scare.data.simulated_drift import Drift, DriftKind, Wear
 from scare.errors import UsageError
 
 MONTH = Simulation(boxes=4, days=30, seed=7)
@@ -203,15 +204,15 @@ def test_the_second_gas_cell_and_the_temperature_help() -> None:
 
 def kalman_estimates(raw_ugm3: np.ndarray) -> np.ndarray:
     """The truth as a textbook filter estimates it, from a start that knows nothing but the mean."""
-    system = kalman.linear_system(LINEAR.step_seconds)
-    surprises = raw_ugm3 - kalman.GAIN * kalman.MEAN_UGM3 - kalman.OFFSET_UGM3
-    state, covariance = np.zeros(2), kalman.SPREAD_UGM3**2 * np.ones((2, 2))
+    system = simulation_module.linear_system(LINEAR.step_seconds)
+    surprises = raw_ugm3 - simulation_module.GAIN * simulation_module.MEAN_UGM3 - simulation_module.OFFSET_UGM3
+    state, covariance = np.zeros(2), simulation_module.SPREAD_UGM3**2 * np.ones((2, 2))
     observed, noise = system.observation[0], system.noise[0, 0]
     estimates = np.empty(len(raw_ugm3))
     for row, surprise in enumerate(surprises):
         gain = covariance @ observed / (observed @ covariance @ observed + noise)
         state = state + gain * (surprise - observed @ state)
-        estimates[row] = kalman.MEAN_UGM3 + state[0]
+        estimates[row] = simulation_module.MEAN_UGM3 + state[0]
         covariance = covariance - np.outer(gain, observed @ covariance)
         state = system.transition @ state
         covariance = system.transition @ covariance @ system.transition.T + system.process
@@ -228,17 +229,17 @@ def test_a_kalman_filter_attains_the_best_achievable_rmse(kalman_errors: np.ndar
 
 
 def test_the_best_achievable_rmse_is_that_of_regression_on_all_the_past() -> None:
-    system, rows = kalman.linear_system(LINEAR.step_seconds), 300
+    system, rows = simulation_module.linear_system(LINEAR.step_seconds), 300
     covariance = np.zeros((2, 2))
     for _ in range(2000):
         covariance = system.transition @ covariance @ system.transition.T + system.process
     lags = [np.linalg.matrix_power(system.transition, lag) @ covariance for lag in range(rows)]
-    with_truth = kalman.GAIN * np.array([lag[0, 1] for lag in lags])
-    with_itself = kalman.GAIN**2 * np.array([lag[1, 1] for lag in lags])
+    with_truth = simulation_module.GAIN * np.array([lag[0, 1] for lag in lags])
+    with_itself = simulation_module.GAIN**2 * np.array([lag[1, 1] for lag in lags])
     distance = np.abs(np.subtract.outer(np.arange(rows), np.arange(rows)))
-    readings = with_itself[distance] + kalman.NOISE_UGM3**2 * np.eye(rows)
-    left_over = kalman.SPREAD_UGM3**2 - with_truth @ np.linalg.solve(readings, with_truth)
-    expected = np.sqrt(left_over + kalman.REFERENCE_NOISE_UGM3**2)
+    readings = with_itself[distance] + simulation_module.NOISE_UGM3**2 * np.eye(rows)
+    left_over = simulation_module.SPREAD_UGM3**2 - with_truth @ np.linalg.solve(readings, with_truth)
+    expected = np.sqrt(left_over + simulation_module.REFERENCE_NOISE_UGM3**2)
     assert best_achievable_rmse(LINEAR) == pytest.approx(expected, rel=1e-9)
 
 
@@ -256,8 +257,8 @@ def test_least_squares_on_a_long_window_comes_close_to_the_best_but_not_below(
 def test_more_frequent_readings_make_the_best_better() -> None:
     errors = [best_achievable_rmse(replace(LINEAR, step_seconds=step)) for step in (1.0, 10.0, 60.0)]
     assert errors == sorted(errors)
-    assert errors[0] > kalman.REFERENCE_NOISE_UGM3
-    assert errors[-1] < np.hypot(kalman.SPREAD_UGM3, kalman.REFERENCE_NOISE_UGM3)
+    assert errors[0] > simulation_module.REFERENCE_NOISE_UGM3
+    assert errors[-1] < np.hypot(simulation_module.SPREAD_UGM3, simulation_module.REFERENCE_NOISE_UGM3)
 
 
 def test_the_best_error_is_unknown_outside_the_linear_world() -> None:
@@ -365,7 +366,7 @@ def test_a_drift_of_gain_is_of_the_signal_and_one_of_offset_of_the_zero() -> Non
         replace(sound, drifts=(Drift(kind, day=0, ramp_days=0),)) for kind in (DriftKind.GAIN, DriftKind.OFFSET)
     )
     before, weaker, higher = (simulate_box(one, 0).readings.values for one in (sound, gain, offset))
-    noise = before - kalman.OFFSET_UGM3
+    noise = before - simulation_module.OFFSET_UGM3
     assert np.polyfit(noise[:, 0], (weaker - before)[:, 0], 1)[0] == pytest.approx(-0.3 * 0.86, abs=0.03)
     np.testing.assert_allclose(higher - before, 5.0)
 

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME_TYPE, Channel, Readings
-from scare.data.tables import (
-    check_step,
-    iterate_tables,
-    read_readings,
-    read_table,
-    write_table,
-    writing_table,
-)
+from scare.data.tables import check_step, iterate_tables, read_readings, read_table, write_table, writing_table
 from scare.errors import DataError, UsageError
 
 FINDINGS = Path(__file__).parents[1] / "fuzz" / "findings"

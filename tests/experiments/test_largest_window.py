@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scare.baselines import DLinear
 from scare.board.boards import board
 from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.experiments.largest_window import largest, largest_window
-from scare.experiments.random_weights import draw_contender
+from scare.experiments.random_weights import draw_method
 from scare.export.compiled import compile_calibrator
-from scare.models import DLinear
 
 UNO = board("uno")
 
 
 def dlinear(window: int) -> Calibrator:
     """DLinear of one channel; its file tells the architecture."""
-    return draw_contender("dlinear", window).with_facts(model="dlinear", architecture=asdict(DLinear.default()))
+    return draw_method("dlinear", window).with_facts(model="dlinear", architecture=asdict(DLinear.default()))
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_the_largest_window_fits_and_one_more_does_not() -> None:
 
 
 def test_what_is_no_model_of_ours_has_no_other_window() -> None:
-    assert largest_window(draw_contender("dlinear", 8), "float32", UNO) is None
+    assert largest_window(draw_method("dlinear", 8), "float32", UNO) is None
 
 
 @given(st.integers(0, 200), st.integers(1, 20), st.integers(20, 150))

@@ -5,8 +5,8 @@ import jax
 import numpy as np
 import pytest
 
-from scare.experiments.contenders import recipe_of
-from scare.experiments.random_weights import NEAR, draw_contender, draw_network
+from scare.experiments.random_weights import NEAR, draw_method, draw_network
+from scare.experiments.study import recipe_of
 
 
 @pytest.mark.parametrize("name", ["scare", "tesla", "dlinear"])
@@ -24,10 +24,10 @@ def test_nothing_is_left_at_zero_and_the_rest_is_as_built(name: str) -> None:
             assert NEAR[0] <= after <= NEAR[1]
 
 
-def test_a_contender_is_drawn_once_and_the_same_again() -> None:
-    first = draw_contender("scare", 15)
-    draw_contender.cache_clear()
-    again = draw_contender("scare", 15)
+def test_a_method_is_drawn_once_and_the_same_again() -> None:
+    first = draw_method("scare", 15)
+    draw_method.cache_clear()
+    again = draw_method("scare", 15)
     assert all(
         np.array_equal(one.weights[name], other.weights[name])
         for one, other in zip(first.plan.steps, again.plan.steps, strict=True)

@@ -14,11 +14,10 @@ import pytest
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
-from scare.experiments import compiling
-from scare.experiments import contenders as contenders_module
+from scare.experiments import jax_cache
+from scare.experiments import study as methods_module
 from scare.experiments import study as study_module
-from scare.experiments.contenders import Job, choose, grid, recipe_of
-from scare.experiments.study import Study, prepare, read_parts, run_study
+from scare.experiments.study import Job, Study, choose, grid, prepare, read_parts, recipe_of, run_study
 from scare.experiments.table import make_table
 from scare.scorecard.accuracy import rmse
 from tests.archive.dying import die
@@ -58,8 +57,8 @@ def test_a_process_with_many_jobs_forgets_what_it_compiled(
 ) -> None:
     compiled = jax.jit(lambda number: number + 1)
     compiled(1)
-    monkeypatch.setattr(compiling, "COMPILED_FOR", 2)
-    monkeypatch.setattr(compiling, "JOBS", count(1))
+    monkeypatch.setattr(jax_cache, "COMPILED_FOR", 2)
+    monkeypatch.setattr(jax_cache, "JOBS", count(1))
     run(prepare(tmp_path, split, grid(["raw"], [WINDOW], 1), {}))
     assert compiled._cache_size() == 1
     run(prepare(tmp_path, split, grid(["linear", "ridge"], [WINDOW], 1), {}))
@@ -80,15 +79,15 @@ def test_what_was_fitted_is_kept_and_gives_the_same_values(split: Split, tmp_pat
 def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
     fitted: list[str] = []
-    original = study_module.fit_contender
+    original = study_module.fit_method
 
     def interrupted(job: Job, *arguments: object) -> object:
-        fitted.append(job.contender)
+        fitted.append(job.method)
         if fitted == ["linear", "ridge"]:
             raise KeyboardInterrupt
         return original(job, *arguments)
 
-    monkeypatch.setattr(study_module, "fit_contender", interrupted)
+    monkeypatch.setattr(study_module, "fit_method", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(study)
     run(prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {}))
@@ -96,7 +95,7 @@ def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, mon
 
 
 def test_half_a_training_is_no_result(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contenders_module, "fit", lambda *_: SimpleNamespace(facts={"interrupted": True}))
+    monkeypatch.setattr(methods_module, "fit", lambda *_: SimpleNamespace(facts={"interrupted": True}))
     study = prepare(tmp_path, split, [Job("scare", WINDOW, 0)], {})
     with pytest.raises(KeyboardInterrupt):
         run(study)
@@ -110,7 +109,7 @@ def test_a_process_that_dies_is_a_row_with_its_reason(
     study = prepare(tmp_path, split, grid(NAMES[:1], [WINDOW], 1), {})
     assert len(run(study, processes=2)) == 1
     assert study.result(study.jobs[0]) == {
-        "contender": "linear",
+        "method": "linear",
         "window": WINDOW,
         "seed": 0,
         "failed": "its process ended without a result (exit code 9); out of memory?",
@@ -136,7 +135,7 @@ def test_what_its_processes_compile_is_kept(tmp_path: Path, monkeypatch: pytest.
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
 
 
-def test_a_contender_that_fails_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
+def test_a_method_that_fails_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
     narrow = replace(
         split,
         **{
@@ -146,7 +145,7 @@ def test_a_contender_that_fails_is_a_row_with_its_reason(split: Split, tmp_path:
     )
     study = prepare(tmp_path, narrow, grid(["linear", "multiple-linear"], [WINDOW], 1), {})
     run(study)
-    rows = {row.contender: row for row in make_table(study)}
+    rows = {row.method: row for row in make_table(study)}
     assert rows["linear"].failed is None
     assert "needs a second channel" in str(rows["multiple-linear"].failed)
 
@@ -166,7 +165,7 @@ def test_the_table_scores_everyone_on_the_same_rows(split: Split, tmp_path: Path
     reference = np.concatenate([one.targets for one in split.test])
     estimates = [study.estimates(job) for job in study.jobs]
     shared = np.isfinite([reference, *estimates]).all(axis=0)
-    for row, job in ((row, job) for row in rows for job in study.jobs if job.contender == row.contender):
+    for row, job in ((row, job) for row in rows for job in study.jobs if job.method == row.method):
         assert row.accuracy is not None
         assert row.accuracy.rmse == pytest.approx(rmse((study.estimates(job) - reference)[shared]))
     assert [row.accuracy.rmse for row in rows if row.accuracy] == sorted(
@@ -175,7 +174,7 @@ def test_the_table_scores_everyone_on_the_same_rows(split: Split, tmp_path: Path
     assert json.dumps([row.as_dict() for row in rows], allow_nan=False)
 
 
-def test_the_rows_are_those_that_every_fitted_contender_has(split: Split, tmp_path: Path) -> None:
+def test_the_rows_are_those_that_every_fitted_method_has(split: Split, tmp_path: Path) -> None:
     study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
     run(study)
     few = study.estimates(Job("ridge", WINDOW, 0))
@@ -188,23 +187,23 @@ def test_the_rows_are_those_that_every_fitted_contender_has(split: Split, tmp_pa
     assert not any(row.partial for row in rows)
 
 
-def test_a_contender_without_any_value_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
+def test_a_method_without_any_value_is_a_row_with_its_reason(split: Split, tmp_path: Path) -> None:
     short = replace(split, test=tuple(replace(one, frame=one.frame.tail(WINDOW - 1)) for one in split.test))
     study = prepare(tmp_path, short, grid(["linear", "ridge"], [WINDOW], 1), {})
     run(study)
-    rows = {row.contender: row for row in make_table(study)}
+    rows = {row.method: row for row in make_table(study)}
     assert rows["linear"].accuracy is not None
     assert "no value for any test row" in str(rows["ridge"].failed)
 
 
-def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split, tmp_path: Path) -> None:
+def test_a_method_with_few_values_does_not_take_rows_from_others(split: Split, tmp_path: Path) -> None:
     study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 1), {})
     run(study)
-    whole = {row.contender: row for row in make_table(study)}
+    whole = {row.method: row for row in make_table(study)}
     half = study.estimates(Job("raw", WINDOW, 0))
     half[::2] = np.nan
     np.save(tmp_path / "rows" / "raw-w15-s0.npy", half)
-    rows = {row.contender: row for row in make_table(study)}
+    rows = {row.method: row for row in make_table(study)}
     assert rows["linear"].accuracy == whole["linear"].accuracy
     assert rows["raw"].facts["coverage"] == pytest.approx(0.5, abs=0.01)
     assert rows["raw"].accuracy is not None
@@ -214,7 +213,7 @@ def test_a_contender_with_few_values_does_not_take_rows_from_others(split: Split
 def test_the_difference_to_ours_has_an_interval(split: Split, tmp_path: Path) -> None:
     study = prepare(tmp_path, split, grid(["ridge", "raw"], [WINDOW], 1), {})
     run(study)
-    rows = {row.contender: row for row in make_table(study, ours="ridge")}
+    rows = {row.method: row for row in make_table(study, ours="ridge")}
     assert rows["ridge"].to_ours is None
     assert rows["raw"].to_ours is not None
     assert rows["raw"].to_ours.low > 0
@@ -239,7 +238,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
     assert {"scare", "scare-paper", "linear", "ridge-boosting"} <= set(choose(["all"]))
 
 
-def test_three_of_ours_are_one_contender_that_runs_once() -> None:
+def test_three_of_ours_are_one_method_that_runs_once() -> None:
     assert [job.seed for job in grid(["scare", "scare-3"], [60], 2)] == [0, 1, 0]
     assert recipe_of("scare-3", 60, 0, {}).settings.members == 3
     assert recipe_of("scare", 60, 0, {}).settings.members == 1

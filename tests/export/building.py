@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.board.exported import ANSWER_TYPE
-from scare.board.toolchain import STANDARD, STRICT, compile_c, library_name
+from scare.board.build import STANDARD, STRICT, compile_c, library_name
+from scare.board.exports import ANSWER_TYPE
 from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.descriptor import describe

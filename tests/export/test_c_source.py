@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.board.toolchain import STRICT, compile_c
+from scare.board.build import STRICT, compile_c
 from scare.errors import DataError
 from scare.export.c_source import print_golden, print_header, print_number, print_source
 from scare.export.descriptor import as_read

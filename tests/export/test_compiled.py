@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.export import compiled
-from scare.export.targets import TARGETS
+from scare.export.package import TARGETS
 from tests.calibrator.building import curve_plan, make_calibrator
 from tests.needs import needs
 

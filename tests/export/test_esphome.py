@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
-from scare.export.naming import plain
+from scare.export.esphome import COMPONENT, input_keys
 from scare.export.package import export_calibrator
-from scare.export.targets.esphome import COMPONENT, input_keys
+from scare.export.target import plain
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, with_edges
 from tests.export.building import sources
 from tests.export.compilers import c, call, cpp

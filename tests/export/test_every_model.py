@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.export.c_source import CModel
 from scare.export.compiled import compile_calibrator

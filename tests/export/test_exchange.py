@@ -14,10 +14,9 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step, run
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.compiled import compile_calibrator
-from scare.export.golden_vectors import GOLDEN, GoldenVectors, golden_vectors
 from scare.export.package import export_calibrator
-from scare.export.targets.tflite import make_flatbuffer
-from scare.export.tensors.flatbuffer import flatbuffer_operators, run_flatbuffer, run_micro
+from scare.export.scare_json import GOLDEN, GoldenVectors, golden_vectors
+from scare.export.tflite import flatbuffer_operators, make_flatbuffer, run_flatbuffer, run_micro
 from tests.calibrator.building import attention_plan, make_calibrator
 from tests.needs import needs
 

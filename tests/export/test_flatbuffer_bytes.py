@@ -13,14 +13,14 @@ MATRIX = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 @pytest.fixture(scope="module")
 def content() -> bytes:
     """Of a network that has a matrix twice, once as a constant of its own."""
-    from scare.export.tensors.flatbuffer import flatbuffer
+    from scare.export.tflite import flatbuffer
 
     x = window(5, 4)
     return flatbuffer(((x @ MATRIX).apply("relu") @ MATRIX * MATRIX.T.copy().reshape(-1)[:4]).sum(0).sum(), ("x", "y"))
 
 
 def test_what_was_written_is_written_again(content: bytes) -> None:
-    from scare.export.tensors.flatbuffer_bytes import read_flatbuffer, write_flatbuffer
+    from scare.export.tflite import read_flatbuffer, write_flatbuffer
 
     assert write_flatbuffer(read_flatbuffer(content)) == content
 
@@ -30,7 +30,7 @@ def test_the_same_numbers_are_there_once(content: bytes) -> None:
 
 
 def test_nothing_is_there_that_nothing_reads(content: bytes) -> None:
-    from scare.export.tensors.flatbuffer_bytes import read_flatbuffer
+    from scare.export.tflite import read_flatbuffer
 
     model = read_flatbuffer(content)
     graph = model.subgraphs[0]

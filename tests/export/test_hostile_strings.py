@@ -18,8 +18,8 @@ from scare.errors import DataError
 from scare.export.compiled import compile_calibrator
 from scare.export.exchange import _fields as exchange_fields
 from scare.export.exchange import describe_inputs
-from scare.export.target_contract import templates
-from scare.export.targets import TARGETS
+from scare.export.package import TARGETS
+from scare.export.target import templates
 from scare.windowing.scaling import Scaling
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.report.small_run import series

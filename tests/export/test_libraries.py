@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from scare.board.toolchain import STRICT
+from scare.board.build import STRICT
 from scare.calibrator.calibrator import Calibrator
-from scare.export.package import export_calibrator
-from scare.export.targets import TARGETS
-from scare.export.targets.esphome import COMPONENT, PREFIX
+from scare.export.esphome import COMPONENT, PREFIX
+from scare.export.package import TARGETS, export_calibrator
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources
 from tests.export.compilers import c, call

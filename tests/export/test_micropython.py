@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.board.plain_python import run_module
+from scare.board.verify_export import run_module
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.data.flags import Flag
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.golden_vectors import GOLDEN, GoldenVectors
-from scare.export.micropython import scare_live
-from scare.export.micropython.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
+from scare.export import scare_live
 from scare.export.package import Package, export_calibrator
 from scare.export.runtime import runtime_sources
+from scare.export.scare_json import GOLDEN, GoldenVectors
+from scare.export.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
 from tests.export.micropython_environment import MicroPython, find_micropython

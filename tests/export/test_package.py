@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import scare
-from scare.board.toolchain import STRICT, compile_c
+from scare.board.build import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.plan import run

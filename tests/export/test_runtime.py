@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from scare.board.toolchain import STRICT, compile_c, library_name
+from scare.board.build import STRICT, compile_c, library_name
 from scare.data.flags import Flag, usable_values
 from scare.data.readings import Channel
+from scare.export.c_package import statuses
 from scare.export.descriptor import as_read
-from scare.export.readme import statuses
-from scare.windowing.ring import Ring
-from scare.windowing.slicing import GapPolicy
+from scare.windowing.grid import GapPolicy
+from scare.windowing.live import Ring
 from tests.export.building import RUNTIME
 from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import scare
-from scare.board.exported import read_export
-from scare.board.verifying import verify_export
+from scare.board.exports import read_export
+from scare.board.verify_export import verify_export
 from scare.errors import DataError
-from scare.export.package import export_calibrator
+from scare.export.package import TARGETS, export_calibrator
 from scare.export.scare_json import SCARE_JSON, find_exports
-from scare.export.targets import TARGETS
 from tests.calibrator.building import attention_plan, make_calibrator
 from tests.needs import needs
 

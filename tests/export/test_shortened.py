@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export.tensors.alike import MEMBER
-from scare.export.tensors.shortened import shortened
+from scare.export.tensor_graph import MEMBER
+from scare.export.tflite import shortened
 from scare.kernels.attention import tensor_bitwise_attention, tensor_hash_codes
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import Tensor, in_order, window
@@ -54,7 +54,7 @@ def test_what_is_read_elsewhere_stays() -> None:
 @needs("tflite")
 @pytest.mark.parametrize("alike", [True, False])
 def test_queries_and_keys_that_are_alike_go_through_one_hash(alike: bool) -> None:
-    from scare.export.tensors.flatbuffer import flatbuffer, run_flatbuffer, run_micro
+    from scare.export.tflite import flatbuffer, run_flatbuffer, run_micro
 
     result = attention(alike)
     shorter = operations(shortened(result))

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from scare.export.tensors.spans import SAVED, Spans, spans_of
+from scare.export.tensor_graph import SAVED, Spans, spans_of
 from scare.kernels import hat_matrix
 from scare.kernels.tensor import window
-from scare.layers.hats import HatBasis
+from scare.layers.front import HatBasis
 from tests.needs import needs
 
 
@@ -69,7 +69,7 @@ def test_other_matrices_have_no_spans(matrix: np.ndarray | None) -> None:
 @pytest.mark.parametrize("channels", [1, 2])
 def test_hats_in_litert_and_micro(channels: int) -> None:
     """Each hat is as exact as float32 lets it be, though sums over a whole window are taken from each other."""
-    from scare.export.tensors.flatbuffer import flatbuffer, flatbuffer_operators, run_flatbuffer, run_micro
+    from scare.export.tflite import flatbuffer, flatbuffer_operators, run_flatbuffer, run_micro
 
     matrix, size = hats(1440), HatBasis(1440).size
     weights = np.random.default_rng(2).normal(size=(size * channels, 1)).astype(np.float32)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export.tensors.integer_matrices import fitted_rounding
+from scare.export.tflite import fitted_rounding
 from scare.kernels import FLOAT_KERNELS, TENSOR_FORMS
 from scare.kernels.tensor import Tensor, size, window
-from tests.export.test_kernel_families import STUDIED
+from tests.kernels.test_families import STUDIED
 from tests.kernels.test_kernels import BATCH, EVERY_CALL, Call, as_float32
 from tests.needs import needs
 
@@ -52,7 +52,7 @@ def test_every_kernel_is_lowered_but_those_in_integers() -> None:
 def test_in_onnx_runtime(name: str, call: Call) -> None:
     import onnxruntime
 
-    from scare.export.tensors.onnx_model import onnx_model
+    from scare.export.onnx import onnx_model
 
     result, flat = lowered(name, call)
     session = onnxruntime.InferenceSession(onnx_model(result, NAMES, {}), providers=["CPUExecutionProvider"])
@@ -63,7 +63,7 @@ def test_in_onnx_runtime(name: str, call: Call) -> None:
 @needs("tflite")
 @pytest.mark.parametrize("name", sorted(TENSOR_FORMS))
 def test_in_litert(name: str) -> None:
-    from scare.export.tensors.flatbuffer import flatbuffer, run_flatbuffer
+    from scare.export.tflite import flatbuffer, run_flatbuffer
 
     call = next(parameter.values[1] for parameter in EVERY_CALL if parameter.values[0] == name)
     result, flat = lowered(name, call)

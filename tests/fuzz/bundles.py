@@ -17,14 +17,13 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 import scare
-from scare.board.toolchain import cache_folder
-from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS
+from scare.board.build import cache_folder
+from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS, card
 from scare.calibrator.calibrator import Answers, Calibrator
-from scare.calibrator.manifest import card
 from scare.data.flags import NO_VALUE
 from scare.errors import NotApplicableError
 from scare.export.compiled import compile_calibrator
-from scare.export.targets import find_target
+from scare.export.package import find_target
 from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.calibrator.test_bundle import places
 from tests.fuzz.mutating import mutate
@@ -85,10 +84,10 @@ def prepare() -> None:
     """Make those networks: the only part that needs JAX."""
     missing = [name for name in NETWORKS if not (networks() / f"{name}.scare").exists()]
     if missing:
-        from scare.experiments.random_weights import draw_contender
+        from scare.experiments.random_weights import draw_method
 
         for name in missing:
-            draw_contender(name, WINDOW).save(networks() / f"{name}.scare")
+            draw_method(name, WINDOW).save(networks() / f"{name}.scare")
 
 
 def _members(path: Path) -> Members:

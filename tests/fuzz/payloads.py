@@ -7,9 +7,8 @@ from pathlib import Path
 from random import Random
 
 from scare.errors import DataError
-from scare.live.adapters import find_adapters
-from scare.live.border import RefusedError
 from scare.live.config import Input
+from scare.live.messages import RejectedError, find_adapters
 from scare.live.reader import Reader
 from tests.fuzz.mutating import mutate
 from tests.fuzz.target import LieError, Target
@@ -50,7 +49,7 @@ def use(path: Path) -> None:
     topic = find_adapters({})[name].topic.replace("{device}", "b").replace("{field}", "pm25")
     try:
         reading = _readers()[name].read(payload, topic, NOW)
-    except RefusedError as refused:
+    except RejectedError as refused:
         raise DataError(str(refused)) from refused
     if reading is not None and not math.isfinite(reading.time):
         raise LieError("a reading of no time")

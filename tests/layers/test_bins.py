@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.layers.bins import LogarithmicBinner
-from scare.layers.embedding import DualEmbedding
-from scare.layers.lens import logarithmic_bins
+from scare.baselines.bins import LogarithmicBinner
+from scare.layers.front import DualEmbedding, logarithmic_bins
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 WIDTH = 3

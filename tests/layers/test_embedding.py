@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scare.layers.embedding import DualEmbedding
+from scare.layers.front import DualEmbedding
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 ROWS, WIDTH = 7, 5

@@ -9,7 +9,7 @@ import pytest
 
 from scare.calibrator.plan import Plan, Step, values
 from scare.layers.buffers import Buffer, split_trainable
-from scare.layers.hash_attention import Bias, HashAttention
+from scare.layers.ecoformer_attention import Bias, HashAttention
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, TOKENS, WIDTH, SUPPORTS, BITS = 6, 9, 4, 8, 16

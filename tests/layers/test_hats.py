@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.layers.hats import HatBasis
+from scare.layers.front import HatBasis
 
 
 def described(window: int) -> np.ndarray:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.layers.embedding import DualEmbedding
-from scare.layers.lens import SequenceLensProjector, bin_averages, logarithmic_bins
+from scare.layers.front import DualEmbedding, SequenceLensProjector, bin_averages, logarithmic_bins
 from scare.models.scare import lenses
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scare.layers.lstm import Lstm
+from scare.baselines.sendal import Lstm
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 BATCH, ROWS, HIDDEN = 3, 6, 4

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
+from scare.layers.bitwise_attention import RbfHash
 from scare.layers.buffers import Buffer, split_trainable
-from scare.layers.rbf_hash import RbfHash
 from tests.layers.numbers_for_layers import random_tokens
 
 WIDTH, SUPPORTS, BITS = 5, 6, 16

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scare.layers.straight_through import sign
+from scare.layers.bitwise_attention import sign
 
 
 def test_a_sign_is_exactly_plus_or_minus_one_and_plus_at_zero() -> None:

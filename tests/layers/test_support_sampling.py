@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scare.layers.support_sampling import draw_distinct, draw_stratified, draw_uniform
+from scare.layers.bitwise_attention import draw_distinct, draw_stratified, draw_uniform
 
 
 def test_a_stratified_draw_takes_slot_j_from_lens_j_modulo_the_lenses() -> None:

@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.border import Reading
 from scare.live.config import Limits, Model
-from scare.live.models import ModelFiles
-from scare.live.monitor import Monitor
-from scare.live.pipeline import Pipeline
-from scare.live.results import Result, Sink
-from scare.live.snapshot import Store
+from scare.live.messages import Reading
+from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result, Sink
+from scare.live.store import Store
 from tests.calibrator.building import curve_plan, make_calibrator
 
 START = 1.75e9

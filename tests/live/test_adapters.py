@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from scare.live.adapters import channel_fields, field_value, find_adapters, read_message
-from scare.live.border import RefusedError, parse_time
+from scare.live.messages import RejectedError, channel_fields, field_value, find_adapters, parse_time, read_message
 
 ADAPTERS = find_adapters({})
 TASMOTA = {
@@ -110,5 +109,5 @@ def test_a_config_changes_keys_of_the_table_and_adds_adapters() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"[1]", b"3", b"{", b"\xff", b'{"a":' * 40 + b"1" + b"}" * 40, b"[" * 60000])
 def test_what_is_no_object_is_refused(payload: bytes) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RejectedError):
         read_message(ADAPTERS["json"], payload)

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scare.live.adapters import find_adapters
-from scare.live.border import LARGEST_PAYLOAD, Reading, RefusedError, check_device, check_time, parse_json, parse_time
 from scare.live.config import Input
+from scare.live.messages import (
+    LARGEST_PAYLOAD,
+    Reading,
+    RejectedError,
+    check_device,
+    check_time,
+    find_adapters,
+    parse_json,
+    parse_time,
+)
 from scare.live.reader import Assembly, Reader
 
 NOW = 1.8e9
@@ -24,25 +32,25 @@ def read(payload: bytes, adapter: str = "json", topic: str = "readings/b") -> Re
 
 def test_a_message_too_large_is_refused() -> None:
     assert len(parse_json(b'"' + b"a" * (LARGEST_PAYLOAD - 2) + b'"')) == LARGEST_PAYLOAD - 2
-    with pytest.raises(RefusedError, match="at most 65,536"):
+    with pytest.raises(RejectedError, match="at most 65,536"):
         parse_json(b" " * (LARGEST_PAYLOAD + 1))
 
 
 @pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "<b>", "é", "a\n", None, 3, {"a": 1}])
 def test_a_name_that_is_none_is_refused(name: object) -> None:
-    with pytest.raises(RefusedError, match="no name of a device"):
+    with pytest.raises(RejectedError, match="no name of a device"):
         check_device(name)
 
 
 @pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 0.0, 9.4e8, NOW + 301, 1e300])
 def test_a_time_nobody_can_believe_is_refused(time: float) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RejectedError):
         check_time(time, NOW)
 
 
 @pytest.mark.parametrize("time", ["", "noon", "31/01/2026", None, [], True, "2026-13-01", 5, -1e300, "9" * 5000])
 def test_what_is_no_time_is_refused(time: object) -> None:
-    with pytest.raises(RefusedError, match="is not a time"):
+    with pytest.raises(RejectedError, match="is not a time"):
         parse_time(time)
 
 
@@ -62,7 +70,7 @@ def test_without_a_time_it_is_that_of_the_arrival_and_what_is_missing_is_nan() -
     silent = read(b'{"pm25": null}')  # a box whose sensors have all failed
     assert silent is not None
     assert all(map(math.isnan, silent.values.values()))
-    with pytest.raises(RefusedError, match="no number for pm25, temperature"):
+    with pytest.raises(RejectedError, match="no number for pm25, temperature"):
         read(b'{"dust": 3}')
 
 
@@ -80,7 +88,7 @@ def test_whatever_comes_is_a_reading_or_one_sentence(adapter: str, payload: byte
     topic = ADAPTERS[adapter].topic.replace("{device}", "b").replace("{field}", "pm25")
     try:
         found: Reading | str | None = read(payload, adapter, topic)
-    except RefusedError as refused:
+    except RejectedError as refused:
         found = str(refused)
     if isinstance(found, str):
         assert "\n" not in found

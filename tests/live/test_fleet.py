@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.newest import raw_reading
+from scare.calibrator.linear import raw_reading
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from scare.live.fleet import Batch, Fleet, Pushed, Route

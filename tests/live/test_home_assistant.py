@@ -6,7 +6,7 @@ import pytest
 
 from scare.data.readings import Channel
 from scare.live.home_assistant import Announcing, Topics, describe, object_id
-from scare.live.results import Result
+from scare.live.pipeline import Result
 from tests.calibrator.building import make_calibrator
 
 # of homeassistant 2026.2: components/mqtt/schemas.py, components/mqtt/sensor.py, components/sensor/const.py

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.border import format_time
+from scare.live.messages import format_time
 from tests.live.broker import Listener, free_port, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, save_models
 

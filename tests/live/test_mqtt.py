@@ -13,10 +13,10 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UnreachableError, UsageError
-from scare.live.border import format_time
-from scare.live.checking import Ear, propose
+from scare.live.check import Ear, propose
 from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
+from scare.live.messages import format_time
 from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, draw_readings, expected, save_models
 from tests.live.test_server import as_line
@@ -186,7 +186,7 @@ def test_home_assistant_hears_of_devices_once_and_when_it_is_born(tmp_path: Path
 
 
 def test_a_broker_that_is_not_there_or_refuses_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.live.mqtt_client.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("scare.live.mqtt.PATIENCE_SECONDS", 0.5)
     gateway = Gateway(make_config(tmp_path, free_port()), Calibrator.load)
     with pytest.raises(UnreachableError, match="does not answer"):
         gateway.start()

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.live.adapters import find_adapters
-from scare.live.border import Reading, RefusedError
 from scare.live.config import Input
-from scare.live.intake import take_in, unpack
+from scare.live.http import take_in, unpack
+from scare.live.messages import Reading, RejectedError, find_adapters
 from scare.live.reader import Reader
 from tests.live.test_adapters import AIRGRADIENT, PURPLEAIR, SENSOR_COMMUNITY, TASMOTA
 
@@ -63,7 +62,7 @@ def read(adapter: str, payload: bytes, readers: dict[str, Reader]) -> Reading | 
     topic = ADAPTERS[adapter].topic.replace("{device}", "b").replace("{field}", "pm25")
     try:
         return readers[adapter].read(payload, topic, NOW)
-    except RefusedError as refused:
+    except RejectedError as refused:
         return str(refused)
 
 
@@ -91,7 +90,7 @@ def test_a_hundred_thousand_mutated_payloads() -> None:
         if number % 5 == 0 and adapter != "esphome":
             take_in(payload, ("text/csv", "application/json")[number % 2], readers[adapter], NOW)
         if number % 97 == 0:
-            with pytest.raises(RefusedError):
+            with pytest.raises(RejectedError):
                 unpack(payload, "gzip")
         if number == MESSAGES // 5:
             before = resident()

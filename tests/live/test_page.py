@@ -9,7 +9,7 @@ import pytest
 
 from scare.live.config import Config, Http
 from scare.live.gateway import Gateway
-from scare.live.results import Result
+from scare.live.pipeline import Result
 from tests.live.broker import wait_for
 from tests.live.small_gateway import save_models
 from tests.live.test_server import working

@@ -12,13 +12,10 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
-from scare.live.border import Reading
 from scare.live.config import Limits
-from scare.live.journal import Journal, read_journal
-from scare.live.pipeline import Pipeline
-from scare.live.results import Result
-from scare.live.snapshot import Store
-from scare.live.waiting import Arrival
+from scare.live.messages import Reading
+from scare.live.pipeline import Arrival, Pipeline, Result
+from scare.live.store import Journal, Store, read_journal
 from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
 
 READINGS = draw_readings(7, 40)
@@ -161,12 +158,12 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
     file = tmp_path / "dust.scare"
     calibrator = Calibrator.load(file)
     file.write_bytes(b"half a file")
-    pipeline.look_around()
+    pipeline.poll()
     push(pipeline, readings[20:25], 1)
     shifted(calibrator, 100.0).save(file)
     os.utime(file, ns=(1, 1))
     pipeline._next_look = 0.0
-    pipeline.look_around()
+    pipeline.poll()
     push(pipeline, readings[25:], 1)
     pairs = zip(sink.results, expected(calibrator, readings), strict=True)
     raised = [result.calibrated - wanted.calibrated for result, wanted in pairs]

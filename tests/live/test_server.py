@@ -21,9 +21,9 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
-from scare.live.border import Reading, format_time
 from scare.live.config import TOKEN, Config, Http, Input, Limits
 from scare.live.gateway import Gateway
+from scare.live.messages import Reading, format_time
 from tests.live.small_gateway import START, draw_readings, expected, save_models
 from tests.live.test_adapters import PURPLEAIR
 

@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines.dlinear import DLinear, DLinearNetwork, moving_average
 from scare.calibrator.plan import run
 from scare.errors import UsageError
-from scare.models.dlinear import DLinear, DLinearNetwork, moving_average
-from scare.models.ridge import Moments
+from scare.models.selection import Moments
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -7,14 +7,14 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines import ecoformer
+from scare.baselines.ecoformer import EcoFormer, EcoFormerNetwork
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.errors import UsageError
 from scare.layers.buffers import Buffer, is_buffer, split_trainable
-from scare.layers.hash_attention import Bias
-from scare.models import ecoformer
-from scare.models.ecoformer import EcoFormer, EcoFormerNetwork
+from scare.layers.ecoformer_attention import Bias
 
 pytestmark = pytest.mark.usefixtures("double")
 SMALL = {"width": 4, "expansion": 2, "bits": 9, "supports": 5}

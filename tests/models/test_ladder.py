@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.models.ladder import NAMES, Ladder, Rules, climb, mix
-from scare.models.ridge import Known
+from scare.models.selection import NAMES, Selection, SelectionRules, mix, select
+from scare.windowing.examples import DesignMatrix
 
-ROWS, COUNT, USUAL = 3, 1200, Rules()
+ROWS, COUNT, USUAL = 3, 1200, SelectionRules()
 LINE, OTHERS, HISTORY, WITH_FIRST, EVERY = NAMES
 Truth = Callable[
     [np.ndarray, np.ndarray, np.ndarray], np.ndarray
@@ -22,15 +22,15 @@ def products(features: np.ndarray) -> np.ndarray:
     return features[:, 0, first] * features[:, 0, second]
 
 
-def climbed(truth: Truth, noise: float = 0.3, rules: Rules = USUAL, channels: int = 2) -> Ladder:
+def climbed(truth: Truth, noise: float = 0.3, rules: SelectionRules = USUAL, channels: int = 2) -> Selection:
     """The ladder on features [n, rows, channels], whose row 0 is the newest."""
     rng = np.random.default_rng(0)
     parts = []
     for _ in range(2):
         x = rng.normal(size=(COUNT, ROWS, channels))
         target = truth(x[:, 0, 0], x[:, 0, -1], x[:, 2, 0]) + noise * rng.normal(size=COUNT)
-        parts.append(Known(x, target, np.arange(float(COUNT))))
-    return climb(*parts, 0, products, rules)
+        parts.append(DesignMatrix(x, target, np.arange(float(COUNT))))
+    return select(*parts, 0, products, rules)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_exactly_the_rungs_that_the_truth_needs_are_admitted(truth: Truth, admit
 def test_a_line_keeps_the_slope_of_training_however_flat_validation_is() -> None:
     x = np.random.default_rng(3).normal(size=(400, 1, 1))
     times = np.arange(400.0)
-    train, flat = Known(x, 2 * x[:, 0, 0], times), Known(x, 0.5 * x[:, 0, 0], times)
-    assert climb(train, flat, 0, None, USUAL).solution[0] == pytest.approx([2.0], rel=1e-3)
+    train, flat = DesignMatrix(x, 2 * x[:, 0, 0], times), DesignMatrix(x, 0.5 * x[:, 0, 0], times)
+    assert select(train, flat, 0, None, USUAL).solution[0] == pytest.approx([2.0], rel=1e-3)
 
 
 def test_a_small_fall_is_admitted_only_if_it_is_sure() -> None:
@@ -61,11 +61,11 @@ def test_a_small_fall_is_admitted_only_if_it_is_sure() -> None:
         return a + 0.1 * b  # lowers the error by about 5 %
 
     for sureness, expected in ((1.64, True), (50.0, False)):
-        found = climbed(truth, rules=Rules(sureness=sureness))
+        found = climbed(truth, rules=SelectionRules(sureness=sureness))
         others = next(rung for rung in found.rungs if rung.name == OTHERS)
         assert USUAL.sure_fall < others.fall < USUAL.clear_fall
         assert others.admitted is expected
-    assert not climbed(truth, rules=Rules(sure_fall=0.07)).rungs[1].admitted
+    assert not climbed(truth, rules=SelectionRules(sure_fall=0.07)).rungs[1].admitted
 
 
 def test_one_channel_has_no_rung_of_other_channels() -> None:

@@ -5,13 +5,12 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines import Mamba
+from scare.baselines.mamba import MambaNetwork, newest_output
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.errors import UsageError
-from scare.layers.state_space import newest_output
-from scare.models import Mamba
-from scare.models.mamba import MambaNetwork
 
 SMALL = Mamba(width=6, expand=2, head_width=4, state=3, taps=4)
 

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines.nlinear import NLinear, NLinearNetwork
 from scare.calibrator.plan import run
-from scare.models.nlinear import NLinear, NLinearNetwork
 
 pytestmark = pytest.mark.usefixtures("double")
 WINDOW = 9

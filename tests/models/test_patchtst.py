@@ -9,14 +9,13 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines import PatchTST
+from scare.baselines.patchtst import TOGETHER, BatchNorm, PatchTSTNetwork, drop
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.errors import UsageError
-from scare.layers.batch_norm import BatchNorm, drop
 from scare.layers.buffers import Buffer, is_buffer
-from scare.models import PatchTST
-from scare.models.patchtst import TOGETHER, PatchTSTNetwork
 
 SMALL = PatchTST(patch=4, stride=2, width=6, heads=2, hidden=5, layers=3)
 

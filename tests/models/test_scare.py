@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
 from scare.calibrator.parity import hash_steps
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.errors import NotApplicableError, UsageError
 from scare.kernels import C_FLOAT32
-from scare.layers.hats import HatBasis
-from scare.layers.lens import bin_averages
+from scare.layers.front import HatBasis, bin_averages
 from scare.layers.products import products
 from scare.models import ABLATION, Scare
-from scare.models.ladder import Rules, climb
-from scare.models.ridge import Known
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
+from scare.models.selection import SelectionRules, select
+from scare.windowing.examples import DesignMatrix
 
 WINDOW, LENSES = 16, 4
 
@@ -43,8 +42,8 @@ def windows() -> jax.Array:
     return jnp.asarray(np.random.default_rng(0).normal(size=(20, WINDOW, 1)), jnp.float32)
 
 
-def known(features: np.ndarray, targets: np.ndarray) -> Known:
-    return Known(features, targets, np.arange(float(len(targets))))
+def known(features: np.ndarray, targets: np.ndarray) -> DesignMatrix:
+    return DesignMatrix(features, targets, np.arange(float(len(targets))))
 
 
 def products_of_newest(features: np.ndarray) -> np.ndarray:
@@ -53,7 +52,7 @@ def products_of_newest(features: np.ndarray) -> np.ndarray:
 
 def start(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> ScareNetwork:
     """The network at the top of its ladder."""
-    ladder = network.climb(lambda: known(features, targets), lambda: known(features, targets), Rules())
+    ladder = network.climb(lambda: known(features, targets), lambda: known(features, targets), SelectionRules())
     assert ladder is not None
     return network.start(ladder.solution)
 
@@ -145,7 +144,7 @@ def test_the_start_puts_ridge_into_the_skip_and_the_bias(default: ScareNetwork) 
     rng = np.random.default_rng(0)
     read = rng.normal(size=(100, HatBasis(WINDOW).size, 1)).astype(np.float32)
     targets = (2 * read[:, 0, 0] + 1).astype(np.float32)
-    weights, bias = climb(known(read, targets), known(read, targets), 0, products_of_newest, Rules()).solution
+    weights, bias = select(known(read, targets), known(read, targets), 0, products_of_newest, SelectionRules()).solution
     started = start(default, read, targets)
     np.testing.assert_allclose(np.concatenate([started.skip, started.curve]), weights, rtol=1e-6)
     assert float(started.head.bias) == pytest.approx(bias)
@@ -206,10 +205,10 @@ def test_a_curve_without_a_skip_is_refused() -> None:
 
 
 def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetwork) -> None:
-    def never() -> Known:
+    def never() -> DesignMatrix:
         raise AssertionError("asked")
 
-    assert paper.climb(never, never, Rules()) is None
+    assert paper.climb(never, never, SelectionRules()) is None
 
 
 def supports_of(network: ScareNetwork) -> np.ndarray:

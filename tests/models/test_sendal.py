@@ -10,18 +10,17 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines.sendal import Deep, Sendal, SendalNetwork
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.data.readings import CALIBRATED, Readings
 from scare.kernels import Operations
-from scare.models.labels import soft_labels
+from scare.models.contract import soft_labels
 from scare.models.scare import ABLATION
-from scare.models.sendal import Deep, Sendal, SendalNetwork
-from scare.training.phases import split_moving
-from scare.training.presets import Recipe
-from scare.training.settings import Settings
+from scare.training.loop import split_moving
+from scare.training.recipe import Recipe, Settings
 from tests.training.small_fits import Trained, make_readings, train
 
 TRANSFORMER, LSTM = Sendal(), Sendal(Deep.LSTM)

@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import pytest
 
+from scare.baselines.tesla import Tesla, TeslaNetwork
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
-from scare.layers.lens import logarithmic_bins
-from scare.models.tesla import Tesla, TeslaNetwork
+from scare.layers.front import logarithmic_bins
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from scare.board.build import STRICT, compile_once, library_name
 from scare.board.host import HOST_FLAGS
-from scare.board.toolchain import STRICT, compile_once, library_name
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"

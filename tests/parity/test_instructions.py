@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.emulator import OUTSIDE, Machine
-from scare.board.firmware import link
+from scare.board.build import link
+from scare.board.virtual import OUTSIDE, Machine
 from tests.parity.native import RUNTIME
 
 X, OUT, FACTORS = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x3000))

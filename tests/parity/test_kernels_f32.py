@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.board.toolchain import STANDARD, STRICT, compile_c
+from scare.board.build import STANDARD, STRICT, compile_c
 from scare.calibrator.plan import Step
-from scare.export.float32 import LOWERING
+from scare.export.lowering import FLOAT32_LOWERING
 from scare.kernels import C_FLOAT32 as FORMS
 from scare.kernels import KERNELS as TWINS
 from scare.kernels import hash_activations, hat_fractions
@@ -291,7 +291,7 @@ def call_of(kernel: str, case: Case) -> tuple[CCall, CValue, dict[str, np.ndarra
     values = [CValue(name, kind, x.shape) for name, kind, x in zip(names, kinds, case.inputs, strict=True)]
     step, shapes = Step(kernel, names, "output", case.weights, case.settings), tuple(x.shape for x in case.inputs)
     out = TWINS[kernel].shape(*shapes, step.weight_shapes, case.settings)
-    call, value = LOWERING.call(PlacedStep(step, tuple(values), shapes, out))
+    call, value = FLOAT32_LOWERING.call(PlacedStep(step, tuple(values), shapes, out))
     assert call is not None
     return call, value, {name: x.ravel().copy() for name, x in zip(names, case.inputs, strict=True)}
 

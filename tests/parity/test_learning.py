@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.emulator import OUTSIDE, Machine
-from scare.board.exported import read_export
-from scare.board.firmware import FREESTANDING, build, link
+from scare.board.build import FREESTANDING, STRICT, build, compile_each, compile_once, library_name, link
+from scare.board.exports import read_export
 from scare.board.host import HOST_FLAGS
-from scare.board.toolchain import STRICT, compile_each, compile_once, library_name
+from scare.board.virtual import OUTSIDE, Machine
 from scare.export.compiled import Compiled, compile_calibrator
-from scare.export.package import write_package
-from scare.export.targets import find_target
+from scare.export.package import find_target, write_package
 from scare.upkeep.learner import FIXED, FLOAT32, Learner
-from scare.upkeep.rules import rules_of
-from scare.upkeep.state import Verdict
+from scare.upkeep.learner_state import Verdict, rules_of
 from scare.upkeep.update import identity
 from tests.calibrator.building import make_calibrator, newest_plan
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.exported import ANSWER_TYPE, read_export
+from scare.board.exports import ANSWER_TYPE, read_export
 from scare.board.host import HostModel
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import Flag
-from scare.export.micropython import scare_live
+from scare.export import scare_live
 from scare.export.package import export_calibrator
 from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import DUST, make_calibrator, newest_plan, with_edges

@@ -6,13 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from scare.baselines import PatchTST, Sendal
+from scare.baselines.sendal import Deep
 from scare.calibrator.corrections import CORRECTIONS, Correction
-from scare.calibrator.fold import fold
-from scare.calibrator.fuse import fuse
+from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, run, values
-from scare.export.float32 import lower
-from scare.models import Architecture, PatchTST, Sendal
-from scare.models.sendal import Deep
+from scare.export.lowering import lower_float32
+from scare.models import Architecture
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
 from tests.parity.native import Machine
@@ -37,7 +37,7 @@ def draw(window: int, channels: int) -> np.ndarray:
 
 def compare(plan: Plan, windows: np.ndarray) -> None:
     """Outputs agree wherever hash codes do, and hash codes agree."""
-    machine = Machine(lower(fuse(plan)))
+    machine = Machine(lower_float32(fuse(plan)))
     coded = {step.output for step in plan.steps if step.kernel == "hash_codes"}
     expected, codes = run(plan, windows), values(plan, windows, coded)
     limits = TOLERANCE * np.maximum(np.abs(expected), expected.std())
@@ -69,7 +69,7 @@ def test_a_curve_is_its_plan(channels: int, hats: bool) -> None:
 @every_model
 def test_a_program_needs_no_fusing(model: Architecture) -> None:
     plan, windows = plan_of(model, 15, 4), draw(15, 4)
-    plain, fused = (Machine(lower(one)) for one in (plan, fuse(plan)))
+    plain, fused = (Machine(lower_float32(one)) for one in (plan, fuse(plan)))
     for window in windows[:4]:
         np.testing.assert_allclose(plain.run(window), fused.run(window), rtol=1e-4, atol=1e-4)
 
@@ -82,7 +82,7 @@ def test_what_is_not_a_number_comes_through(model: Architecture, channels: int, 
     plan, windows = plan_of(model, 15, channels), draw(15, channels)[:4]
     for index, window in enumerate(windows):
         window[3 * index : 3 * index + 2, 0] = number
-    machine = Machine(lower(fuse(plan)))
+    machine = Machine(lower_float32(fuse(plan)))
     finite = np.isfinite([machine.run(window) for window in windows])
     assert (finite <= np.isfinite(run(plan, windows))).all()
 

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.calibrator.fold import fold
-from scare.calibrator.fuse import fuse
+from scare.baselines import DLinear, Tesla
+from scare.calibrator.passes import fold, fuse, quantize
 from scare.calibrator.plan import Plan, Step, values
-from scare.calibrator.quantize import quantize
-from scare.export.int8 import LOWERING, lower
+from scare.export.lowering import FIXED_LOWERING, lower_fixed
 from scare.kernels import FIXED_KERNELS
 from scare.kernels.c_arguments import LARGEST, CValue, PlacedStep
 from scare.kernels.fixed_point import WINDOW as STEPS
-from scare.models import ABLATION, Architecture, DLinear, Scare, Tesla
+from scare.models import ABLATION, Architecture, Scare
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import random_network
 from tests.parity.native import Machine, call_on_new_memory
@@ -39,7 +38,7 @@ def check(plan: Plan, seed: int) -> set[str]:
     """Compare all values; the names of the kernels that were called."""
     quanta = np.random.default_rng(seed).uniform(500, 5000, plan.channels)
     integer = quantize(fuse(plan), quanta)
-    machine, windows = Machine(lower(integer)), strange(plan.window, plan.channels, seed)
+    machine, windows = Machine(lower_fixed(integer)), strange(plan.window, plan.channels, seed)
     without_first = replace(integer, steps=(_given(integer), *integer.steps[1:]))
     computed = {step.output for step in integer.steps[1:] if step.kernel in FIXED_KERNELS}
     expected = values(without_first, windows, computed)
@@ -97,7 +96,7 @@ def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
     x, factor = np.array(pairs, np.int32).T.copy()
     step = Step("products_q", ("x",), "y", {"factor": factor}, {"top": top})
     expected = FIXED_KERNELS["products_q"].run(x[None], step.weights, step.settings)[0]
-    call, _ = LOWERING.call(PlacedStep(step, (CValue("x", "int32_t", x.shape),), (x.shape,), expected.shape))
+    call, _ = FIXED_LOWERING.call(PlacedStep(step, (CValue("x", "int32_t", x.shape),), (x.shape,), expected.shape))
     assert call is not None
     held = {"x": x}
     call_on_new_memory(call, held)

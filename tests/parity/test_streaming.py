@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import Flag
 from scare.data.readings import Readings
@@ -18,8 +18,8 @@ from scare.export.c_source import print_number
 from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Scare
-from scare.windowing.feeding import LiveFeed
-from scare.windowing.slicing import RECENT, STRICT
+from scare.windowing.grid import RECENT, STRICT
+from scare.windowing.inputs import LiveFeed
 from tests.calibrator.building import (
     attention_plan,
     bad_readings,

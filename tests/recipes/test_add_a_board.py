@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scare.board import boards
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.errors import ExitCode
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.needs import needs

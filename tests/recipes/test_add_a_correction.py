@@ -27,7 +27,7 @@ about = "PM2.5 of our counter"
 quantity = "RH"
 about = "relative humidity"
 """
-PAGE = "from scare.calibrator.correction_page import page; print(page(), end='')"
+PAGE = "from scare.calibrator.corrections import page; print(page(), end='')"
 
 
 @pytest.fixture(scope="module")

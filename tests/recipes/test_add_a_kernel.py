@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scare.board.exported import read_export
+from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
@@ -16,10 +16,9 @@ from scare.calibrator.plan import Plan, run
 from scare.errors import NotApplicableError
 from scare.export import runtime
 from scare.export.compiled import compile_calibrator
+from scare.export.micropython import Constants, print_function
 from scare.export.package import export_calibrator
-from scare.export.tensors.lowering import lower
-from scare.export.tensors.python_constants import Constants
-from scare.export.tensors.python_module import print_function
+from scare.export.tensor_graph import lower
 from scare.kernels import QUANTISATION, Kernel, Operations, QuantisationRule, Step, pointwise
 from scare.kernels.c_arguments import every_number
 from scare.kernels.contract import same_shape

@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 from jax import Array
 
-from scare.board.exported import read_export
+from scare.baselines import MODELS
+from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.fold import fold
+from scare.calibrator.passes import fold
 from scare.calibrator.plan import INPUT, Plan, Step, run
 from scare.export.package import export_calibrator
 from scare.kernels import Operations
 from scare.layers.buffers import split_trainable
-from scare.layers.steps import dense
-from scare.models import MODELS, Network
+from scare.layers.plan_steps import dense
+from scare.models import Network
 from scare.training.fit import fit
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 from tests.contract.test_models import draw_network
 from tests.recipes.pages import ROOT, files, recipe
 from tests.training.small_fits import make_readings

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 from benchmarks.formats import print_cell, support
-from scare.board.runners import RUNNERS, Runner
-from scare.board.verifying import verify_export
+from scare.board.verify_export import RUNNERS, Runner, verify_export
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import export as command
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.errors import ExitCode
-from scare.export.arithmetic import Arithmetic
 from scare.export.compiled import Compiled
-from scare.export.naming import check_file_name
+from scare.export.lowering import Arithmetic
+from scare.export.package import TARGETS
 from scare.export.scare_json import ExportFolder
-from scare.export.target_contract import Artefact, Target
-from scare.export.targets import TARGETS
+from scare.export.target import Artefact, Target, check_file_name
 from tests.calibrator.building import make_calibrator, newest_plan
 
 

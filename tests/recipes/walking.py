@@ -37,7 +37,7 @@ class Walk:
 
     def scare(self, line: str) -> Any:
         """What a command tells as JSON."""
-        command = "import sys; from scare.cli.application import run; sys.exit(run(sys.argv[1:]))"
+        command = "import sys; from scare.cli.app import run; sys.exit(run(sys.argv[1:]))"
         return json.loads(self._run(["-c", command, *line.split(), "--json"]))
 
     def _run(self, arguments: list[str]) -> str:

@@ -14,8 +14,7 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Entry, Grade
-from scare.scorecard.run import make_run
-from scare.scorecard.summary import summarize
+from scare.scorecard.run import make_run, summarize
 
 NASTY = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\"&'"
 GRADES = ((Grade.GOOD, 1.2), (Grade.FAIR, 3.0), (Grade.POOR, 9.0), (None, 4.0))
@@ -58,8 +57,8 @@ def entry(name: str, dimension: str, grade: Grade | None, value: float) -> Entry
         "better": "lower",
         "good": 0.5,
         "fair": 1.0,
-        "yardstick": "sd",
-        "yardstick_value": 4.0,
+        "baseline": "sd",
+        "baseline_value": 4.0,
         "ratio": value / 4,
     }
     return Entry(
@@ -102,9 +101,9 @@ def board(**changes: Any) -> dict[str, Any]:
     return {**facts, **changes}
 
 
-def contender(name: str, rmse: float, **more: Any) -> dict[str, Any]:
+def method(name: str, rmse: float, **more: Any) -> dict[str, Any]:
     scores = {"rows": 1000, "mae": rmse / 2, "top5_rmse": 2 * rmse, "r2": 0.5, "slope": 0.9, "bytes": 100.0}
-    return {"contender": name, "window": 60, "seeds": 1, "failed": "", "rmse": rmse, **scores, **more}
+    return {"method": name, "window": 60, "seeds": 1, "failed": "", "rmse": rmse, **scores, **more}
 
 
 def series(boxes: int = 1, days: float = 1.0, names: Sequence[str] = (), kind: Kind = Kind.PM) -> pl.DataFrame:

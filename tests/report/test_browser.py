@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.report.document import write_report
+from scare.report.page import write_report
 from scare.scorecard.run import read_run
 from tests.report.browser import Tab, browsing, find_browser
-from tests.report.small_run import NASTY, contender, series, write_run
+from tests.report.small_run import NASTY, method, series, write_run
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="chromium (Debian) would run it")
 
@@ -26,7 +26,7 @@ INKED = """[...document.querySelectorAll('canvas')].map(canvas => {
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    rows = [contender("scare", 2.0, winner=True), contender(NASTY, 3.0)]
+    rows = [method("scare", 2.0, winner=True), method(NASTY, 3.0)]
     write_run(folder, series(3, 1.0, ["box-01", NASTY, "box-03"]), comparison=rows)
     return write_report(read_run(folder), folder / "report.html")
 

@@ -15,20 +15,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.calibrator.ladder_table import ladder_table
-from scare.report.document import CONTENTS, as_script_data, write_report
-from scare.report.sections.card import bounds
-from scare.report.views import ALL, ROWS
+from scare.calibrator.selection_table import selection_table
+from scare.report.charts import ALL, ROWS
+from scare.report.page import CONTENTS, as_script_data, write_report
+from scare.report.sections import bounds
 from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
 from tests.calibrator.test_ladder_table import TOLD, VERDICT
-from tests.report.small_run import NASTY, board, contender, dataset, series, write_run
+from tests.report.small_run import NASTY, board, dataset, method, series, write_run
 from tests.report.test_decimate import unpack
 
 ROWS_OF_STUDY = [
-    contender("scare", 2.0, winner=True),
-    contender("ridge", 3.0, to_ours_difference=1.0, to_ours_low=0.8, to_ours_high=1.2),
-    {"contender": NASTY, "window": 60, "seeds": 0, "failed": NASTY},
+    method("scare", 2.0, winner=True),
+    method("ridge", 3.0, to_ours_difference=1.0, to_ours_low=0.8, to_ours_high=1.2),
+    {"method": NASTY, "window": 60, "seeds": 0, "failed": NASTY},
 ]
 
 
@@ -86,7 +86,7 @@ def test_the_page_says_what_the_calibrator_is(html: str, tmp_path: Path) -> None
     assert "does not tell what simpler methods gave" in html
     text = unescape(write(tmp_path, series(1, 1.0), model={"window": 60, "step_seconds": 60.0, **TOLD}))
     assert f"{VERDICT[:1].upper()}{VERDICT[1:]}." in text
-    for line in ladder_table(TOLD):
+    for line in selection_table(TOLD):
         assert all(cell in text for cell in line)
     assert text.count("network share") == 0  # not among the plain facts
 
@@ -117,7 +117,7 @@ def test_names_from_data_are_escaped_everywhere(html: str, page: Page) -> None:
 def test_the_card_inside_is_the_card_of_the_run(page: Page) -> None:
     inside = page.data("card")
     assert Card.from_json(json.dumps(inside)).as_dict() == inside
-    assert inside["comparison"][1]["contender"] == "ridge"
+    assert inside["comparison"][1]["method"] == "ridge"
 
 
 def test_the_licence_of_the_chart_library_is_kept(html: str) -> None:
@@ -251,11 +251,11 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert 'id="device"' not in html
 
 
-def test_a_yardstick_that_is_not_known_gives_no_bounds() -> None:
-    known = {"better": "lower", "good": 0.5, "fair": 1.0, "yardstick": "sd", "yardstick_value": 4.0}
+def test_a_baseline_that_is_not_known_gives_no_bounds() -> None:
+    known = {"better": "lower", "good": 0.5, "fair": 1.0, "baseline": "sd", "baseline_value": 4.0}
     assert bounds(known, "ppb") == ("≤ 2 ppb", "≤ 4 ppb")
-    assert bounds({**known, "yardstick_value": None}, "ppb") == ("", "")
-    assert bounds({**known, "yardstick": "", "yardstick_value": None}, "%") == ("≤ 0.5 %", "≤ 1 %")
+    assert bounds({**known, "baseline_value": None}, "ppb") == ("", "")
+    assert bounds({**known, "baseline": "", "baseline_value": None}, "%") == ("≤ 0.5 %", "≤ 1 %")
 
 
 def _constant(table: pl.DataFrame) -> pl.DataFrame:
@@ -323,7 +323,7 @@ def test_three_months_of_minutes_make_a_small_page_quickly(tmp_path: Path) -> No
 
 
 def test_more_rows_than_a_page_holds_are_decimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.report.views.ROWS", 600)
+    monkeypatch.setattr("scare.report.charts.ROWS", 600)
     table = series(2, 1.0)
     views = Page(write(tmp_path, table)).data("data")["views"]
     assert ROWS > 600

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from scare import Calibrator, Channel, Readings
-from scare.experiments.comparison import compare
-from scare.experiments.yardsticks import linear_regression, raw_reading
+from scare.baselines.classical import linear_regression, raw_reading
+from scare.experiments.study import compare
 from scare.report.demo import write_page
-from scare.report.figure import draw_calibration
-from scare.training.preparation import prepare_inputs
+from scare.report.figures import draw_calibration
+from scare.training.data import prepare_inputs
 from tests.training.small_fits import line_recipe, make_readings
 
 PNG = b"\x89PNG\r\n\x1a\n"

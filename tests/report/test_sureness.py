@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from scare.report.blocks import Note, Table, Verdict
-from scare.report.sections.sureness import sureness
+from scare.report.sections import sureness
 from scare.scorecard.requirements import Finding, Requirements
 from scare.scorecard.run import Run, make_run
 from tests.report.small_run import card, series

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.scorecard.adaptability import RADIUS, Changes, error_near, lasting_changes, sudden_changes
+from scare.scorecard.accuracy import RADIUS, Changes, error_near, lasting_changes, sudden_changes
 
 
 def series(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.cycles import Cycles
 from scare.board.measure import Report
-from scare.board.virtual import Pushes, Runs
+from scare.board.virtual import Cycles, Pushes, Runs
 from scare.scorecard.card import Card
-from scare.scorecard.compatibility import board_findings, describe_board, measure_utilisation, no_board, supported
+from scare.scorecard.cost import board_findings, describe_board, measure_utilisation, no_board, supported
 from scare.scorecard.requirements import Finding, Grade, Protocol, Requirements
 
 PROTOCOL = Protocol(1, 4, 1, 100.0, 3, 0.1, 10, (8, 16))

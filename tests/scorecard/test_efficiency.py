@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scare.baselines import MODELS
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_correction
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
-from scare.models import MODELS, Scare
-from scare.scorecard.efficiency import Growth, complexity_findings, fit_exponent, memory_findings
+from scare.models import Scare
+from scare.scorecard.cost import Growth, complexity_findings, fit_exponent, memory_findings
 from scare.scorecard.growth import growth_of
 from tests.calibrator.building import make_calibrator
 

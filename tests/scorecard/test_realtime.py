@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scare.board.exported import read_export
+from scare.board.exports import read_export
 from scare.board.host import HostModel
-from scare.scorecard.realtime import THREADS, Latency, Timed, measure_latency, one_core, timing
+from scare.scorecard.cost import THREADS, Latency, Timed, measure_latency, one_core, timing
 from scare.scorecard.requirements import Protocol
 from tests.board.small_model import write_model
 

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 from scare.errors import DataError
-from scare.scorecard.scored_rows import FULL, origin_of, rows_made_from, share_rows
+from scare.scorecard.accuracy import FULL, origin_of, rows_made_from, share_rows
 
 ROWS = 40
 KNOWN = arrays(bool, ROWS)

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from scare.board.trials import trial_windows
+from scare.board.vectors import trial_windows
 from scare.calibrator.plan import run
-from scare.experiments.random_weights import draw_contender
+from scare.experiments.random_weights import draw_method
 from scare.kernels import choose
 from scare.scorecard.scoring import KINDS, board_trials
 
@@ -15,7 +15,7 @@ SHORT = 15
 
 
 def test_few_windows_are_spread_over_all_of_them() -> None:
-    calibrator = draw_contender("dlinear", SHORT)
+    calibrator = draw_method("dlinear", SHORT)
     every = trial_windows(calibrator, KINDS)
     few = board_trials(calibrator, 5)
     np.testing.assert_array_equal(few, every[[0, 249, 499, 749, 999]])
@@ -24,7 +24,7 @@ def test_few_windows_are_spread_over_all_of_them() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_few_windows_take_both_branches(count: int) -> None:
-    calibrator = draw_contender("sendal", SHORT)
+    calibrator = draw_method("sendal", SHORT)
     branches = calibrator.plan.branches
     assert branches is not None
     chosen = partial(choose, settings=calibrator.plan.steps[-1].settings)

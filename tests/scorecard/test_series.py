@@ -123,7 +123,7 @@ def test_a_reading_in_another_unit_has_no_error_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("level", [0.1, 20.0])  # the mean of the first is not exactly its value
-def test_a_constant_reference_is_no_yardstick(level: float) -> None:
+def test_a_constant_reference_is_no_baseline(level: float) -> None:
     calibrator = make_calibrator()
     series = calibrate(calibrator, [colocation(reference=np.full(40, level))])
     found = by_name(series.findings(calibrator, "float32"))["rmse"]

@@ -6,7 +6,7 @@ import pytest
 
 from scare.data.readings import Readings
 from scare.data.simulate import Kind, Simulation, simulate
-from scare.training.presets import Recipe
+from scare.training.recipe import Recipe
 from tests.training.small_fits import NETWORK_STAYS, Trained, train
 
 

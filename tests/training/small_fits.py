@@ -15,15 +15,14 @@ from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
 from scare.kernels import Operations
 from scare.models import Network
-from scare.models.ladder import Rules
+from scare.models.selection import SelectionRules
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.loop import Progress, State, run_round
-from scare.training.presets import Recipe
-from scare.training.settings import Settings
+from scare.training.recipe import Recipe, Settings
 
 # a ladder that ends at its first rung, so that the network has something to earn, and all of that counts
-NETWORK_STAYS = Rules(clear_fall=1.0, sure_fall=1.0, network_from=-1.0, network_full=0.0, least_share=0.0)
+NETWORK_STAYS = SelectionRules(clear_fall=1.0, sure_fall=1.0, network_from=-1.0, network_full=0.0, least_share=0.0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")
 

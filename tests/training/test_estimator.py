@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 
 from scare import SensorCalibrator
 from scare.errors import UsageError
-from scare.training.presets import PRESETS
+from scare.training.recipe import PRESETS
 from tests.training.small_fits import line_recipe, make_readings
 
 READINGS = make_readings(channels=("raw", "humidity"))

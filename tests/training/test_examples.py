@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scare.layers.hats import HatBasis
-from scare.training import examples as examples_module
-from scare.training.examples import Examples, features, known, make_examples, make_gather
-from scare.training.preparation import prepare_inputs
-from scare.windowing.feeding import Inputs
+from scare.layers.front import HatBasis
+from scare.training.data import make_gather, prepare_inputs
+from scare.windowing import examples as examples_module
+from scare.windowing.examples import Examples, design_matrix, features, make_examples
+from scare.windowing.inputs import Inputs
 from tests.training.small_fits import line_recipe, make_readings
 
 WINDOW = 8
@@ -92,10 +92,10 @@ def test_features_are_the_same_in_any_number_of_parts(examples: Examples, monkey
 
 def test_of_too_many_examples_an_even_part_is_known(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     basis = HatBasis(WINDOW).matrix
-    everything, targets, times = known(examples, basis)
+    everything, targets, times = design_matrix(examples, basis)
     assert len(everything) == len(targets) == len(times) == len(examples)
     monkeypatch.setattr(examples_module, "STORED_BYTES", everything[0].nbytes * 20)
-    some, some_targets, some_times = known(examples, basis)
+    some, some_targets, some_times = design_matrix(examples, basis)
     assert len(some) == 20
     np.testing.assert_array_equal(some_targets, targets[examples.spread(20)])
     np.testing.assert_array_equal(some_times, times[examples.spread(20)])

@@ -16,18 +16,16 @@ from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
-from scare.layers.hats import HatBasis
+from scare.layers.front import HatBasis
 from scare.models import Scare
-from scare.models.ladder import Rules
-from scare.models.ridge import PENALTIES
+from scare.models.selection import PENALTIES, SelectionRules
 from scare.training import fit as fit_module
 from scare.training import loop
-from scare.training.examples import Examples, features, make_examples
+from scare.training.data import hold_out
 from scare.training.fit import fit
 from scare.training.loop import Progress, make_optimiser, take_step
-from scare.training.preparation import hold_out
-from scare.training.presets import Recipe
-from scare.training.settings import Settings
+from scare.training.recipe import Recipe, Settings
+from scare.windowing.examples import Examples, features, make_examples
 from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
 
@@ -190,7 +188,7 @@ def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it
     trained_default: Trained, linear: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "run_round", interrupt)
-    start = fit(linear, recipe=replace(trained_default.recipe, rules=Rules()))
+    start = fit(linear, recipe=replace(trained_default.recipe, rules=SelectionRules()))
     assert start.facts["interrupted"]
     known, held = both_parts(linear, start, trained_default.recipe)
     basis = HatBasis(16).matrix

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import Array
 
+from scare.baselines.sendal import SendalNetwork
 from scare.layers.buffers import split_trainable
 from scare.models.contract import Everywhere, Network
-from scare.models.sendal import SendalNetwork
-from scare.training.phases import phase_rounds, split_moving
+from scare.training.loop import phase_rounds, split_moving
 from tests.training.small_fits import Line, LineNetwork, Trained, line_recipe, make_readings, train
 
 # rounds

@@ -7,9 +7,9 @@ import pytest
 
 from scare.data.readings import Readings
 from scare.errors import DataError
+from scare.training.data import common_step, hold_out, prepare_inputs
 from scare.training.fit import fit
-from scare.training.preparation import common_step, hold_out, prepare_inputs
-from scare.windowing.slicing import RECENT
+from scare.windowing.grid import RECENT
 from tests.training.small_fits import line_recipe, make_readings
 
 RECIPE = line_recipe()

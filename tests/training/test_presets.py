@@ -4,7 +4,7 @@ import pytest
 
 from scare.errors import UsageError
 from scare.models import Scare
-from scare.training.presets import PRESETS, Recipe
+from scare.training.recipe import PRESETS, Recipe
 
 
 @pytest.mark.parametrize("window", [3, 0, -5])

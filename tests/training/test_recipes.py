@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import UsageError
-from scare.experiments.tuning.knobs import KNOBS
+from scare.experiments.tuning import KNOBS
 from scare.models.scare import Sampling
 from scare.records import load_toml
-from scare.training.presets import Recipe
-from scare.training.recipes import adjust, flattened, look_up, make_recipe, nested
-from scare.windowing.slicing import ANY, RECENT, STRICT
+from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
+from scare.windowing.grid import ANY, RECENT, STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
 

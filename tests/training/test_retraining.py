@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
-from scare.training.presets import Recipe
-from scare.training.retraining import DAY, Newest, join_devices, recipe_of
+from scare.training.recipe import Recipe
+from scare.training.retrain import DAY, Newest, join_devices, recipe_of
 from tests.upkeep.visits import HOURLY, air, visit
 
 WINDOW = 5 * 3600.0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import UsageError
-from scare.training.settings import Settings
+from scare.training.recipe import Settings
 
 
 @given(steps=st.integers(1, 5000), checkpoints=st.integers(1, 50), examples=st.integers(1, 10**6))

@@ -10,19 +10,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.validity import measure
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.newest import raw_reading
+from scare.calibrator.linear import raw_reading
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import DEFAULT_SETTINGS, Flag
 from scare.data.readings import Channel, Readings
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split
-from scare.training.examples import make_examples
+from scare.training.extrapolation import FAR, flagged_outside, with_validity
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.training.validity import FAR, flagged_outside, with_validity
-from scare.windowing.feeding import Inputs
+from scare.training.recipe import Recipe
+from scare.windowing.examples import make_examples
+from scare.windowing.grid import ANY, RECENT
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.slicing import ANY, RECENT
 from tests.training.small_fits import Trained, make_readings
 
 WINDOW = 8

@@ -13,12 +13,24 @@ from scare.board.certificate import verify
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import CALIBRATED, Channel, Readings
-from scare.export.arithmetic import Arithmetic
-from scare.models.ladder import Ladder, Rules, Rung
+from scare.export.lowering import Arithmetic
+from scare.models.selection import (
+    LINE,
+    NETWORK,
+    OFFSET,
+    RAW,
+    RIDGE,
+    SENTENCES,
+    BlendWeight,
+    Candidate,
+    RawBaseline,
+    Selection,
+    SelectionRules,
+    describe_outcome,
+)
 from scare.training import loop
 from scare.training.fit import fit
-from scare.training.presets import Recipe
-from scare.training.verdict import LINE, NETWORK, OFFSET, RAW, RIDGE, SENTENCES, Earned, Plain, judge
+from scare.training.recipe import Recipe
 from tests.training.small_fits import NETWORK_STAYS, make_readings
 
 ROWS, NOISY, WINDOW = 1500, 1000, 16
@@ -114,8 +126,8 @@ def test_every_rung_is_told_with_its_error(calibrators: dict[str, Calibrator]) -
     assert rungs["history"]["fall"] == pytest.approx(1 - rungs["history"]["rmse"] / rungs["line"]["rmse"], abs=0.01)
 
 
-def ladder() -> Ladder:
-    return Ladder((Rung("line", 0.5, 0.4, 9.0, True),), (np.ones(1), 0.0), 0.5)
+def ladder() -> Selection:
+    return Selection((Candidate("line", 0.5, 0.4, 9.0, True),), (np.ones(1), 0.0), 0.5)
 
 
 STRAIGHT = {"weight": np.ones((4, 1))}
@@ -123,7 +135,9 @@ DEEP = Plan(4, 1, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y"
 
 
 def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
-    found = judge(ladder(), Earned(0.25, 0.04, 0.5, 0.485), DEEP, None, unit=2.0, rules=Rules())
+    found = describe_outcome(
+        ladder(), BlendWeight(0.25, 0.04, 0.5, 0.485), DEEP, None, unit=2.0, rules=SelectionRules()
+    )
     assert (found["outcome"], found["network_share"]) == (NETWORK, 0.25)
     assert found["verdict"] == "the network lowers the error of the best line or ridge by 4%; it has 25% of the say"
     assert found["ladder"] == [
@@ -134,8 +148,10 @@ def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
 
 def test_a_plain_reading_that_is_no_worse_is_preferred_to_any_network() -> None:
     for error, margin, outcome in ((0.97, 0.0, RAW), (0.98, 0.0, NETWORK), (0.98, 0.02, RAW)):
-        plain = Plain(0.1, {RAW: error, OFFSET: 1.0})
-        found = judge(ladder(), Earned(0.5, 0.06, 0.9, 0.97), DEEP, plain, 1.0, Rules(plain_margin=margin))
+        plain = RawBaseline(0.1, {RAW: error, OFFSET: 1.0})
+        found = describe_outcome(
+            ladder(), BlendWeight(0.5, 0.06, 0.9, 0.97), DEEP, plain, 1.0, SelectionRules(plain_margin=margin)
+        )
         assert found["outcome"] == outcome
         assert (found["network_share"] > 0) == (outcome == NETWORK)
 
@@ -146,7 +162,9 @@ def test_members_earn_their_share_together() -> None:
     targets, apart = rng.normal(size=(2, 4000))
     start = targets + rng.normal(size=4000)
     members = np.array([targets + side * apart for side in (1.0, -1.0)])
-    alone, together = (Earned.of(given, start, targets, Rules()) for given in (members[0], members.mean(axis=0)))
+    alone, together = (
+        BlendWeight.of(given, start, targets, SelectionRules()) for given in (members[0], members.mean(axis=0))
+    )
     assert alone.share == pytest.approx(0.5, abs=0.03)  # as good as its start, and independent of it
     assert alone.rmse == pytest.approx(np.sqrt(0.5), abs=0.03)
     assert (together.share, together.rmse) == pytest.approx((1.0, 0.0))
@@ -157,19 +175,19 @@ def test_the_best_share_is_the_best_of_all(true_share: float, other: float, seed
     rng = np.random.default_rng(seed)
     start, outputs = rng.normal(size=(2, 50))
     targets = start + true_share * (outputs - start) + 0.1 * rng.normal(size=50)
-    earned = Earned.of(outputs, start, targets, NETWORK_STAYS)
+    earned = BlendWeight.of(outputs, start, targets, NETWORK_STAYS)
     assert earned.rmse <= np.sqrt(np.square(start + other * (outputs - start) - targets).mean()) + 1e-12
 
 
 def test_a_network_that_has_learned_nothing_has_no_share() -> None:
     start = np.ones(10)
-    assert Earned.of(start, start, np.zeros(10), NETWORK_STAYS) == Earned(0.0, 0.0, 1.0, 1.0)
+    assert BlendWeight.of(start, start, np.zeros(10), NETWORK_STAYS) == BlendWeight(0.0, 0.0, 1.0, 1.0)
 
 
 def test_a_share_that_is_hardly_one_is_none() -> None:
-    assert Rules().share(1.0, fall=0.0445) == 0.0  # 29 %
-    assert Rules().share(1.0, fall=0.0455) == pytest.approx(0.31)
-    assert Rules(least_share=0.0).share(1.0, fall=0.0445) == pytest.approx(0.29)
+    assert SelectionRules().share(1.0, fall=0.0445) == 0.0  # 29 %
+    assert SelectionRules().share(1.0, fall=0.0455) == pytest.approx(0.31)
+    assert SelectionRules(least_share=0.0).share(1.0, fall=0.0445) == pytest.approx(0.29)
     assert NETWORK_STAYS.share(1.0, fall=0.0) == 1.0
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag
 from scare.data.simulate import Kind, Simulation, simulate
-from scare.experiments.yardsticks import linear_regression
-from scare.training.preparation import prepare_inputs
-from scare.training.presets import Recipe
-from scare.upkeep.hours import training_hours
+from scare.training.data import prepare_inputs
+from scare.training.recipe import Recipe
+from scare.upkeep.drift import training_hours
 
 FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=Kind.GAS, seed=5)
 BORDER = FLEET.start.timestamp() + 14 * 86400

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.upkeep.judging import FROM, RULES, State
-from scare.upkeep.measures import OF_ALL
+from scare.upkeep.drift import FROM, OF_ALL, RULES, State
 from tests.upkeep.fleets import Change, judged, make_hours
 
 

@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose
 
 from scare.errors import DataError
 from scare.upkeep.learner import FIXED, FLOAT32, Learner
-from scare.upkeep.learner_integers import quotient
-from scare.upkeep.rules import LIMIT, STEP, LearningRules
-from scare.upkeep.state import BLOB_WORDS, Verdict
+from scare.upkeep.learner_fixed import quotient
+from scare.upkeep.learner_state import BLOB_WORDS, LIMIT, STEP, LearningRules, Verdict
 
 RULES = LearningRules(numbers=4, memory_bits=7, round=20)
 BOTH = pytest.mark.parametrize("arithmetic", [FLOAT32, FIXED])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.upkeep.measures import PENALTY, Yardstick, borders_of, median
+from scare.upkeep.drift import PENALTY, DriftMeter, borders_of, median
 from tests.upkeep.fleets import BORDERS, YARDSTICK, make_hours, sums_of
 
 
@@ -62,9 +62,9 @@ def test_stuck_and_silent_hours_are_shares_of_hours() -> None:
 
 
 def test_without_humidity_nothing_is_said_of_it() -> None:
-    yardstick = Yardstick(("pm25", "T"), BORDERS[:, :2])
-    sums = sums_of(make_hours()[..., :3], yardstick).sum(axis=1)
-    np.testing.assert_allclose(yardstick.measure(sums)[:, 2], 0)
+    drift_meter = DriftMeter(("pm25", "T"), BORDERS[:, :2])
+    sums = sums_of(make_hours()[..., :3], drift_meter).sum(axis=1)
+    np.testing.assert_allclose(drift_meter.measure(sums)[:, 2], 0)
 
 
 def test_what_was_hardly_there_is_not_measured() -> None:

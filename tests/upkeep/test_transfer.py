@@ -7,11 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.learned import LEARNED
+from scare.calibrator.passes import LEARNED
 from scare.data.readings import CALIBRATED, Readings
 from scare.errors import DataError
-from scare.upkeep.transfer import adopt, own_scaling
-from scare.upkeep.update import revert, update
+from scare.upkeep.update import adopt, own_scaling, revert, update
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.upkeep.visits import HOURLY, air, visit, with_reference
 

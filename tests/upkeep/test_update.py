@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.learned import LEARNED, STATE
-from scare.calibrator.manifest import card
+from scare.calibrator.passes import LEARNED, STATE
 from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError

@@ -10,11 +10,9 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.data.simulate import simulate
-from scare.data.simulated_drift import Drift, DriftKind
+from scare.data.simulated_air import Drift, DriftKind
 from scare.errors import DataError
-from scare.upkeep.hours import box_hours, hourly, side_by_side, yardstick
-from scare.upkeep.judging import State
-from scare.upkeep.watch import watch, watch_hours
+from scare.upkeep.drift import State, box_hours, drift_meter, hourly, side_by_side, watch, watch_hours
 from tests.upkeep.conftest import BORDER, FLEET
 
 
@@ -89,7 +87,7 @@ def test_hours_are_means_on_one_calendar(calibrator: Calibrator) -> None:
 
 def test_what_training_had_is_in_the_file_or_comes_from_its_windows(calibrator: Calibrator) -> None:
     older = replace(calibrator, training_hours=None, validation=calibrator.golden)
-    new, old = yardstick(calibrator).borders, yardstick(older).borders
+    new, old = drift_meter(calibrator).borders, drift_meter(older).borders
     assert new.shape == old.shape == (7, 4)
     assert (np.diff(new, axis=0) > 0).all()
     assert "does not tell the hours of training" in watch(older, later()[:1]).notes[-1]

@@ -8,12 +8,10 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.data.simulate import simulate
-from scare.data.simulated_drift import Drift, DriftKind
+from scare.data.simulated_air import Drift, DriftKind
 from scare.live.fleet import Batch, Fleet, FleetState, Route
-from scare.upkeep.hours import Hours, box_hours, side_by_side
-from scare.upkeep.judging import State
-from scare.upkeep.watch import watch_hours
-from scare.upkeep.watching import MOST, NOT_YET, Watching
+from scare.upkeep.drift import Hours, State, box_hours, side_by_side, watch_hours
+from scare.upkeep.live_drift import MOST, NOT_YET, Watching
 from tests.upkeep.conftest import BORDER, FLEET
 
 DAYS = 30

@@ -7,7 +7,7 @@ import pytest
 
 from scare.cli.config import read_config
 from scare.errors import UsageError
-from scare.web.choosing import Choices, Said, choose, read_said
+from scare.web.setup import Choices, Said, choose, read_said
 
 
 def look(**columns: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from scare.data.tables import read_table
-from scare.web.choosing import Said, choose
-from scare.web.looking import look, main, together
+from scare.web.preview import look, main, together
+from scare.web.setup import Said, choose
 from tests.web.tables import LOCAL, frame, write_messy, write_tidy
 
 

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from scare.cli.application import run
+from scare.cli.app import run
 from scare.web.server import Server
 from tests.needs import needs
 from tests.npm_packages import npm_package

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from scare.windowing.columns import LARGE, Columns
+from scare.windowing.live import LARGE, Columns
 
 
 def test_rows_stay_while_room_grows_and_new_ones_are_new() -> None:

@@ -14,10 +14,10 @@ from numpy.testing import assert_array_equal
 from scare.data.flags import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
-from scare.windowing.feeding import Feed, Inputs, LiveFeed
+from scare.windowing.grid import STRICT, GapPolicy
+from scare.windowing.inputs import Feed, Inputs, LiveFeed
 from scare.windowing.scaling import Affine, Scaling, standard
-from scare.windowing.slicing import STRICT, GapPolicy
-from scare.windowing.validity import Validity
+from scare.windowing.training_range import TrainingRange
 from tests.calibrator.building import EDGES
 from tests.windowing.rows import POLICY, ROWS, Rows, without_remarks
 
@@ -92,7 +92,7 @@ def test_chunks_and_single_readings_give_what_the_whole_gives(
     method: str,
     device: str,
     cuts: list[int],
-    validity: Validity | None,
+    validity: TrainingRange | None,
 ) -> None:
     rows, inputs = spoil(rows, spoilt), replace(make_inputs(window, policy, settle, method), validity=validity)
     windows, flags = feed(inputs, device, rows, [])

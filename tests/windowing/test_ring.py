@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
 from scare.data.flags import NO_VALUE, Flag
-from scare.windowing.ring import Ring
-from scare.windowing.slicing import RECENT, STRICT, GapPolicy, history_starts, lay, row_flags
+from scare.windowing.grid import RECENT, STRICT, GapPolicy, history_starts, lay, row_flags
+from scare.windowing.live import Ring
 from tests.windowing.rows import NAN, POLICY, ROWS, WINDOW, Rows
 
 

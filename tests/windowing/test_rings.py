@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.data.flags import NO_VALUE
-from scare.windowing.ring import Ring
-from scare.windowing.rings import Rings
-from scare.windowing.slicing import GapPolicy
+from scare.windowing.grid import GapPolicy
+from scare.windowing.live import Ring, Rings
 from tests.windowing.rows import POLICY, ROWS, Rows
 
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.windowing.scaling import METHODS, Affine, Scaling
-from scare.windowing.settling import SAMPLE, Settling
+from scare.windowing.scaling import METHODS, SAMPLE, Affine, Scaling, Settling
 
 FLEET = Affine(np.zeros(2), np.ones(2))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.errors import UsageError
-from scare.windowing.validity import FALSE_ALARMS, Validity, fit_validity, slow_means
+from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range, slow_means
 from tests.calibrator.building import EDGES
 
 WINDOW = 30
@@ -23,7 +23,7 @@ def drawn_rows(count: int, seed: int, channels: int = 3) -> np.ndarray:
     return (independent @ MIX[:channels, :channels].T).astype(np.float32)
 
 
-def alarms(validity: Validity, rows: np.ndarray) -> np.ndarray:
+def alarms(validity: TrainingRange, rows: np.ndarray) -> np.ndarray:
     distances = validity.distances(rows)
     return validity.outside(rows, distances, slow_means(distances, validity.usual, WINDOW))
 
@@ -31,7 +31,7 @@ def alarms(validity: Validity, rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_training_itself_gives_no_more_false_alarms_than_stated(channels: int) -> None:
     devices = [drawn_rows(4000, seed, channels) for seed in range(3)]
-    validity = fit_validity(devices, WINDOW)
+    validity = fit_training_range(devices, WINDOW)
     rows = np.concatenate(devices)
     assert_array_equal([validity.low, validity.high], [rows.min(axis=0), rows.max(axis=0)])
     share = np.concatenate([alarms(validity, one) for one in devices]).mean()
@@ -47,12 +47,12 @@ def test_a_distance_is_that_of_mahalanobis() -> None:
     expected = np.einsum(
         "ni,ij,nj->n", rows - rows.mean(0), np.linalg.inv(np.cov(rows.T, bias=True)), rows - rows.mean(0)
     )
-    assert_allclose(fit_validity([rows], WINDOW).distances(rows), expected, rtol=0.02, atol=1e-6)
+    assert_allclose(fit_training_range([rows], WINDOW).distances(rows), expected, rtol=0.02, atol=1e-6)
 
 
 def test_channels_that_do_not_go_together_are_outside_though_each_is_in_its_range() -> None:
     rows = drawn_rows(5000, 2, 2)
-    validity = fit_validity([rows], WINDOW)
+    validity = fit_training_range([rows], WINDOW)
     apart = np.array([[1.5, -1.5]], np.float32)
     assert ((apart > validity.low) & (apart < validity.high)).all()
     assert validity.outside(apart, validity.distances(apart), np.zeros(1)).all()
@@ -60,7 +60,7 @@ def test_channels_that_do_not_go_together_are_outside_though_each_is_in_its_rang
 
 
 def test_what_is_unusual_for_about_a_window_is_outside_and_is_forgotten() -> None:
-    validity = fit_validity([drawn_rows(20_000, 3)], WINDOW)
+    validity = fit_training_range([drawn_rows(20_000, 3)], WINDOW)
     assert validity.slow_limit < validity.limit
     way = np.array([[0.0, 0.0, 1.0]], np.float32)
     odd = way * np.sqrt((validity.limit + validity.slow_limit) / 2 / validity.distances(way))[:, None]
@@ -76,14 +76,14 @@ def test_what_is_unusual_for_about_a_window_is_outside_and_is_forgotten() -> Non
 def test_a_channel_that_never_changed_is_outside_when_it_does() -> None:
     rows = drawn_rows(3000, 4)
     rows[:, 1] = 0.5
-    validity = fit_validity([rows], WINDOW)
+    validity = fit_training_range([rows], WINDOW)
     assert alarms(validity, rows).mean() <= FALSE_ALARMS
     changed = np.array([[0.0, 0.6, 0.0]], np.float32)
     assert validity.outside(changed, validity.distances(changed), np.zeros(1)).all()
 
 
 def test_rows_have_the_same_distance_alone_and_among_others() -> None:
-    rows, validity = drawn_rows(500, 5), fit_validity([drawn_rows(5000, 6)], WINDOW)
+    rows, validity = drawn_rows(500, 5), fit_training_range([drawn_rows(5000, 6)], WINDOW)
     assert_array_equal(np.concatenate([validity.distances(row[None]) for row in rows]), validity.distances(rows))
 
 

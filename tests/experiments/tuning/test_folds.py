@@ -8,7 +8,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from scare.errors import DataError, UsageError
-from scare.experiments.tuning.folds import forward_folds
+from scare.experiments.tuning import forward_folds
 from tests.data.test_split import box, minutes, targets
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from scare.errors import UsageError
-from scare.experiments.tuning.knobs import KNOBS, architecture, make_knobs, preset_values, usual_knobs
-from scare.training.presets import Recipe
-from scare.training.recipes import adjust, nested
+from scare.experiments.tuning import KNOBS, architecture, make_knobs, preset_values, usual_knobs
+from scare.training.recipe import Recipe, adjust, nested
 
 
 def test_the_preset_is_among_the_values_of_every_knob_and_each_value_is_allowed() -> None:

@@ -16,19 +16,33 @@ from scare.board.boards import board
 from scare.board.measure import measure
 from scare.data.split import split_by_time
 from scare.errors import DataError, UsageError
-from scare.experiments.tuning import search as search_module
-from scare.experiments.tuning import trials as trials_module
-from scare.experiments.tuning.budget import Budget, measure_cost
-from scare.experiments.tuning.front import make_outcome, write_configs
-from scare.experiments.tuning.knobs import Knobs
-from scare.experiments.tuning.proposing import Proposer
-from scare.experiments.tuning.search import Effort, Search, on_shared_rows, prepare_search, run_search
-from scare.experiments.tuning.trials import Score, Terms, Trial, examine, read_trials, run_trial, score, write_trial
+from scare.experiments import tuning as search_module
+from scare.experiments import tuning as trials_module
+from scare.experiments.tuning import (
+    Budget,
+    Effort,
+    Knobs,
+    Proposer,
+    Score,
+    Search,
+    Terms,
+    Trial,
+    examine,
+    make_outcome,
+    measure_cost,
+    on_shared_rows,
+    prepare_search,
+    read_trials,
+    run_search,
+    run_trial,
+    score,
+    write_configs,
+    write_trial,
+)
 from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit
-from scare.training.presets import PRESETS, Recipe
-from scare.training.recipes import make_recipe
+from scare.training.recipe import PRESETS, Recipe, make_recipe
 from tests.experiments.tuning.trials_at_once import ended, run_at_once
 from tests.needs import needs
 from tests.training.small_fits import line_recipe, make_readings

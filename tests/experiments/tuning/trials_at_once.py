@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scare.archive.executor import Executor
-from scare.experiments.tuning import search as search_module
-from scare.experiments.tuning.search import Search
-from scare.experiments.tuning.trials import Terms, Trial, examine, write_trial
+from scare.executor import Executor
+from scare.experiments import tuning as search_module
+from scare.experiments.tuning import Search, Terms, Trial, examine, write_trial
 
 
 def ended(error: Exception | None = None) -> "Future[None]":

@@ -1,0 +1,136 @@
+"""What a method takes on this computer and on a virtual board: a card of the scorecard for each.
+
+Each method is measured once, the first seed of the first task, in float32: speed and size do not depend on what was
+learned, except where SenDaL chooses a branch or a ladder ends without a network. A network is timed in JAX beside C
+and NumPy; a calibrator does not hold it, so it is drawn anew with random weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from benchmarks.reproduce.protocol import Protocol
+from benchmarks.reproduce.run import Reproduction
+from scare.board.boards import board
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import Readings
+from scare.experiments.random_weights import draw_network
+from scare.experiments.study import NETWORKS, Job, Progress, Study, read_parts, recipe_of
+from scare.export.lowering import Arithmetic
+from scare.models import Network
+from scare.scorecard.card import Card
+from scare.scorecard.cost import Timer, measure_latency, timing
+from scare.scorecard.growth import growth_of
+from scare.scorecard.requirements import Entry, Requirements
+from scare.scorecard.scoring import Subject, score
+from scare.scorecard.series import successive_windows
+from scare.training.recipe import Recipe
+
+KILOBYTE = 1024
+QUICK_BLOCKS = 2  # of requests while utilisation is measured
+MORE_ROWS = 60  # after two windows: enough to time
+
+
+def find_cards(reproduction: Reproduction, methods: Sequence[str], progress: Progress) -> dict[str, Card]:
+    """The card of each method, measured now or before; an empty one if it has no calibrator."""
+    cards = {}
+    for done, name in enumerate(methods, start=1):
+        cards[name] = _find(reproduction, name)
+        progress(done, len(methods), f"{name} measured")
+    return cards
+
+
+def _find(reproduction: Reproduction, method: str) -> Card:
+    study, job = reproduction.first_job(method)
+    calibrator, protocol = study.calibrator(job), reproduction.protocol
+    if calibrator is None:
+        return Card({}, {}, (), {}, None, {})
+    key = f"hardware-{protocol.board_name}-{job.key}-{protocol.board_trials}"
+    facts = reproduction.remember(key, partial(_measure, study, job, calibrator, protocol))
+    return Card.from_dict(facts)
+
+
+def _measure(study: Study, job: Job, calibrator: Calibrator, protocol: Protocol) -> dict[str, Any]:
+    test = [_end(one, protocol) for one in read_parts(study.folder)["test"]]
+    rules = _rules(protocol)
+    card = measure_card(calibrator, test, protocol, rules)
+    if job.method in NETWORKS:
+        recipe = recipe_of(job.method, job.window, job.seed, {})
+        card = replace(card, entries=(*card.entries, *time_in_jax(recipe, calibrator, test, rules)))
+    return {name: value for name, value in card.as_dict().items() if name != "schema"}  # a part of such a document
+
+
+def board_note(protocol: Protocol) -> str:
+    """What a result says of the virtual board's numbers."""
+    return (
+        f"On the virtual board every model ran {protocol.board_trials:,} windows of all kinds: strange, of validation,"
+        " random; both branches where it chooses one."
+    )
+
+
+def _rules(protocol: Protocol) -> Requirements:
+    """The table with as many windows on the board as the protocol has, and fewer blocks of requests in a quick run."""
+    rules = Requirements.load()
+    changes: dict[str, Any] = {"board_windows": protocol.board_trials}
+    changes |= {"blocks": QUICK_BLOCKS} if protocol.quick else {}
+    return replace(rules, protocol=replace(rules.protocol, **changes))
+
+
+def measure_card(calibrator: Calibrator, readings: Sequence[Readings], protocol: Protocol, rules: Requirements) -> Card:
+    """The card of a calibrator without accuracy, which these few readings do not tell."""
+    chosen = board(protocol.board_name)
+    subject = Subject(calibrator, readings, Arithmetic.FLOAT32, chosen, growth_of(calibrator))
+    found = score(subject, rules)
+    entries = tuple(entry for entry in found.entries if entry.dimension != "accuracy")
+    return Card(dict(calibrator.facts), {}, entries, {}, found.board, {})
+
+
+def time_in_jax(
+    recipe: Recipe, calibrator: Calibrator, readings: Sequence[Readings], rules: Requirements
+) -> list[Entry]:
+    """The three latencies of a network; none of a mean of several, which is no network."""
+    if recipe.settings.members > 1:
+        return []
+    network = draw_network(recipe, calibrator.plan.channels, 0, np.random.default_rng(0))
+    windows = successive_windows(calibrator, readings, rules.protocol.windows)
+    timed = measure_latency(jax_timer(network), windows, rules.protocol)
+    return [rules.judge(one, "") for one in timed.findings(calibrator.inputs.step_seconds * 1e3, "_jax")]
+
+
+def jax_timer(network: Network) -> Timer:
+    """A timer of a network compiled by JAX: from a scaled window in NumPy to its value."""
+    basis = network.basis
+
+    @jax.jit
+    def forward(window: Array) -> Array:
+        return network(window if basis is None else jnp.einsum("tk,btc->bkc", jnp.asarray(basis, window.dtype), window))
+
+    return timing(lambda window: np.asarray(forward(window)))
+
+
+def card_columns(card: Card) -> dict[str, Any]:
+    """A card as the columns of the paper's tables, and one of JAX: ms, the fitted growth, KB, %."""
+    values: dict[str, Any] = {entry.measure: entry.value for entry in card.entries}
+    exponent, retained = values.get("exponent"), values.get("retained_bytes")
+    return {
+        "mean_latency": values.get("latency_mean"),
+        "max_latency": values.get("latency_max"),
+        "jitter": values.get("latency_jitter"),
+        "jax_latency": values.get("latency_mean_jax"),
+        "complexity": None if exponent is None else f"N^{exponent:.2f}",
+        "activation": None if retained is None else retained / KILOBYTE,
+        "cpu": values.get("cpu"),
+    }
+
+
+def _end(readings: Readings, protocol: Protocol) -> Readings:
+    return replace(readings, frame=readings.frame.tail(2 * protocol.window + MORE_ROWS))
+
+
+# The paper's figure on the board: latency and size of every model, by window length and arithmetic; random weights.

@@ -1,0 +1,195 @@
+"""The tables of docs/reproduce.md from folders that `scare reproduce all --out FOLDER` filled.
+
+    python -m benchmarks.reproduce.page out/jrc-60 out/jrc-360  # writes them into the page, and figures beside it
+
+One folder for each window length. What is not there, or not finished, is left open and named; grades, speed and size
+are of the longest.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.reproduce import board_figure, tables
+from benchmarks.reproduce.figures import shown
+from benchmarks.reproduce.protocol import the_papers
+from benchmarks.reproduce.tables import HARDWARE, SPREAD, Table
+from scare.data.senseurcity import Pollutant
+from scare.files import replacing
+from scare.scorecard.requirements import Requirements
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduce.md"
+BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
+OPEN = "–"  # in a cell without a number
+Results = Mapping[int, Mapping[str, Any]]  # by window length
+MODEL = {"method": "model"}
+IN_TABLE_3 = {"change": "what it is"} | {column: HARDWARE[column] for column in tables.SHOWN}
+TITLES = {"main": "Table 2", "ablation": "Table 3"}
+ON_BOARD = {
+    name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
+}
+POLLUTANT = Pollutant.PM10  # what the paper has an error of, too, in all its tables
+FIGURES = ("main", "ablation", "adaptability", "board")
+
+
+def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str, Any]]:
+    """What an experiment found, by window length, of the folders in which it was made."""
+    paths = [folder / f"{experiment}.json" for folder in folders]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    return {one["protocol"]["window"]: one for one in found}
+
+
+def accuracy_table(results: Results, experiment: str) -> list[str]:
+    """Errors of every method that has any beside the paper's: means of the places, each place with its spread."""
+    cells = {window: _by_method(one["tables"][f"{experiment}-cells"]) for window, one in results.items()}
+    places = list(dict.fromkeys(row["place"] for found in cells.values() for rows in found.values() for row in rows))
+    theirs = {"PM10": "paper: RMSE"} | ({"top5": "paper: top-5 %"} if experiment == "main" else {})
+    heads = [f"N = {window}: {column}" for window in cells for column in ("RMSE", "top-5 %", *places, "seeds")]
+    lines = [f"| {' | '.join(['model', *theirs.values(), *heads])} |", "|---" * (len(heads) + len(theirs) + 1) + "|"]
+    for name in dict.fromkeys(name for one in results.values() for name in one["protocol"][experiment]):
+        rows = [row for found in cells.values() for row in found.get(name, [])]
+        if all(row.get("rmse") is None for row in rows):
+            continue
+        numbers = [cell for found in cells.values() for cell in _numbers(found.get(name, []), places)]
+        papers = [_number(the_papers(experiment, name).get(column)) for column in theirs]
+        lines.append(f"| {' | '.join([name, *papers, *numbers])} |")
+    return lines
+
+
+def choice_table(results: Results, experiment: str) -> list[str]:
+    """The rate of every network on each place, and how many of its seeds ship a running mean."""
+    found = {window: _by_method(one["tables"].get(f"{experiment}-choices", ())) for window, one in results.items()}
+    rows = [row for one in found.values() for rows in one.values() for row in rows]
+    places = list(dict.fromkeys(row["place"] for row in rows))
+    heads = [f"N = {window}: {place}" for window in found for place in places]
+    lines = [f"| {' | '.join(['model', *heads])} |", "|---" * (len(heads) + 1) + "|"]
+    for name in dict.fromkeys(row["method"] for row in rows):
+        chosen = [
+            {row["place"]: f"{row['rate']:g} ({row['means']})" for row in one.get(name, ())} for one in found.values()
+        ]
+        lines.append(f"| {' | '.join([name, *(one.get(place, OPEN) for one in chosen for place in places)])} |")
+    return lines
+
+
+def adaptability_table(results: Results) -> list[str]:
+    """RMSE around changes at the longest window: each place, both definitions, every threshold."""
+    rows = results[max(results)]["tables"]["adaptability"]
+    places = ("place", "kind", "threshold", "coverage")
+    names = [name for name in rows[0] if name not in (*places, "pollutant") and not name.endswith(SPREAD)]
+    lines = [f"| {' | '.join([*places, *names])} |", "|---" * (len(places) + len(names)) + "|"]
+    for row in (row for row in rows if row["pollutant"] == POLLUTANT):
+        where = [row["place"], row["kind"], f"{row['threshold']:.0%}", f"{row['coverage']:.0%}"]
+        lines.append(f"| {' | '.join([*where, *(_spread(row[name], row.get(name + SPREAD)) for name in names)])} |")
+    return lines
+
+
+def board_table(results: Results) -> list[str]:
+    """Every model on the board at the longest window, float32 / int8; no number of a form that a model lacks."""
+    window, found = max(results), {}
+    for row in results[window]["tables"]["board"]:
+        if row["window"] == window:
+            found.setdefault(row["method"], []).append(row)
+    lines = [f"| {' | '.join(['model', *ON_BOARD.values()])} |", "|---" * (len(ON_BOARD) + 1) + "|"]
+    for name, forms in found.items():
+        _, cells = shown(Table("board", "", ON_BOARD, forms))
+        both = [" / ".join(cell or OPEN for cell in pair) for pair in zip(*cells, strict=True)]
+        lines.append(f"| {' | '.join([name, *both])} |")
+    return lines
+
+
+def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
+    """What was measured, the paper's in brackets; no row for what has no measure."""
+    measures = [name for name in columns if name != "change"]
+    head, cells = shown(Table("", "", MODEL | columns, [row for row in rows if any(row.get(one) for one in measures)]))
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+
+
+def sections(folders: Sequence[Path]) -> str:
+    """All tables that there are, each with what is not finished."""
+    lines: list[str] = []
+    if results := read_results(folders, "checklist"):
+        grades = {name: one.title for name, one in Requirements.load().requirements.items()}
+        lines += [f"### Table 1, N = {max(results)}", ""]
+        lines += [*measured_table(results[max(results)]["tables"]["checklist"], grades), "", *_unfinished(results)]
+    for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):
+        if results := read_results(folders, experiment):
+            title = TITLES[experiment]
+            lines += [f"### {title}, accuracy", "", *accuracy_table(results, experiment), "", *_unfinished(results)]
+            lines += [f"### {title}, rates chosen on validation", ""]
+            lines += [*choice_table(results, experiment), ""]
+            lines += [f"### {title}, speed and size, N = {max(results)}", ""]
+            lines += [*measured_table(results[max(results)]["tables"][experiment], columns), ""]
+    if results := read_results(folders, "adaptability"):
+        lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
+    if results := read_results(folders, "board"):
+        lines += [f"### The board, N = {max(results)}, float32 / int8", "", *board_table(results), ""]
+    return "\n".join(lines)
+
+
+def _by_method(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of each method, of the pollutant that the page is about."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in (row for row in rows if row["pollutant"] == POLLUTANT):
+        found.setdefault(row["method"], []).append(row)
+    return found
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[str]:
+    """RMSE and top-5 % as means of all places, RMSE of each place, and the least number of seeds."""
+    by_place = {row["place"]: row for row in rows if row.get("rmse") is not None}
+    each = [by_place.get(place) for place in places]
+    whole, means = [row for row in each if row], [OPEN, OPEN]
+    seeds = min((row["seeds"] for row in whole), default=0)
+    if each and len(whole) == len(each):
+        means = [f"**{_mean(whole, key, seeds)}**" for key in ("rmse", "top5_rmse")]
+    apart = [_spread(row["rmse"], row["rmse_sd"] if row["seeds"] > 1 else None) if row else OPEN for row in each]
+    return [*means, *apart, str(seeds)]
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], key: str, seeds: int) -> str:
+    """The mean over places, and its standard deviation over seeds, the places taken as independent."""
+    deviations = [row[f"{key}_sd"] for row in rows]
+    spread = float(np.sqrt(np.sum(np.square(deviations)))) / len(rows)
+    return _spread(float(np.mean([row[key] for row in rows])), spread if seeds > 1 else None)
+
+
+def _spread(value: float | None, deviation: float | None) -> str:
+    """A number, and its standard deviation over seeds if there are several."""
+    return _number(value) + ("" if value is None or deviation is None else f" ± {deviation:.2f}")
+
+
+def _number(value: float | None) -> str:
+    return OPEN if value is None else f"{value:.2f}"
+
+
+def _unfinished(results: Results) -> list[str]:
+    names = [f"{name} (N = {window})" for window, one in results.items() for name in one["unfinished"]]
+    return [f"Not finished when this was written: {', '.join(names)}.", ""] if names else []
+
+
+def copy_figures(folders: Sequence[Path]) -> None:
+    """Put the figures of the longest window beside the page."""
+    for name in FIGURES:
+        by_window = {one: folder for folder in folders for one in read_results([folder], name)}
+        drawn = by_window[max(by_window)] / f"{name}.png" if by_window else None
+        if drawn and drawn.exists():
+            shutil.copyfile(drawn, PAGE.with_name(f"reproduce-{name}.png"))
+
+
+def main() -> None:
+    """Write the tables into the page, and the figures of the longest window beside it."""
+    folders = [Path(name) for name in sys.argv[1:]]
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    with replacing(PAGE) as temporary:
+        temporary.write_text(before + BEGIN + sections(folders) + END + after, encoding="utf-8", newline="\n")
+    copy_figures(folders)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The tasks of a reproduction: a split of readings for each place and pollutant.
+
+Places are the paper's cities (SensEURCity, or simulated in its place) or the turns of a described data set's test box.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from benchmarks.reproduce.protocol import Kind, Protocol
+from scare.data.data_set import DataSet, read_data_set
+from scare.data.flags import flag, without_unusable_references
+from scare.data.readings import REFERENCE, TIME, Readings
+from scare.data.senseurcity import (
+    City,
+    Pollutant,
+    WindowRule,
+    close_gaps,
+    complete_rows,
+    read_senseurcity,
+    split_readings,
+)
+from scare.data.simulate import Simulation, simulate
+from scare.data.split import Split, split_by_device
+from scare.errors import UsageError
+
+STAND_IN = "simulated stand-in, not SensEURCity"  # of every task and calibrator made without --data
+DESCRIPTION = ".toml"  # ends the name of a data set's description
+LEVELS = {Pollutant.PM10: 1.0, Pollutant.PM25: 0.6, Pollutant.PM1: 0.4}  # of simulated PM
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose readings they are, the places and pollutants they are of, and what every task is told of them.
+
+    `split` gives training, validation and test of a place and pollutant; one channel.
+    """
+
+    note: str
+    places: tuple[str, ...]
+    pollutants: tuple[str, ...]
+    split: Callable[[str, str], Split]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def kind_of(data: Path | None) -> Kind:
+    """Whose readings `--data` names."""
+    if data is None:
+        return Kind.STAND_IN
+    return Kind.DESCRIBED if data.suffix == DESCRIPTION else Kind.SENSEURCITY
+
+
+def open_source(protocol: Protocol, data: Path | None, files: Path | None = None) -> Source:
+    """The readings that `--data` names: simulated without it, those of a description, or SensEURCity's."""
+    if data is None:
+        return _stand_in(protocol)
+    if protocol.kind is Kind.DESCRIBED:
+        return _described(protocol, read_data_set(data), files or data.parent)
+    note = "SensEURCity (Zenodo 7669644), the paper's data"
+    return Source(note, protocol.cities, protocol.pollutants, partial(_split_sensors, protocol, data))
+
+
+def _stand_in(protocol: Protocol) -> Source:
+    size = f"boxes {protocol.simulation['boxes']}, days {protocol.simulation['days']:g} in each city"
+    note = f"SIMULATED stand-in, not the paper's data: {size}; compare no error here with the paper's"
+
+    def split(city: str, pollutant: str) -> Split:
+        return split_by_device([_prepared(one, protocol) for one in _simulate(protocol, city, pollutant)])
+
+    return Source(note, protocol.cities, protocol.pollutants, split, {"data": STAND_IN})
+
+
+def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> Source:
+    left_out = f", without {', '.join(data_set.without)}" if data_set.without else ""
+    read = cache(partial(data_set.read, folder))
+
+    def split(place: str, pollutant: str) -> Split:
+        return data_set.split([_prepared(one, protocol) for one in read(pollutant)], place)
+
+    note = f"{data_set.about}{left_out}; not the paper's data"
+    return Source(note, tuple(data_set.places), tuple(data_set.pollutants), split, {"data": data_set.about})
+
+
+def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) -> Split:
+    """Training sensors, then one for validation, then one for test, as the paper splits."""
+    found, order = read_senseurcity(data, City(city), Pollutant(pollutant)), protocol.sensor_order
+    readings = [_prepared(complete_rows(one), protocol) for one in found]
+    long = [one for one in readings if len(one) > protocol.window]
+    train, validation, test = split_readings(long, City(city), order)
+    how = f"by sensor, in the {order} order: validation {validation.device}; test {test.device}"
+    return Split(tuple(train), (validation,), (test,), how)
+
+
+def _prepared(readings: Readings, protocol: Protocol) -> Readings:
+    """The newest rows as they are learned from and scored, by the protocol's window rule."""
+    newest = readings.frame.tail(protocol.most_rows) if protocol.most_rows else readings.frame
+    usable = without_unusable_references(replace(readings, frame=newest))
+    if protocol.window_rule is not WindowRule.RECENT:
+        usable = close_gaps(usable, protocol.window_rule, protocol.window)
+    return flag(usable)
+
+
+def _simulate(protocol: Protocol, city: str, pollutant: str) -> list[Readings]:
+    """Boxes of one channel in air of their own for each city and pollutant."""
+    numbers = list(City).index(City(city)), list(Pollutant).index(Pollutant(pollutant))
+    seed = 100 * protocol.simulation["seed"] + 10 * numbers[0] + numbers[1]
+    try:
+        simulation = Simulation(**{**protocol.simulation, "seed": seed})
+    except TypeError as error:
+        raise UsageError(f"[stand-in] simulation: {error}") from error
+    return [_named(one, Pollutant(pollutant)) for one in simulate(simulation)]
+
+
+def _named(readings: Readings, pollutant: Pollutant) -> Readings:
+    """The first channel, in whole units as the sensor gives them, and the reference, at a pollutant's level."""
+    level, simulated = LEVELS[pollutant], readings.channels[0]
+    raw, reference = (replace(simulated, name=f"{pollutant.lower()}_{what}") for what in ("raw", "reference"))
+    columns = (pl.col(simulated.name) * level).round().alias(raw.name), (pl.col(REFERENCE) * level).round(1)
+    return replace(readings, frame=readings.frame.select(TIME, *columns), channels=(raw,), reference=reference)

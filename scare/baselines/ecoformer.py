@@ -1,0 +1,158 @@
+"""EcoFormer (Liu et al. 2022): one token a reading, hash attention of linear complexity, read at the newest token.
+
+    x [N, C] ─ embed ─ T [N, D] ─ norm ─ hash attention ─ + ─ norm ─ feed-forward ─ + ─ newest token ─ dense ─ y
+                           └─────────────────────────────┘└──────────────────────────┘
+
+Only the newest token is read, so all that follows the hash codes is computed for it alone: exact, and linear in N
+in training too. The hash is fitted to the tokens at the beginning of each round (`layers/hash_attention`).
+
+Attention sees a set: without positions the order of all readings but the newest is lost.
+
+Differs from the published code: trained from the start with Glorot and He weights (there a softmax model is
+fine-tuned, its weights started at 0.02), the hash is refitted each round (there once), and order enters by learned
+positions (there by convolutions between the layers).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import equinox as eqx
+import jax
+from jax import Array
+
+from scare.baselines.linear import Linear, project
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.errors import UsageError
+from scare.kernels import Operations
+from scare.layers.ecoformer_attention import Bias, HashAttention
+from scare.layers.feed_forward import Activation, FeedForward, LayerNorm
+from scare.layers.plan_steps import add, dense
+from scare.models.contract import Network
+from scare.records import Count
+
+FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
+FITTED_WINDOWS = 64
+START = 0.02  # deviation of the positions at the start
+TOGETHER = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
+
+
+@dataclass(frozen=True)
+class EcoFormer:
+    """The architecture of EcoFormer."""
+
+    width: Count = 8  # D
+    expansion: Count = 4  # hidden width of the feed-forward network, in widths
+    bits: Count = 16  # c
+    supports: Count = 25  # m
+    bias: Bias = Bias.SUM
+    positions: bool = True  # a learned vector for each row
+
+    citation: ClassVar[str] = (
+        "Liu, Pan, He, Cai, Zhuang: EcoFormer: Energy-Saving Attention with Linear Complexity. NeurIPS 2022"
+    )
+    complexity: ClassVar[str] = "O(N)"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= 32:
+            raise UsageError(f"a hash code has 1 to 32 bits, one word, not {self.bits}")
+
+    @staticmethod
+    def default() -> "EcoFormer":
+        """The published hash on a narrow block."""
+        return EcoFormer()
+
+    def build(self, window: int, channels: int, key: Array) -> "EcoFormerNetwork":
+        """Random parameters; the hash is random until the first round."""
+        keys, width = jax.random.split(key, 5), self.width
+        return EcoFormerNetwork(
+            window=window,
+            channels=channels,
+            embedding=Linear.create(channels, width, keys[0]),
+            position=START * jax.random.normal(keys[4], (window, width)) if self.positions else None,
+            attention=HashAttention.create(width, self.supports, self.bits, keys[1], Bias(self.bias)),
+            feed_forward=FeedForward.create(width, self.expansion * width, keys[2], Activation.GELU),
+            norms=(LayerNorm.create(width), LayerNorm.create(width)),
+            head=Linear.create(width, 1, keys[3]),
+        )
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves; the hash is not among them."""
+        width, hidden = self.width, self.expansion * self.width
+        block = 3 * (width**2 + width) + 4 * width + 2 * width * hidden + hidden + width
+        return (channels + 1) * width + self.positions * window * width + block + width + 1
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What one inference of the folded plan takes: tokens and codes of all readings, the rest once."""
+        width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN
+        hashing = 2 * width + self.supports * (width + self.bits)
+        token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
+        once = width + width**2 + 3 * width + 2 * width * hidden + 3 * hidden + width  # bias, project, ..., head
+        memory = self.bits * (width + 1)  # signed additions: into it for each token, out of it once
+        return Operations(
+            multiply_adds=window * (token + own * width**2) + once,
+            additions=window * (2 * width + self.supports + memory + (not own) * width) + memory + 4 * width + hidden,
+            exponentials=window * self.supports + hidden,
+            divisions=4 * window + 3 + hidden,
+        )
+
+
+class EcoFormerNetwork(Network):
+    """The parameters of EcoFormer."""
+
+    embedding: Linear
+    position: Array | None  # [rows, width]
+    attention: HashAttention
+    feed_forward: FeedForward
+    norms: tuple[LayerNorm, LayerNorm]
+    head: Linear
+
+    undecayed = frozenset(
+        {"position", "bias", "gain", "query_key_bias", "value_bias", "out_bias", "inner_bias", "outer_bias"}
+    )
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch]."""
+        if len(features) <= TOGETHER:
+            return self._read(features)
+        return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
+
+    def _read(self, features: Array) -> Array:
+        tokens = self.tokens(features)
+        mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
+        return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]
+
+    def tokens(self, features: Array) -> Array:
+        """One token a reading, [batch, rows, width]."""
+        return project(features, self.embedding.weight) + self._constant
+
+    @property
+    def _constant(self) -> Array:
+        """What a token has without a reading, [width], or its position's [rows, width]."""
+        return self.embedding.bias if self.position is None else self.embedding.bias + self.position
+
+    def refresh(self, features: Array, key: Array) -> Self:
+        """With its hash fitted to some of these windows."""
+        count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
+        draw_key, fit_key = jax.random.split(key)
+        drawn = features[jax.random.permutation(draw_key, len(features))[:count]]
+        return eqx.tree_at(lambda n: n.attention, self, _fitted(self, drawn, fit_key))
+
+    def plan(self) -> Plan:
+        """The network as kernel calls."""
+        steps = [
+            dense(INPUT, "tokens", self.embedding.weight, self._constant),
+            *self.norms[0].steps("tokens", "normed"),
+            *self.attention.newest_steps("normed", "attended"),
+            Step("newest", ("tokens",), "token"),
+            add("token", "attended", "first"),
+            *self.norms[1].steps("first", "block"),
+            *self.feed_forward.steps("block", "fed"),
+            add("first", "fed", "second"),
+            *self.head.steps("second", "y"),
+        ]
+        return Plan(self.window, self.channels, tuple(steps))
+
+
+@eqx.filter_jit
+def _fitted(network: EcoFormerNetwork, features: Array, key: Array) -> HashAttention:
+    return network.attention.fitted(network.norms[0](network.tokens(features)), key)

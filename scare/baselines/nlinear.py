@@ -1,0 +1,74 @@
+"""NLinear (Zeng et al. 2023): a linear map of the window's differences to its newest reading, which is added back.
+
+    y = w·(x − x_N) + b + x_N = Σ w_t x_t + (1 − Σ w_t) x_N + b
+
+The weights of the readings always sum to one: NLinear can correct an offset or a lag of the sensor but not its
+gain (of the scaled reading, against the scaled target). That is the published model.
+
+Differs from the published code: every channel has weights of its own, relative to its own newest reading, their
+parts are summed and the first channel's newest reading is added back; with one channel this is the published form.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.kernels import Operations
+from scare.layers.plan_steps import numbers
+from scare.models.contract import Network
+
+
+@dataclass(frozen=True)
+class NLinear:
+    """The architecture of NLinear: there is nothing to choose."""
+
+    citation: ClassVar[str] = "Zeng, Chen, Zhang, Xu: Are Transformers Effective for Time Series Forecasting? AAAI 2023"
+    complexity: ClassVar[str] = "O(N)"
+    exempt: ClassVar[dict[str, str]] = {
+        "another_key_gives_other_parameters": "all weights start at one over their number, as a mean of the window",
+        "a_model_learns_a_gain": "its weights sum to one, so it gives back the level it was given",
+    }
+
+    @staticmethod
+    def default() -> "NLinear":
+        """The published form."""
+        return NLinear()
+
+    def build(self, window: int, channels: int, key: Array) -> "NLinearNetwork":
+        """Weights that start as a mean of the window: 1/(N·C) each; the key is not needed."""
+        start = jnp.full((window, channels), 1 / (window * channels))
+        return NLinearNetwork(window, channels, start, jnp.zeros(()))
+
+    def parameters(self, window: int, channels: int) -> int:
+        """A weight a reading, those of the newest multiplying zero, and a bias."""
+        return window * channels + 1
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """One multiply-add a reading; the subtraction is part of the weights."""
+        return Operations(multiply_adds=window * channels)
+
+
+class NLinearNetwork(Network):
+    """The parameters of NLinear."""
+
+    weight: Array  # [window, channels]; the newest row multiplies zero
+    bias: Array  # []
+
+    undecayed = frozenset({"bias"})
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch]."""
+        newest = jax.lax.stop_gradient(features[:, -1:, :])
+        return jnp.einsum("btc,tc->b", features - newest, self.weight) + self.bias + newest[:, 0, 0]
+
+    def plan(self) -> Plan:
+        """The network as kernel calls; subtracting and adding back are folded into the newest row's weights."""
+        weight = numbers(self.weight).copy()
+        weight[-1] -= weight.sum(axis=0)
+        weight[-1, 0] += 1
+        dense = Step("dense", ("flat",), "y", {"weight": weight.reshape(-1, 1), "bias": numbers(self.bias).reshape(1)})
+        return Plan(self.window, self.channels, (Step("flatten", (INPUT,), "flat"), dense))

@@ -1,0 +1,417 @@
+"""PatchTST: patches of a window are the tokens of a transformer encoder (Nie et al. 2023).
+
+    x [N, C] ─ patches of 16, every 8 ─ embed + position ─ n tokens ─ 3 encoder layers ─ flatten ─ head ─ y
+
+Differs from the published code: a patch holds all channels, because calibration has one target (there each
+channel is a series of its own; with one channel the two are the same), GELU in its tanh form, and instance
+normalisation off unless asked for: it gives the input's level back to the output and so hides a gain error.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.baselines.linear import Linear
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.errors import UsageError
+from scare.kernels import Operations, count_patches, patch_rows
+from scare.layers.buffers import Buffer
+from scare.layers.plan_steps import add, dense, numbers
+from scare.models.contract import Network
+from scare.records import Amount, Count
+
+# A window as patches, each a token; a window's own mean and deviation, taken out and put back (PatchTST's front).
+
+
+EPSILON = 1e-5  # under the root of a window's variance
+
+
+class PatchEmbedding(eqx.Module):
+    """Windows [batch, rows, channels] to one token a patch, [batch, patches, width]."""
+
+    linear: Linear  # [patch·channels, width]
+    position: Array  # [patches, width]
+    patch: int = eqx.field(static=True)
+    stride: int = eqx.field(static=True)
+
+    @staticmethod
+    def create(shape: tuple[int, int], patch: int, stride: int, width: int, key: Array) -> "PatchEmbedding":
+        """For windows of this shape (rows, channels); positions uniform within ±0.02."""
+        first, second = jax.random.split(key)
+        patches = count_patches(shape[0], patch, stride)
+        position = jax.random.uniform(second, (patches, width), minval=-0.02, maxval=0.02)
+        return PatchEmbedding(Linear.create(patch * shape[1], width, first), position, patch, stride)
+
+    def __call__(self, x: Array) -> Array:
+        """Patches overlap; the newest row is repeated until the last one is full."""
+        rows = patch_rows(x.shape[1], self.patch, self.stride)
+        cut = x[:, rows].reshape(len(x), len(rows), self.patch * x.shape[2])
+        return self.linear(cut) + self.position
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls; the positions become biases."""
+        settings = {"patch": self.patch, "stride": self.stride}
+        return [
+            Step("patches", (source,), f"{output}.patches", settings=settings),
+            dense(f"{output}.patches", output, self.linear.weight, self.linear.bias + self.position),
+        ]
+
+
+def standardize(x: Array) -> tuple[Array, Array]:
+    """Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
+
+    Reversible instance normalisation (Kim et al. 2022) without its affine part.
+    """
+    mean = x.mean(axis=1, keepdims=True)
+    deviation = jnp.sqrt(jnp.square(x - mean).mean(axis=1, keepdims=True) + EPSILON)
+    return (x - mean) / deviation, jnp.concatenate([mean, deviation], axis=1)
+
+
+def restore(outputs: Array, moments: Array) -> Array:
+    """Outputs [batch] in the scale of the first channel.
+
+    Differs from the published code: there each channel forecasts itself; here the first is the sensor's own.
+    """
+    return outputs * moments[:, 1, 0] + moments[:, 0, 0]
+
+
+def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
+    """`standardize` as kernel calls."""
+    return [
+        Step("window_moments", (source,), moments, settings={"epsilon": EPSILON}),
+        Step("standardize", (source, moments), output),
+    ]
+
+
+# Batch normalisation and dropout: what a network does in training and not, or otherwise, in use.
+
+
+NORM_EPSILON = 1e-5
+MOMENTUM = 0.1  # share of the batch in the running statistics
+
+
+class BatchNorm(eqx.Module):
+    """Each feature to mean 0 and variance 1 over tokens and windows, then gain and bias."""
+
+    gain: Array
+    bias: Array
+    mean: Buffer  # running statistics [width]
+    variance: Buffer
+
+    @staticmethod
+    def create(width: int) -> "BatchNorm":
+        """Gain 1, bias 0, the statistics of a standard normal."""
+        return BatchNorm(jnp.ones(width), jnp.zeros(width), Buffer(jnp.zeros(width)), Buffer(jnp.ones(width)))
+
+    def __call__(self, tokens: Array) -> Array:
+        """Apply to tokens [batch, tokens, width] with the statistics held."""
+        return (tokens - self.mean()) / jnp.sqrt(self.variance() + NORM_EPSILON) * self.gain + self.bias
+
+    def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":
+        """The same with the batch's own statistics, and the norm whose statistics have moved towards them."""
+        rows = tokens.reshape(-1, tokens.shape[-1])
+        mean = rows.mean(axis=0)
+        apart = rows - mean
+        variance = jnp.square(apart).mean(axis=0)
+        out = (apart * (self.gain / jnp.sqrt(variance + NORM_EPSILON)) + self.bias).reshape(tokens.shape)
+        unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
+        moved = [
+            Buffer((1 - MOMENTUM) * old() + MOMENTUM * jax.lax.stop_gradient(new))
+            for old, new in ((self.mean, mean), (self.variance, unbiased))
+        ]
+        return out, BatchNorm(self.gain, self.bias, *moved)
+
+    def folded(self) -> tuple[np.ndarray, np.ndarray]:
+        """For a plan: with the statistics held, the norm is x · scale + shift."""
+        scale = numbers(self.gain) / np.sqrt(numbers(self.variance.array) + NORM_EPSILON)
+        return scale, numbers(self.bias) - numbers(self.mean.array) * scale
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        scale, shift = self.folded()
+        return [Step("affine", (source,), output, {"scale": scale, "shift": shift})]
+
+
+def drop(x: Array, rate: float, key: Array) -> Array:
+    """x with a share `rate` of its numbers set to zero and the others enlarged, so that their mean stays."""
+    if rate == 0:
+        return x
+    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
+    return jnp.where(kept, x / (1 - rate), 0)
+
+
+# PatchTST's encoder layer (Nie et al. 2023): attention that adds its scores to those of the layer before.
+#
+#     tokens ─ attention ─ + ─ batch norm ─ feed-forward (GELU) ─ + ─ batch norm ─ tokens
+#
+# Queries and keys meet in scores before softmax; those of the previous layer are added (residual attention).
+
+
+class ResidualAttention(eqx.Module):
+    """Tokens [batch, tokens, width] to mixed values of the same shape, and scores [batch, heads, tokens, tokens]."""
+
+    query: Linear
+    key: Linear
+    value: Linear
+    out: Linear
+    heads: int = eqx.field(static=True)
+
+    @staticmethod
+    def create(width: int, heads: int, key: Array) -> "ResidualAttention":
+        """Four projections with biases."""
+        query, keys, value, out = (Linear.create(width, width, k) for k in jax.random.split(key, 4))
+        return ResidualAttention(query, keys, value, out, heads)
+
+    def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
+        """Scaled dot products plus the scores `before` them, softmax, mixed values."""
+        query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
+        scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
+        scores = scores if before is None else scores + before
+        mixed = jnp.einsum("bhij,bjhw->bihw", jax.nn.softmax(scores, axis=-1), value)
+        return self.out(mixed.reshape(tokens.shape)), scores
+
+    def _split(self, x: Array) -> Array:
+        return x.reshape(*x.shape[:2], self.heads, -1)
+
+    def steps(self, source: str, name: str, before: str | None) -> list[Step]:
+        """The same as kernel calls; the scores are `name`.scores, the output is `name`.
+
+        The scale goes into the query. A key's bias moves all scores of a query alike, so softmax does not see it; and
+        as weights sum to one, the value's bias goes straight to the output.
+        """
+        query, key, value, scores, mixed = (f"{name}.{part}" for part in ("query", "key", "value", "scores", "mixed"))
+        scale = (self.query.weight.shape[1] // self.heads) ** -0.5
+        own = scores if before is None else f"{name}.own"
+        return [
+            dense(source, query, self.query.weight * scale, self.query.bias * scale),
+            dense(source, key, self.key.weight),
+            dense(source, value, self.value.weight),
+            Step("attention_scores", (query, key), own, settings={"heads": self.heads}),
+            *([] if before is None else [add(own, before, scores)]),
+            Step("softmax_mix", (scores, value), mixed),
+            dense(mixed, name, self.out.weight, self.value.bias @ self.out.weight + self.out.bias),
+        ]
+
+
+class EncoderLayer(eqx.Module):
+    """Tokens [batch, tokens, width] to tokens of the same shape, and the scores for the next layer."""
+
+    attention: ResidualAttention
+    first_norm: BatchNorm
+    inner: Linear
+    outer: Linear
+    second_norm: BatchNorm
+
+    @staticmethod
+    def create(width: int, heads: int, hidden: int, key: Array) -> "EncoderLayer":
+        """Random projections, fresh norms."""
+        keys = jax.random.split(key, 3)
+        return EncoderLayer(
+            ResidualAttention.create(width, heads, keys[0]),
+            BatchNorm.create(width),
+            Linear.create(width, hidden, keys[1]),
+            Linear.create(hidden, width, keys[2]),
+            BatchNorm.create(width),
+        )
+
+    def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
+        """The layer in use."""
+        mixed, scores = self.attention(tokens, before)
+        tokens = self.first_norm(tokens + mixed)
+        return self.second_norm(tokens + self.outer(jax.nn.gelu(self.inner(tokens)))), scores
+
+    def learn(
+        self, tokens: Array, before: Array | None, dropout: float, key: Array
+    ) -> "tuple[Array, Array, EncoderLayer]":
+        """The layer in training: with dropout and the batch's statistics, and the layer that has learnt them.
+
+        The published layer drops what attention gives twice, after its projection and before the sum: here at once.
+        """
+        keys = jax.random.split(key, 3)
+        mixed, scores = self.attention(tokens, before)
+        tokens, first = self.first_norm.learn(tokens + drop(mixed, 1 - (1 - dropout) ** 2, keys[0]))
+        hidden = drop(jax.nn.gelu(self.inner(tokens)), dropout, keys[1])
+        tokens, second = self.second_norm.learn(tokens + drop(self.outer(hidden), dropout, keys[2]))
+        return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
+
+    def steps(self, source: str, name: str, before: str | None) -> list[Step]:
+        """The same as kernel calls up to the last norm, whose affine map `second_norm` leaves to the caller."""
+        attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
+        return [
+            *self.attention.steps(source, attended, before),
+            add(source, attended, f"{name}.first"),
+            *self.first_norm.steps(f"{name}.first", block),
+            *self.inner.steps(block, hidden),
+            Step("gelu", (hidden,), f"{name}.active"),
+            *self.outer.steps(f"{name}.active", f"{name}.fed"),
+            add(block, f"{name}.fed", f"{name}.second"),
+        ]
+
+    @staticmethod
+    def scores(name: str) -> str:
+        """What `steps` call the scores of a layer."""
+        return f"{name}.attended.scores"
+
+
+TOGETHER = 256  # windows computed at once in use: their scores are patches² numbers a head
+
+
+@dataclass(frozen=True)
+class PatchTST:
+    """The architecture of PatchTST.
+
+    >>> PatchTST.default().parameters(360, 1)
+    17889
+    """
+
+    patch: Count = 16  # P
+    stride: Count = 8
+    width: Count = 16  # d
+    heads: Count = 4
+    hidden: Count = 128  # F
+    layers: Count = 3
+    dropout: Amount = 0.1  # in training
+    instance_norm: bool = False
+
+    citation: ClassVar[str] = (
+        "Nie, Nguyen, Sinthong, Kalagnanam: A Time Series is Worth 64 Words: Long-term Forecasting with Transformers,"
+        " ICLR 2023"
+    )
+    complexity: ClassVar[str] = "O(N²)"
+
+    def __post_init__(self) -> None:
+        if min(self.patch, self.stride, self.width, self.heads, self.hidden, self.layers) < 1:
+            raise UsageError("every size of PatchTST must be at least 1")
+        if self.width % self.heads:
+            raise UsageError(f"PatchTST's width {self.width} is not a multiple of its {self.heads} heads")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"dropout is a share from 0 to below 1, not {self.dropout:g}")
+
+    @staticmethod
+    def default() -> "PatchTST":
+        """The published size for small data."""
+        return PatchTST()
+
+    def tokens(self, window: int) -> int:
+        """How many patches a window gives."""
+        if window < self.patch - self.stride:
+            raise UsageError(
+                f"PatchTST needs a window of at least {self.patch - self.stride} readings for one patch, not {window}"
+            )
+        return count_patches(window, self.patch, self.stride)
+
+    def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
+        """Random parameters."""
+        tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
+        return PatchTSTNetwork(
+            window=window,
+            channels=channels,
+            architecture=self,
+            embedding=PatchEmbedding.create((window, channels), self.patch, self.stride, self.width, keys[0]),
+            layers=tuple(EncoderLayer.create(self.width, self.heads, self.hidden, k) for k in keys[2:]),
+            head=Linear.create(tokens * self.width, 1, keys[1]),
+        )
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves."""
+        tokens, width, hidden = self.tokens(window), self.width, self.hidden
+        embedding = (self.patch * channels + 1) * width + tokens * width
+        layer = 4 * (width**2 + width) + 2 * width * hidden + hidden + width + 4 * width
+        return embedding + self.layers * layer + tokens * width + 1
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What one inference of the folded plan takes; the last norm is part of the head."""
+        tokens, width, size = self.tokens(window), self.width, window * channels
+        seen = self.patch * channels
+        first = 3 * tokens * width * (min(seen, width) - width)  # projections of a patch narrower than a token
+        total = Operations(multiply_adds=tokens * seen * width + first)
+        for layer in range(self.layers):
+            total += self._layer_operations(tokens, added=layer > 0, normed=layer < self.layers - 1)
+        total += Operations(multiply_adds=tokens * width)
+        if self.instance_norm:
+            total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
+        return total
+
+    def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
+        """A layer, to whose scores others are added or not, with its last norm or without."""
+        numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
+        scores = pairs * self.heads
+        projections = 4 * numbers * self.width + 2 * numbers * self.hidden
+        return Operations(
+            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (2 if normed else 1) * numbers,
+            additions=(3 if added else 2) * scores + hidden + 2 * numbers,
+            exponentials=scores + hidden,
+            divisions=tokens * self.heads + hidden,
+        )
+
+
+class PatchTSTNetwork(Network):
+    """The parameters of PatchTST."""
+
+    architecture: PatchTST = eqx.field(static=True)
+    embedding: PatchEmbedding
+    layers: tuple[EncoderLayer, ...]
+    head: Linear
+
+    undecayed = frozenset({"bias", "gain", "position"})
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch], with the statistics of the norms held."""
+        if len(features) <= TOGETHER:
+            return self._read(features)
+        return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
+
+    def _read(self, features: Array) -> Array:
+        windows, moments = self._standardized(features)
+        tokens, scores = self.embedding(windows), None
+        for layer in self.layers:
+            tokens, scores = layer(tokens, scores)
+        return self._finish(tokens, moments)
+
+    def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
+        """Outputs with dropout and the batch's statistics, and the network whose statistics have moved."""
+        rate, keys = self.architecture.dropout, jax.random.split(key, len(self.layers) + 1)
+        windows, moments = self._standardized(features)
+        tokens, scores, learnt = drop(self.embedding(windows), rate, keys[0]), None, []
+        for layer, layer_key in zip(self.layers, keys[1:], strict=True):
+            tokens, scores, layer = layer.learn(tokens, scores, rate, layer_key)
+            learnt.append(layer)
+        return self._finish(tokens, moments), eqx.tree_at(lambda n: n.layers, self, tuple(learnt))
+
+    def _standardized(self, features: Array) -> tuple[Array, Array | None]:
+        return standardize(features) if self.architecture.instance_norm else (features, None)
+
+    def _finish(self, tokens: Array, moments: Array | None) -> Array:
+        outputs = self.head(tokens.reshape(len(tokens), -1))[:, 0]
+        return outputs if moments is None else restore(outputs, moments)
+
+    def plan(self) -> Plan:
+        """The network as kernel calls."""
+        normed = self.architecture.instance_norm
+        steps = standardize_steps(INPUT, "windows", "moments") if normed else []
+        steps += self.embedding.steps("windows" if normed else INPUT, "tokens")
+        source, before = "tokens", None
+        for index, layer in enumerate(self.layers):
+            name = f"layer{index}"
+            steps += layer.steps(source, name, before)
+            if index < len(self.layers) - 1:
+                steps += layer.second_norm.steps(f"{name}.second", name)
+            source, before = name, layer.scores(name)
+        steps += self._head_steps(f"{source}.second", "deep" if normed else "y")
+        steps += [Step("restore", ("deep", "moments"), "y")] if normed else []
+        return Plan(self.window, self.channels, tuple(steps))
+
+    def _head_steps(self, source: str, output: str) -> list[Step]:
+        """The head, and in it the last layer's norm: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
+        scale, shift = self.layers[-1].second_norm.folded()
+        weight = numbers(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
+        bias = numbers(self.head.bias) + (weight @ shift).sum()
+        return [
+            Step("flatten", (source,), "read"),
+            dense("read", output, (weight * scale).reshape(-1, 1), bias),
+        ]

@@ -1,0 +1,274 @@
+"""SenDaL (Ahn, Kim, Lee, Seo): a simple branch for quiet air, a deep one for the rest, and a classifier that chooses.
+
+    x [N, C] ─ classifier ─ mean over the window > ½ ? ─┬─ yes ─ deep: transformer or LSTM on all rows ─ y
+                                                        └─ no ── simple: two layers on the newest row ── y
+
+Bottom-up training in three phases: both branches, then the classifier on labels that say where the deep branch pays,
+then both output layers under the classifier's choice. Top-down inference: a decision for the deep branch holds for 12
+windows, one for the simple branch for 60 (kernel `select`; `calibrator.kernels.choice`).
+
+As in the published code, the classifier learns a label at the newest row alone and decides by its mean over the window.
+Differs from the published code: each window decides for itself in training, where there a batch decides as one; a label
+is learnt at its own row, where there the classifier reads one that is 19 rows older; the transformer attends over the
+rows of a window, where there it attends over the windows of a batch (docs/decisions/rivals.md).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.baselines.linear import Linear, draw_within
+from scare.calibrator.plan import INPUT, SELECT, Plan, Step
+from scare.kernels import Operations
+from scare.layers.plan_steps import numbers
+from scare.models.contract import Everywhere, Network, soft_labels
+from scare.models.scare import ABLATION, Scare, ScareNetwork
+from scare.records import Amount, Count
+
+# A long short-term memory read at its last row (Hochreiter and Schmidhuber 1997, with forget gate).
+
+
+class Lstm(eqx.Module):
+    """Rows [batch, rows, channels] to the last hidden state [batch, hidden]; gates i, f, g, o side by side.
+
+    There are two bias vectors, as in the frameworks' own layer; only their sum matters, and the plan holds the sum.
+    """
+
+    input: Array  # [channels, 4·hidden]
+    hidden: Array  # [hidden, 4·hidden]
+    input_bias: Array  # [4·hidden]
+    hidden_bias: Array
+
+    @staticmethod
+    def create(channels: int, hidden: int, key: Array) -> "Lstm":
+        """Everything uniform within ±1/√hidden."""
+        shapes = ((channels, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,), (4 * hidden,))
+        keys = jax.random.split(key, len(shapes))
+        return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
+
+    def __call__(self, x: Array) -> Array:
+        """The state after the last row, from zero."""
+        seen = x @ self.input + (self.input_bias + self.hidden_bias)
+        start = jnp.zeros((len(x), len(self.hidden)), seen.dtype)
+
+        def step(carried: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], None]:
+            state, memory = carried
+            write, keep, new, show = jnp.split(row + state @ self.hidden, 4, axis=1)
+            memory = jax.nn.sigmoid(keep) * memory + jax.nn.sigmoid(write) * jnp.tanh(new)
+            return (jax.nn.sigmoid(show) * jnp.tanh(memory), memory), None
+
+        (state, _), _ = jax.lax.scan(step, (start, start), seen.swapaxes(0, 1))
+        return state
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        weights = {"input": self.input, "hidden": self.hidden, "bias": self.input_bias + self.hidden_bias}
+        return [Step("lstm", (source,), output, {name: numbers(array) for name, array in weights.items()})]
+
+
+SLOPE = 0.1  # of the leaky cut-off below zero
+TINY = 1e-6  # keeps a logarithm finite
+
+
+class Deep(StrEnum):
+    """What the deep branch is."""
+
+    TRANSFORMER = "transformer"  # Exp 1 of SCARE's ablation: one token a reading
+    LSTM = "lstm"
+
+
+@dataclass(frozen=True)
+class Sendal:
+    """The architecture of SenDaL.
+
+    The published margin is 1 µg/m³, but a network sees scaled targets and any pollutant: here it is a share of the
+    targets' standard deviation, 0.05 as for 1 of some 20 µg/m³ of particles.
+    """
+
+    deep: Deep = Deep.TRANSFORMER
+    hidden: Count = 16  # of the simple branch and of the LSTM
+    width: Count = 8  # of the transformer's tokens
+    heads: Count = 4  # of key width 8
+    feed_forward: Count = 64
+    margin: Amount = 0.05  # what the deep branch must gain, in standard deviations of the target
+    deep_period: Count = 12  # windows for which a decision holds
+    simple_period: Count = 60
+
+    citation: ClassVar[str] = (
+        "Ahn, Kim, Lee, Seo: SenDaL: An Effective and Efficient Calibration Framework of Low-Cost Sensors for Daily"
+        " Life. IEEE Internet of Things Journal 2024"
+    )
+    complexity: ClassVar[str] = "O(N²); O(N) with an LSTM"
+    exempt: ClassVar[dict[str, str]] = {
+        "every_parameter_has_a_finite_gradient": "the output has no gradient through the classifier's choice, nor in"
+        " the branch not chosen; each phase has a loss that does, which tests/models/test_sendal.py checks"
+    }
+
+    @staticmethod
+    def default() -> "Sendal":
+        """With a transformer, as the paper's comparison must have had it: O(N²), and as large as its Exp 1."""
+        return Sendal()
+
+    @property
+    def transformer(self) -> Scare:
+        """The deep branch as a setting of SCARE: no global embedding, no lenses, softmax, post-norm, two-step head."""
+        first = ABLATION[1]
+        return replace(
+            first,
+            front=replace(first.front, width=self.width),
+            attention=replace(first.attention, heads=self.heads),
+            block=replace(first.block, hidden=self.feed_forward),
+        )
+
+    def build(self, window: int, channels: int, key: Array) -> "SendalNetwork":
+        """Random parameters."""
+        keys = jax.random.split(key, 3)
+        if self.deep is Deep.LSTM:
+            deep: LstmBranch | ScareNetwork = LstmBranch.create(channels, self.hidden, keys[0])
+        else:
+            deep = self.transformer.build(window, channels, keys[0])
+        simple = SimpleBranch.create(channels, self.hidden, keys[1])
+        return SendalNetwork(window, channels, self, simple, deep, Linear.create(channels, 1, keys[2]))
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves."""
+        simple, classifier = (channels + 1) * self.hidden + self.hidden + 1, channels + 1
+        if self.deep is Deep.LSTM:
+            return simple + classifier + 4 * self.hidden * (channels + self.hidden + 2) + self.hidden + 1
+        return simple + classifier + self.transformer.parameters(window, channels)
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What the dearest inference of the folded plan takes: the classifier and the deep branch."""
+        asked, units = self.classifier_operations(window, channels), window * self.hidden
+        if self.deep is Deep.TRANSFORMER:
+            return asked + self.transformer.operations(window, channels)
+        gates = units * (4 * (channels + self.hidden) + 3)
+        return asked + Operations(gates + self.hidden, 7 * units, exponentials=5 * units, divisions=5 * units)
+
+    def simple_operations(self, window: int, channels: int) -> Operations:
+        """What an inference by the simple branch takes when the classifier is not asked."""
+        return Operations(multiply_adds=(channels + 2) * self.hidden)
+
+    def classifier_operations(self, window: int, channels: int) -> Operations:
+        """What a decision takes."""
+        return Operations(window * channels, 2 * window, exponentials=window, divisions=window + 1)
+
+
+class SimpleBranch(eqx.Module):
+    """Two layers on the newest row."""
+
+    inner: Linear
+    head: Linear
+
+    @staticmethod
+    def create(channels: int, hidden: int, key: Array) -> "SimpleBranch":
+        """Both layers random."""
+        first, second = jax.random.split(key)
+        return SimpleBranch(Linear.create(channels, hidden, first), Linear.create(hidden, 1, second))
+
+    def __call__(self, features: Array) -> Array:
+        """Outputs [batch]."""
+        return self.head(jax.nn.leaky_relu(self.inner(features[:, -1]), SLOPE))[:, 0]
+
+    def steps(self, output: str) -> list[Step]:
+        """The same as kernel calls."""
+        return [
+            Step("newest", (INPUT,), "now"),
+            *self.inner.steps("now", "few"),
+            Step("leaky_relu", ("few",), "bent", settings={"slope": SLOPE}),
+            *self.head.steps("bent", output),
+        ]
+
+
+class LstmBranch(eqx.Module):
+    """An LSTM over all rows and a layer on its last state."""
+
+    memory: Lstm
+    head: Linear
+
+    @staticmethod
+    def create(channels: int, hidden: int, key: Array) -> "LstmBranch":
+        """Everything random."""
+        first, second = jax.random.split(key)
+        return LstmBranch(Lstm.create(channels, hidden, first), Linear.create(hidden, 1, second))
+
+    def __call__(self, features: Array) -> Array:
+        """Outputs [batch]."""
+        return self.head(self.memory(features))[:, 0]
+
+
+class SendalNetwork(Network):
+    """The parameters of SenDaL, in one of its phases."""
+
+    architecture: Sendal = eqx.field(static=True)
+    simple: SimpleBranch
+    deep: ScareNetwork | LstmBranch
+    classifier: Linear
+    phase: int = eqx.field(static=True, default=0)
+
+    phases = (1.0, 0.3, 0.3)
+    undecayed = ScareNetwork.undecayed | {"input_bias", "hidden_bias"}
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch], each by the branch that its window chooses."""
+        simple, deep = self.branches(features).T
+        return jnp.where(self.decision(features) > 0.5, deep, simple)
+
+    def decision(self, features: Array) -> Array:
+        """The classifier's mean over the rows, [batch]; above a half it is for the deep branch."""
+        return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
+
+    def branches(self, features: Array) -> Array:
+        """What the simple and the deep branch say, [batch, 2]."""
+        return jnp.stack([self.simple(features), self.deep(features)], axis=1)
+
+    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
+        """Phase 1 has its own targets: the labels that the two trained branches give."""
+        network = replace(self, phase=phase)
+        if phase != 1:
+            return network, None
+        simple, deep = everywhere(self.branches).T
+        return network, soft_labels(targets, simple, deep, self.architecture.margin * float(targets.std()))
+
+    def moving(self) -> Any:
+        """Both branches, then the classifier, then both output layers."""
+        parts: Callable[[Any], tuple[Any, ...]] = (
+            lambda network: (network.simple, network.deep),
+            lambda network: (network.classifier,),
+            lambda network: (network.simple.head, network.deep.head),
+        )[self.phase]
+        nothing = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
+
+    def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
+        """Mean error of both branches, then cross-entropy at the newest row, then the error of the chosen branch."""
+        if self.phase == 0:
+            return jnp.square(self.branches(features) - targets[:, None]).mean(), self
+        if self.phase == 2:
+            return super().loss(features, targets, key)
+        newest = jnp.clip(self.decision(features[:, -1:]), TINY, 1 - TINY)
+        return -(targets * jnp.log(newest) + (1 - targets) * jnp.log(1 - newest)).mean(), self
+
+    def plan(self) -> Plan:
+        """The network as kernel calls: decision, simple branch, deep branch, choice."""
+        periods = {"deep_period": self.architecture.deep_period, "simple_period": self.architecture.simple_period}
+        steps = [
+            *self.classifier.steps(INPUT, "doubt"),
+            Step("sigmoid_mean", ("doubt",), "decision"),
+            *self.simple.steps("simple"),
+            *self._deep_steps(),
+            Step(SELECT, ("decision", "simple", "deep"), "y", settings=periods),
+        ]
+        return Plan(self.window, self.channels, tuple(steps))
+
+    def _deep_steps(self) -> tuple[Step, ...]:
+        if isinstance(self.deep, ScareNetwork):
+            return self.deep.plan().steps  # its last value is called `deep`
+        return (*self.deep.memory.steps(INPUT, "state"), *self.deep.head.steps("state", "deep"))

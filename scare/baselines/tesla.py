@@ -1,0 +1,117 @@
+"""TESLA (Ahn et al. 2025): dual embedding, logarithmic bins, softmax attention, a head without activation.
+
+    x [N, C] ─ embed + bins ─ Z [L, D] ─ attention ─ + ─ norm ─ dense over bins ─ dense over features ─ y
+                                 └──────────────────┘
+
+One token a bin: the newest reading is a bin of its own, the oldest bin holds hundreds. SCARE is its descendant.
+
+Differs from the published code: attention projections start within plain Glorot limits (there the framework took
+the fans of a convolution, so limits were 0.25 and 0.31 instead of 0.39), every window length works (`layers/bins`),
+and with several channels the embeddings read all of them.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from scare.baselines.bins import LogarithmicBinner
+from scare.calibrator.plan import INPUT, Plan
+from scare.kernels import Operations
+from scare.layers.feed_forward import LayerNorm
+from scare.layers.front import DualEmbedding, logarithmic_bins
+from scare.layers.heads import TwoStepHead
+from scare.layers.plan_steps import add
+from scare.layers.softmax_attention import SoftmaxAttention
+from scare.models.contract import Network
+from scare.records import Count
+
+
+@dataclass(frozen=True)
+class Tesla:
+    """The architecture of TESLA."""
+
+    width: Count = 8  # D
+    heads: Count = 4  # H
+    key_width: Count = 8  # K, of each head
+
+    citation: ClassVar[str] = (
+        "Ahn, Kim, Shin, Seo: Real-time Calibration Model for Low-cost Sensor in Fine-grained Time series. AAAI 2025"
+    )
+    complexity: ClassVar[str] = "O(N); O(log² N) in the attention"
+
+    @staticmethod
+    def default() -> "Tesla":
+        """The published sizes."""
+        return Tesla()
+
+    def build(self, window: int, channels: int, key: Array) -> "TeslaNetwork":
+        """Glorot weights, zero biases."""
+        keys = jax.random.split(key, 5)
+        glorot, zeros = jax.nn.initializers.glorot_uniform(), jnp.zeros(self.width)
+        local = glorot(keys[0], (channels, self.width))
+        overall = glorot(keys[1], (window * channels, self.width))
+        return TeslaNetwork(
+            window=window,
+            channels=channels,
+            embedding=DualEmbedding(local, zeros, overall, zeros),
+            binner=LogarithmicBinner.create(window, self.width, keys[2]),
+            attention=SoftmaxAttention.create(self.width, self.heads, self.key_width, keys[3]),
+            norm=LayerNorm.create(self.width),
+            head=TwoStepHead.create(len(logarithmic_bins(window)), self.width, keys[4]),
+        )
+
+    def parameters(self, window: int, channels: int) -> int:
+        """How many numbers training moves."""
+        bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
+        embedding = (channels + 1) * width + (window * channels + 1) * width
+        binner = window + bins * width
+        attention = 3 * (width * inner + inner) + inner * width + width
+        return embedding + binner + attention + 2 * width + (bins + 1) + (width + 1)
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """What one inference of the folded plan takes; L bins."""
+        bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
+        front = window * channels * (1 + width) + bins * channels * width + bins * width
+        direct, parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
+        project = 3 * min(direct, parts) + bins * inner * width
+        pairs, norm, head = bins * bins, 3 * bins * width, bins * width
+        return Operations(
+            multiply_adds=front + project + 2 * pairs * inner + norm + head,
+            additions=2 * pairs * self.heads + bins * width + 2 * bins * width,
+            exponentials=pairs * self.heads,
+            divisions=bins * self.heads + 2 * bins,
+        )
+
+
+class TeslaNetwork(Network):
+    """The parameters of TESLA."""
+
+    embedding: DualEmbedding
+    binner: LogarithmicBinner
+    attention: SoftmaxAttention
+    norm: LayerNorm
+    head: TwoStepHead
+
+    undecayed = frozenset(
+        {"local_bias", "overall_bias", "bias", "token_bias", "gain"}
+        | {"query_bias", "key_bias", "value_bias", "out_bias"}
+    )
+
+    def __call__(self, features: Array) -> Array:
+        """Scaled targets [batch]."""
+        tokens = self.binner.fused(features, self.embedding)
+        return self.head(self.norm(tokens + self.attention(tokens)))
+
+    def plan(self) -> Plan:
+        """The network as kernel calls."""
+        steps = [
+            *self.binner.steps(INPUT, self.embedding, "tokens"),
+            *self.attention.steps("tokens", "attended"),
+            add("tokens", "attended", "both"),
+            *self.norm.steps("both", "out"),
+            *self.head.steps("out", "y"),
+        ]
+        return Plan(self.window, self.channels, tuple(steps))

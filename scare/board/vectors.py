@@ -1,0 +1,171 @@
+"""What to try a model on: windows it was checked with, the strangest there can be, any others; and a bad stream."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.data.flags import LARGEST
+from scare.export.descriptor import Descriptor, InputChannel
+from scare.export.lowering import window_quanta
+from scare.kernels import FULL
+
+LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: a spread is 1
+SEED = 20_240_229
+GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
+USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows of the size that a model was made for
+UNDEFINED = ("beyond", "nan", "infinite")  # kinds for which a result need not be a number
+WAITS, SHARES = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4), (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # steps between bad readings
+SPOILT = 4  # every so many of them have a bad number, as long as there are any
+CLEAN, BAD = 20, 200  # readings
+BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # times the range of training, beyond its edges
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Scaled windows [n, window, channels], and what kind each of them is [n]."""
+
+    windows: np.ndarray
+    kinds: np.ndarray
+
+    def __getitem__(self, part: slice) -> "Vectors":
+        return Vectors(self.windows[part], self.kinds[part])
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """Numbers [channels] and the clock, which does not wrap here; `restart` forgets all readings before."""
+
+    now_ms: int
+    numbers: np.ndarray
+    restart: bool = False
+
+
+def trial_windows(calibrator: Calibrator, count: int) -> np.ndarray:
+    """So many scaled windows [n, window, channels]: strange, golden, of validation, then random ones."""
+    found = _joined(strange_trials(calibrator), known_trials(calibrator))[:count]
+    return _joined(found, random_trials(calibrator, count - len(found))).windows
+
+
+def all_trials(calibrator: Calibrator, count: int) -> Vectors:
+    """All golden and validation windows, all strange ones, and random ones: strange and random are at least `count`."""
+    strange = strange_trials(calibrator)
+    return _joined(known_trials(calibrator), strange, random_trials(calibrator, max(0, count - len(strange))))
+
+
+def known_trials(calibrator: Calibrator) -> Vectors:
+    """The windows in the calibrator's file."""
+    samples = ((GOLDEN, calibrator.golden.windows), (VALIDATION, calibrator.validation.windows))
+    return _joined(*(Vectors(windows.astype(np.float32), np.full(len(windows), kind)) for kind, windows in samples))
+
+
+def random_trials(calibrator: Calibrator, count: int) -> Vectors:
+    """Noise and random walks, calm to wild, about as large as the windows that the model was made from."""
+    window, channels = calibrator.window, len(calibrator.inputs.channels)
+    random = np.random.default_rng(SEED)
+    level, size = _usual_size(calibrator)
+    steps = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
+    walks = np.cumsum(steps, axis=1) / np.sqrt(window)
+    kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
+    shapes = np.where((kinds == WALK)[:, None, None], walks, steps)
+    return Vectors((level + size * shapes).astype(np.float32), kinds)
+
+
+def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each channel in the model's own windows; 0 and 1 where there are too few."""
+    known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    rows = known.reshape(-1, known.shape[2])
+    spread = rows.std(axis=0) if len(rows) else np.zeros(known.shape[2])
+    level = rows.mean(axis=0) if len(rows) else np.zeros(known.shape[2])
+    return np.where(spread > 0, level, 0.0), np.where(spread > 0, spread, 1.0)
+
+
+def strange_trials(calibrator: Calibrator) -> Vectors:
+    """Zeros, constants, the ends of the valid range, steps, combs, spikes, ramps, and what is not a number."""
+    kinds, windows = zip(*_strange(calibrator), strict=True)
+    return Vectors(np.stack(windows), np.array(kinds))
+
+
+def trial_readings(descriptor: Descriptor, window: int) -> list[StreamRow]:
+    """Readings to push: clean, then bad (missing, out of range, early, late), a long gap, a clock set back, a restart.
+
+    The clock wraps around among the bad ones; the last readings are at and beyond the edges of training, as far as the
+    ends of the valid range.
+    """
+    random = np.random.default_rng(SEED)
+    clean = descriptor.checked + CLEAN
+    farthest = ((1 << 31) - 1) // descriptor.step_ms
+    gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
+    bad = random.choice(WAITS, BAD, p=SHARES)
+    ends = [(column, end) for column, one in enumerate(descriptor.channels) for end in _ends_of(one)]
+    last = clean + len(ends)
+    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + last)])
+    times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
+    times += (1 << 32) - times[clean + BAD // 2]
+    rows = np.stack([_numbers(one, len(times), random) for one in descriptor.channels], axis=1)
+    spoilt = [(column, number) for column, one in enumerate(descriptor.channels) for number in _bad(descriptor, one)]
+    for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
+        column, number = spoilt[which]
+        rows[clean + SPOILT * row, column] = number
+    for row, (column, end) in enumerate(ends):
+        rows[row - len(ends), column] = end if abs(end) < LARGEST / 2 else rows[row - len(ends), column]
+    return [StreamRow(int(times[i]), rows[i], i == len(times) - last) for i in range(len(times))]
+
+
+def _joined(*trials: Vectors) -> Vectors:
+    return Vectors(np.concatenate([one.windows for one in trials]), np.concatenate([one.kinds for one in trials]))
+
+
+def _strange(calibrator: Calibrator) -> Iterator[tuple[str, np.ndarray]]:
+    rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
+    ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
+    shapes = {
+        "constant": np.ones_like(rows),
+        "step": (rows >= calibrator.window // 2).astype(np.float32),
+        "spike": (rows == calibrator.window - 1).astype(np.float32),
+        "comb": 1 - 2 * (rows % 2),
+        "ramp": 2 * rows / max(calibrator.window - 1, 1) - 1,
+    }
+    for kind, level in _levels():
+        for name, shape in shapes.items():
+            drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
+            yield kind or name, drawn * ones
+    yield from (("ends", end * ones) for end in _ends(calibrator))
+
+
+def _levels() -> Iterator[tuple[str, float]]:
+    yield "zero", 0.0
+    yield from ((kind, sign * size) for kind, sizes in LEVELS.items() for size in sizes for sign in (1, -1))
+    yield from (("nan", np.nan), ("infinite", np.inf), ("infinite", -np.inf))
+
+
+def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
+    """The lowest and the highest valid reading, scaled as the fleet is; no limit: what an int16 window can hold."""
+    inputs, reach = calibrator.inputs, FULL / window_quanta(calibrator)
+    for side, sign in (("low", -1), ("high", 1)):
+        limits = np.array([getattr(channel, side) for channel in inputs.channels])
+        scaled = inputs.scaling.fleet.apply(limits[None])[0]
+        yield np.where(np.isfinite(scaled), scaled, sign * reach).astype(np.float32)
+
+
+def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
+    usual = channel.center + random.normal(size=count) / channel.inverse
+    return usual.clip(*channel.valid).astype(np.float32)
+
+
+def _ends_of(channel: InputChannel) -> np.ndarray:
+    """The edges of training, what lies just beyond and far beyond them, and the ends of the valid range."""
+    edges = channel.center + channel.rest + np.array(channel.known) / channel.inverse
+    beyond = np.multiply.outer(BEYOND, [-1, 1]) * (edges[1] - edges[0])
+    return np.unique(np.append(edges + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
+
+
+def _bad(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
+    """What no reading should be, and the numbers just outside the valid range."""
+    low, high = map(np.float32, channel.valid)
+    outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
+    return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

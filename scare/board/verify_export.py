@@ -1,0 +1,271 @@
+"""An export is tried again: its golden vectors go through what lies in the folder, in every runtime that is here.
+
+What an export is says its `scare.json`; what it must give, its golden vectors, by the rule of `calibrator.parity`.
+Comes from `export`; goes to `cli`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from scare.board.exports import exported_c
+from scare.board.host import HostModel
+from scare.calibrator.parity import TOKENS, most_unlike
+from scare.errors import DataError, ExitCode, NotApplicableError, ScareError
+from scare.export.onnx import run_onnx
+from scare.export.package import TARGETS
+from scare.export.scare_json import SCARE_JSON, ExportFolder, GoldenVectors, find_exports
+from scare.export.tflite import run_flatbuffer, run_micro
+from scare.extras import is_installed, require
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A runtime by its name, and how it runs an export.
+
+    The package it needs is of an extra, or may be missing: then the runtime is left out.
+    """
+
+    runtime: str
+    run: Callable[[ExportFolder, np.ndarray], np.ndarray]
+    package: str = ""
+    extra: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it can be used; a package of an extra that is missing is refused with what to install."""
+        if self.extra:
+            require(self.extra, self.package)
+        return not self.package or is_installed(self.package)
+
+
+def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
+    """As `scare_push` gives it."""
+    model = HostModel(exported_c(export))
+    scaled, _ = model.run(windows)
+    return scaled.astype(np.float64) * model.facts.target_scale + model.facts.target_center
+
+
+def _run_python(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
+    return run_module(export.model.parent, export.model.stem, windows)
+
+
+def _file(run: Callable[[bytes, np.ndarray], np.ndarray]) -> Callable[[ExportFolder, np.ndarray], np.ndarray]:
+    """Of a runtime that takes the content of a file."""
+    return lambda export, windows: run(export.model.read_bytes(), windows)
+
+
+RUNNERS: dict[str, tuple[Runner, ...]] = {
+    "c": (Runner("C", _run_c),),
+    "python": (Runner("Python", _run_python),),
+    "tflite": (
+        Runner("LiteRT", _file(run_flatbuffer), "ai_edge_litert", "tflite"),
+        Runner("TFLite-Micro", _file(run_micro), "tflite_micro"),
+    ),
+    "onnx": (Runner("ONNX Runtime", _file(run_onnx), "onnxruntime", "onnx"),),
+}
+
+
+LARGEST_ZIP = 1 << 28  # bytes unpacked
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one runtime gave: the largest difference in the target's unit, the largest as a share of its tolerance.
+
+    `ties` are windows that are farther off, but have a hash activation or a choice as good as undecided.
+    """
+
+    model: str
+    runtime: str
+    windows: int
+    largest: float
+    share: float
+    ties: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+
+def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
+    """Compare every model of an exported folder or zip in every runtime that it is for and that is installed.
+
+    This runs what is there, as it was exported or, by `trust`, whatever it is: `verifying_apart` runs it in a child.
+    """
+    with checked(path, trust) as (_, exports):
+        return [compared for export in exports for compared in _verify_model(export)]
+
+
+@contextmanager
+def checked(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]]:
+    """The folder of an export, and its models: all that is known of them before anything is run."""
+    with _opened(path) as folder:
+        exports = find_exports(folder, path)
+        for export in exports:
+            _runners(export)
+            if not trust:
+                _refuse_changed(path, export)
+        yield folder, exports
+
+
+def _refuse_changed(path: Path, export: ExportFolder) -> None:
+    if not export.description.sha256:
+        raise DataError(f"{path}: its {SCARE_JSON} does not tell what was exported; to run it all the same: --trust")
+    if changed := export.changed():
+        raise DataError(f"{path}: {', '.join(changed[:3])} changed after the export; to run it all the same: --trust")
+
+
+def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
+    name, expected = export.description.name, GoldenVectors.read(export.golden)
+    if not len(expected.windows):
+        raise DataError(f"{export.golden.name} of {name} holds no windows: there is nothing to compare")
+    for runner in _runners(export):
+        try:
+            yield compare(name, runner.runtime, runner.run(export, expected.windows), expected)
+        except ScareError:
+            raise
+        except Exception as error:  # each runtime has its own for a file that it cannot read
+            reason = f"it does not run: {_first_line(error)}"
+            yield Comparison(name, runner.runtime, len(expected.windows), np.nan, np.nan, (), (reason,))
+
+
+def _runners(export: ExportFolder) -> list[Runner]:
+    """Those of the export's target that are here."""
+    name, version = export.description.target, export.description.scare
+    if name not in TARGETS:
+        raise DataError(f"scare {version} exported this to {name}, which this version does not know; export again")
+    if not TARGETS[name].runner:
+        raise NotApplicableError(f"nothing on this computer runs what is exported to {name}")
+    return [runner for runner in RUNNERS[TARGETS[name].runner] if runner.is_here]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVectors) -> Comparison:
+    """Compare the results [n] of a runtime with what is expected."""
+    differences = np.abs(results - expected.results)
+    off = ~(differences <= expected.tolerances)
+    excused = off & expected.ties & np.isfinite(results)
+    ties, wrong = np.flatnonzero(excused), np.flatnonzero(off & ~excused)
+    reasons = []
+    if len(wrong):
+        first = int(wrong[0])
+        reasons.append(
+            f"{len(wrong):,} of {len(results):,} windows are farther off than allowed; the first is window {first}:"
+            f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.tolerances[first]:.2g}"
+        )
+    if len(ties) > max(1, most_unlike(expected.tokens)):
+        reasons.append(f"{len(ties):,} windows have other hash codes or choices, more than one in {TOKENS:,}")
+    near = np.where(excused, 0.0, differences)
+    shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)
+    largest, share = (float(numbers.max(initial=0.0)) for numbers in (near, shares))
+    return Comparison(model, runtime, len(results), largest, share, tuple(map(int, ties)), tuple(reasons))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    """The folder, a zip unpacked for as long as it is looked at."""
+    if path.is_dir():
+        yield path
+        return
+    with TemporaryDirectory() as scratch:
+        try:
+            with ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > LARGEST_ZIP:
+                    raise DataError(f"{path}: unpacked it has more than {LARGEST_ZIP >> 20} MB; no export has")
+                archive.extractall(scratch)
+        except (OSError, BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+            raise DataError(f"{path}: cannot be read as a folder or a zip of ours ({error})") from error
+        yield Path(scratch)
+
+
+SECONDS = 600  # until it is given up, and of processor time
+
+
+MEMORY = 8 << 30  # bytes of data; a compiler and the largest of the runtimes need a quarter of it
+
+
+def verify_apart(folder: Path) -> list[Comparison]:
+    """As `verify_export` of a folder that has been checked, in a child."""
+    command = [sys.executable, "-m", "scare.board.verify_export", str(folder)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+    ) as child:
+        try:
+            told, _ = child.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            told = ""
+        finally:
+            _end(child)
+    if not told:
+        raise DataError(f"running it takes more than {SECONDS} s or {MEMORY >> 30} GB, or ends the process that does")
+    found = json.loads(told.splitlines()[-1])  # a runtime may have printed before
+    if isinstance(found, dict):
+        refused = ScareError(found["refused"])
+        refused.exit_code = ExitCode(found["code"])
+        raise refused
+    return [Comparison(**{**one, "ties": tuple(one["ties"]), "reasons": tuple(one["reasons"])}) for one in found]
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """The child, and what it has started."""
+    with suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill()
+
+
+def _limit() -> None:
+    """Windows has no such limits."""
+    if sys.platform != "win32":
+        import resource
+
+        for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CORE, 0)):
+            resource.setrlimit(kind, (most, most))
+
+
+def _tell(folder: str) -> str:
+    try:
+        return json.dumps([asdict(one) for one in verify_export(Path(folder), trust=True)])
+    except ScareError as refused:
+        return json.dumps({"refused": str(refused), "code": refused.exit_code})
+
+
+PROGRAM = """
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from array import array
+from importlib import import_module
+calibration = import_module(sys.argv[2]).Calibration()
+count, numbers, results = int(sys.argv[3]), array("f", sys.stdin.buffer.read()), array("f")
+for start in range(0, len(numbers), count):
+    calibration.reset()
+    results.append(calibration.compute(numbers[start : start + count]))
+sys.stdout.buffer.write(results.tobytes())
+"""
+
+
+def run_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
+    """Results [n], in the target's unit, of scaled windows [n, window, channels], each for itself."""
+    count = int(np.prod(windows.shape[1:]))
+    command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]
+    done = subprocess.run(command, input=np.ascontiguousarray(windows, np.float32).tobytes(), capture_output=True)
+    if done.returncode or len(done.stdout) != 4 * len(windows):
+        reason = (done.stderr.decode(errors="replace").strip().splitlines() or ["no results"])[-1]
+        raise DataError(f"{folder / name}.py does not run: {reason}; export it anew")
+    return np.frombuffer(done.stdout, np.float32).astype(np.float64)
+
+
+if __name__ == "__main__":
+    _limit()
+    print(_tell(sys.argv[1]))

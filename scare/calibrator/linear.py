@@ -1,0 +1,56 @@
+"""Calibrators that read the newest reading alone: the raw value as it is, with an offset, or a line."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.cost import count
+from scare.calibrator.plan import INPUT, Plan, Step
+from scare.data.quantities import spell_unit
+from scare.data.readings import Channel
+from scare.windowing.grid import STRICT
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Scaling
+
+
+def raw_reading(inputs: Inputs, target: Channel, offset: float = 0.0) -> Calibrator:
+    """The first channel as it is, plus an offset in its unit."""
+    as_is = Affine(np.zeros(1), np.ones(1))
+    inputs = replace(newest_of(inputs, 1), scaling=Scaling("constant", as_is, as_is))
+    return on_newest(inputs, target, np.ones(1), offset, "offset" if offset else "raw")
+
+
+def same_unit(channel: Channel, target: Channel) -> bool:
+    """Whether a channel's reading may be the target as it is: units are not required, but must not contradict."""
+    return not (channel.unit and target.unit) or spell_unit(channel.unit) == spell_unit(target.unit)
+
+
+def newest_of(inputs: Inputs, channels: int) -> Inputs:
+    """The first channels of the newest row alone; not held anywhere."""
+
+    def first(affine: Affine) -> Affine:
+        return Affine(affine.center[:channels], affine.scale[:channels])
+
+    scaling = inputs.scaling
+    devices = {device: first(affine) for device, affine in scaling.devices.items()}
+    narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices)
+    narrow = replace(inputs, channels=inputs.channels[:channels], scaling=narrowed)
+    return replace(narrow, window=1, policy=STRICT, validity=None)
+
+
+def line_weights(plan: Plan) -> np.ndarray | None:
+    """What a line multiplies each newest reading with [channels]; None if the plan is no line of them."""
+    if [step.kernel for step in plan.steps] != ["newest", "dense"]:
+        return None
+    return np.asarray(plan.steps[-1].weights["weight"][:, 0])
+
+
+def on_newest(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
+    """A calibrator that multiplies the newest readings and adds a bias."""
+    channels = len(inputs.channels)
+    parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
+    plan = Plan(1, channels, (Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y", parts)))
+    none = Sample(np.empty((0, 1, channels), np.float32), np.empty(0))
+    facts = {"model": name, "parameters": count(plan).weights, "bytes": count(plan).weight_bytes}
+    return Calibrator(plan, inputs, target, none, none, facts)

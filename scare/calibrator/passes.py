@@ -1,0 +1,417 @@
+"""Fold shortens a plan by exact algebra: fewer operations, the same function.
+
+Each rule looks at one step and returns the steps that replace it, or None. A rewrite is kept only when the
+plan's multiply-adds do not grow; steps whose value nobody reads any more are dropped. Comes from `models.plan()`,
+goes to the calibrator.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from scare.calibrator.cost import all_operations
+from scare.calibrator.plan import INPUT, SELECT, Plan, Step
+from scare.errors import NotApplicableError
+from scare.kernels import FIXED_KERNELS, FULL, KERNELS, QUANTISATION
+from scare.kernels.fixed_point import WINDOW, Quantized
+from scare.kernels.fused import ACTIVATIONS
+
+FoldRule = Callable[[Plan, Step], list[Step] | None]
+
+
+def fold(plan: Plan) -> Plan:
+    """The plan after all rules, applied until none shortens it.
+
+    >>> narrow = Step("dense", ("flat",), "h", {"weight": np.full((3, 1), 2.0)})
+    >>> wide = Step("dense", ("h",), "y", {"weight": np.full((1, 1), 5.0)})
+    >>> folded = fold(Plan(3, 1, (Step("flatten", ("x",), "flat"), narrow, wide)))
+    >>> [step.kernel for step in folded.steps], folded.steps[-1].weights["weight"].ravel()
+    (['flatten', 'dense'], array([10., 10., 10.]))
+    """
+    plan = _without_unread(plan)
+    while (shorter := _fold_once(plan)) is not None:
+        plan = shorter
+    return plan
+
+
+def _fold_once(plan: Plan) -> Plan | None:
+    price = _price(plan)
+    for index, step in enumerate(plan.steps):
+        for rule in FOLD_RULES:
+            new = rule(plan, step)
+            if new is None:
+                continue
+            candidate = _without_unread(replace(plan, steps=(*plan.steps[:index], *new, *plan.steps[index + 1 :])))
+            if _price(candidate) < price:
+                return candidate
+    return None
+
+
+def _price(plan: Plan) -> tuple[int, int]:
+    return all_operations(plan).multiply_adds, len(plan.steps)
+
+
+def _without_unread(plan: Plan) -> Plan:
+    return replace(plan, steps=plan.leading_to(plan.steps[-1].output))
+
+
+def _maker(plan: Plan, name: str, *kernels: str) -> Step | None:
+    """The step that makes a value, if it is of one of these kernels."""
+    return next((step for step in plan.steps if step.output == name and step.kernel in kernels), None)
+
+
+def _dense_of_dense(plan: Plan, step: Step) -> list[Step] | None:
+    """(x W + b) V + c = x (W V) + (b V + c)."""
+    if step.kernel != "dense" or (inner := _maker(plan, step.inputs[0], "dense")) is None:
+        return None
+    weights = {"weight": inner.weights["weight"] @ step.weights["weight"]}
+    _add_bias(weights, inner.weights.get("bias"), step)
+    return [replace(step, inputs=inner.inputs, weights=weights)]
+
+
+def _dense_of_outer(plan: Plan, step: Step) -> list[Step] | None:
+    """((t E + B) + s ⊗ g) V + c = (t (E V) + (B V + c)) + s ⊗ (g V): a token costs a few multiplications."""
+    if step.kernel != "dense" or (outer := _maker(plan, step.inputs[0], "add_outer")) is None:
+        return None
+    if (inner := _maker(plan, outer.inputs[0], "dense")) is None:
+        return None
+    weights = {"weight": inner.weights["weight"] @ step.weights["weight"]}
+    _add_bias(weights, inner.weights.get("bias"), step)
+    rows, shared = f"{step.output}.rows", f"{step.output}.shared"
+    return [
+        Step("dense", inner.inputs, rows, weights),
+        Step("dense", (outer.inputs[1],), shared, {"weight": step.weights["weight"]}),
+        Step("add_outer", (rows, shared), step.output, outer.weights),
+    ]
+
+
+def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
+    """vec(Wᵀ x + b) V + c = vec(x) (W applied to V) + (b applied to V + c)."""
+    if step.kernel != "dense" or (flat := _maker(plan, step.inputs[0], "flatten")) is None:
+        return None
+    if (lens := _maker(plan, flat.inputs[0], "lens")) is None:
+        return None
+    mix = lens.weights["weight"]  # [T, L]
+    split = step.weights["weight"].reshape(mix.shape[1], -1, step.weights["weight"].shape[1])  # [L, D, O]
+    weights = {"weight": np.einsum("tl,ldo->tdo", mix, split).reshape(-1, split.shape[2])}
+    bias = step.weights.get("bias", np.zeros(split.shape[2], mix.dtype))
+    weights["bias"] = bias + np.einsum("l,ldo->o", lens.weights.get("bias", np.zeros(mix.shape[1], mix.dtype)), split)
+    flattened = f"{step.output}.{flat.output}"  # a new name each time: a lens may be folded onto a lens
+    return [Step("flatten", lens.inputs, flattened), replace(step, inputs=(flattened,), weights=weights)]
+
+
+def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: Step) -> None:
+    """Carry an inner bias through the outer step into `weights`."""
+    if inner is not None:
+        weights["bias"] = inner @ step.weights["weight"] + step.weights.get("bias", 0)
+    elif "bias" in step.weights:
+        weights["bias"] = step.weights["bias"]
+
+
+FOLD_RULES: tuple[FoldRule, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens)
+
+
+# Fuse regroups a folded plan for a machine with little memory: the same operations, fewer and smaller values.
+#
+# Each rule looks at one step and returns steps that replace it, and with it every step whose output they name, or None.
+# A rewrite is kept only when the plan's operations stay the same. At last the steps are put in the order that needs the
+# least memory at once. Comes from `fold`, goes to `export`.
+
+
+FuseRule = Callable[[Plan, Step], list[Step] | None]
+
+MOST = 5000  # sets of steps looked at for the best order; models need up to a thousand
+
+
+def fuse(plan: Plan) -> Plan:
+    """The plan after all rules, its steps in the order that needs the least memory.
+
+    >>> few = Step("lens", ("x",), "few", {"weight": np.ones((5, 2))})
+    >>> all_ = Step("dense", ("flat",), "all", {"weight": np.ones((5, 2))})
+    >>> steps = [few, Step("flatten", ("x",), "flat"), all_, Step("flatten", ("few",), "own")]
+    >>> steps += [Step("add", ("own", "all"), "sum"), Step("dense", ("sum",), "y", {"weight": np.ones((2, 1))})]
+    >>> [step.kernel for step in fuse(Plan(5, 1, tuple(steps))).steps]
+    ['flatten', 'dense', 'part', 'part', 'flatten', 'add', 'dense']
+    """
+    plan = _without_unread(plan)
+    while (fewer := _fuse_once(plan)) is not None:
+        plan = fewer
+    if plan.branches is None:
+        return _in_best_order(plan)
+    ordered = {step.output: step for branch in plan.branches for step in _in_best_order(branch).steps}
+    return replace(plan, steps=(*ordered.values(), plan.steps[-1]))
+
+
+def _fuse_once(plan: Plan) -> Plan | None:
+    for rule, step in product(FUSE_RULES, plan.steps):
+        new = rule(plan, step)
+        if new is not None and all_operations(candidate := _with(plan, step, new)) == all_operations(plan):
+            return candidate
+    return None
+
+
+def _with(plan: Plan, step: Step, new: list[Step]) -> Plan:
+    """The plan with `new` in place of `step` and of all steps with an output among theirs; nothing unread."""
+    named = {one.output for one in new}
+    at = plan.steps.index(step)
+    kept = [[one for one in part if one.output not in named] for part in (plan.steps[:at], plan.steps[at:])]
+    return _without_unread(replace(plan, steps=(*kept[0], *new, *kept[1])))
+
+
+def _bias(step: Step, *shape: int) -> np.ndarray:
+    """A step's bias, zero if it has none."""
+    return np.broadcast_to(step.weights.get("bias", np.zeros((), step.weights["weight"].dtype)), shape)
+
+
+def _stacked(plan: Plan, step: Step) -> list[Step] | None:
+    """Linear steps that read the same numbers are one, their weights side by side: each number is touched once."""
+    if (source := _linear_source(plan, step)) is None or plan.branches is not None:
+        return None
+    group = [one for one in plan.steps if _linear_source(plan, one) == source]
+    if len(group) < 2:
+        return None
+    flat, stacked = f"{step.output}.flat", f"{step.output}.stacked"
+    widths = [one.weights["weight"].shape[1] for one in group]
+    weights = {
+        "weight": np.concatenate([one.weights["weight"] for one in group], axis=1),
+        "bias": np.concatenate([_bias(one, width) for one, width in zip(group, widths, strict=True)]),
+    }
+    starts = np.cumsum([0, *widths]).tolist()
+    parts = [
+        Step("part", (stacked,), one.output, settings={"start": start, "shape": list(plan.shapes[one.output])})
+        for one, start in zip(group, starts, strict=False)
+    ]
+    return [Step("flatten", (source,), flat), Step("dense", (flat,), stacked, weights), *parts]
+
+
+def _linear_source(plan: Plan, step: Step) -> str | None:
+    """The value of which a step is a linear function into one vector, or None."""
+    shape = plan.shapes[step.inputs[0]]
+    if not (step.kernel == "dense" and len(shape) == 1) and not (step.kernel == "lens" and shape[1:] == (1,)):
+        return None
+    flat = _maker(plan, step.inputs[0], "flatten")
+    return step.inputs[0] if flat is None else flat.inputs[0]
+
+
+def _tokens(plan: Plan, step: Step) -> list[Step] | None:
+    """(seen V + b) + s ⊗ (shared M): the two summands are never held."""
+    if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
+        return None
+    shape = plan.shapes[step.output]
+    weights = {"local": rows.weights["weight"], "bias": _bias(rows, *shape), "share": step.weights["share"]}
+    shared = step.inputs[1]
+    mix = _maker(plan, shared, "dense")
+    if mix is not None and "bias" not in mix.weights and len(plan.readers(shared)) == 1:
+        shared, weights["mix"] = mix.inputs[0], mix.weights["weight"]
+    return [Step("token_rows", (rows.inputs[0], shared), step.output, weights)]
+
+
+def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
+    """dense, activation, dense: the wide layer between them is never held."""
+    if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
+        return None
+    inner = _maker(plan, active.inputs[0], "dense")
+    if inner is None or any(one.weights.get("bias", np.empty(0)).ndim > 1 for one in (inner, step)):
+        return None
+    weights = {}
+    for name, one in (("inner", inner), ("outer", step)):
+        weights[name] = one.weights["weight"]
+        weights[f"{name}_bias"] = _bias(one, one.weights["weight"].shape[1])
+    return [Step("feed_forward", inner.inputs, step.output, weights, {"activation": active.kernel})]
+
+
+FUSE_RULES: tuple[FuseRule, ...] = (_tokens, _feed_forward, _stacked)
+
+
+def _in_best_order(plan: Plan) -> Plan:
+    """The order with the smallest peak of live numbers; among equals that which holds less, then the plan's own.
+
+    A search, smallest peak first, over the sets of steps that may be done already: few, since plans are almost chains.
+    A plan that has too many keeps its order.
+    """
+    names = [step.output for step in plan.steps]
+    needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
+    sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
+    queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+    seen: set[frozenset[int]] = set()
+    while len(queue[0][2]) < len(names) and len(seen) < MOST:
+        peak, total, order = heappop(queue)
+        done = frozenset(order)
+        if done in seen:
+            continue
+        seen.add(done)
+        held = _held(plan, done)
+        for index in set(range(len(names))) - done:
+            if needs[index] <= done:
+                heappush(queue, (max(peak, held + sizes[index]), total + held, (*order, index)))
+    found = queue[0][2]
+    return replace(plan, steps=tuple(plan.steps[index] for index in found)) if len(found) == len(names) else plan
+
+
+def _held(plan: Plan, done: frozenset[int]) -> int:
+    """How many numbers must be kept once these steps are done: what the others read, through views too."""
+    kept: set[str] = set()
+    for index in reversed(range(len(plan.steps))):
+        step = plan.steps[index]
+        if index not in done or (step.output in kept and not KERNELS[step.kernel].copies):
+            kept |= set(step.inputs)
+    owned = {plan.steps[index].output for index in done if KERNELS[plan.steps[index].kernel].copies}
+    return sum(prod(plan.shapes[name]) for name in kept & owned)
+
+
+# Members: several plans become one whose output is the mean of theirs. What is the same in them is done once.
+#
+# Plans of one model that read the window through the same hats share that pass; `fold` and `fuse` join the rest as
+# far as it goes. Comes from `training`, goes to `fold`.
+
+
+def average(plans: Sequence[Plan]) -> Plan:
+    """The plan that gives the mean of what these give for the same window.
+
+    >>> newest, weight = Step("newest", ("x",), "now"), np.array([[2.0]])
+    >>> plans = [Plan(3, 1, (newest, Step("dense", ("now",), "y", {"weight": size * weight}))) for size in (1, 3)]
+    >>> [step.kernel for step in average(plans).steps]
+    ['newest', 'dense', 'dense', 'dense', 'dense', 'add']
+    """
+    if len(plans) == 1:
+        return plans[0]
+    if any(plan.steps[-1].kernel == SELECT for plan in plans):
+        raise ValueError("plans that choose a branch have no mean")
+    steps: list[Step] = []
+    outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
+    if len(outputs) == 1:
+        return Plan(plans[0].window, plans[0].channels, tuple(steps))
+    mean = ""
+    for index, (output, count) in enumerate(outputs.items()):
+        share = np.full((1, 1), count / len(plans), _number(plans[0]))
+        steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
+        if index:
+            steps.append(Step("add", (mean, f"share.{index}"), f"mean.{index}"))
+        mean = steps[-1].output
+    return Plan(plans[0].window, plans[0].channels, tuple(steps))
+
+
+def _join(steps: list[Step], plan: Plan, index: int) -> str:
+    """Add the steps of a plan that are not there yet; the name of its output."""
+    names = {INPUT: INPUT}
+    for step in plan.steps:
+        inputs = tuple(names[name] for name in step.inputs)
+        own = Step(step.kernel, inputs, f"{step.output}.{index}", step.weights, step.settings)
+        known = next((other for other in steps if _same(other, own)), None)
+        names[step.output] = known.output if known is not None else own.output
+        if known is None:
+            steps.append(own)
+    return names[plan.steps[-1].output]
+
+
+def _same(one: Step, other: Step) -> bool:
+    """Whether two steps compute the same."""
+    if (one.kernel, one.inputs, dict(one.settings)) != (other.kernel, other.inputs, dict(other.settings)):
+        return False
+    return one.weights.keys() == other.weights.keys() and all(
+        np.array_equal(weight, other.weights[name]) for name, weight in one.weights.items()
+    )
+
+
+def _number(plan: Plan) -> type[np.floating]:
+    """The number type of the real weights."""
+    kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
+    return kinds[0] if kinds else np.float32
+
+
+# What a visit taught is the end of a plan: y ← y + a y + c · (newest scaled inputs) + b, in steps that can be dropped.
+#
+# Every way a calibrator goes (predict, live, each export) reads the plan, so all of them have it. Comes from `upkeep`.
+
+
+PREFIX = "learned."  # of the names of its values
+LEARNED, STATE = "learned", "learned_state"  # facts of it: for people, for the next visit
+
+
+def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
+    """The plan with `numbers` at its end: of the value, of the first inputs, of 1; instead of any that were there.
+
+    >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((2, 1))})))
+    >>> [step.kernel for step in with_learned(plan, np.array([0.1, 0.0, 0.2, 0.5])).steps]
+    ['newest', 'dense', 'newest', 'dense', 'dense', 'add']
+    """
+    plan = as_shipped(plan)
+    if not np.any(numbers):
+        return plan
+    last = plan.steps[-1]
+    if last.kernel != SELECT:
+        return replace(plan, steps=(*plan.steps, *_steps(plan, last.output, numbers)))
+    decision, *branches = last.inputs
+    added = [_steps(plan, name, numbers) for name in branches]
+    chosen = replace(last, inputs=(decision, *(steps[-1].output for steps in added)))
+    return replace(plan, steps=(*plan.steps[:-1], *added[0], *added[1], chosen))
+
+
+def as_shipped(plan: Plan) -> Plan:
+    """The plan without what was learned since."""
+    kept = tuple(step for step in plan.steps if not step.output.startswith(PREFIX))
+    last = kept[-1]
+    if last.kernel == SELECT:
+        origins = tuple(name.removeprefix(PREFIX).removesuffix(".sum") for name in last.inputs)
+        kept = (*kept[:-1], replace(last, inputs=origins))
+    return replace(plan, steps=kept)
+
+
+def _steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
+    """The steps after one value."""
+    skip = np.zeros((plan.channels, 1), np.float32)
+    skip[: len(numbers) - 2, 0] = numbers[1:-1]
+    own = {"weight": np.array([[1 + numbers[0]]], np.float32), "bias": numbers[-1:].astype(np.float32)}
+    name = PREFIX + value
+    return (
+        Step("newest", (INPUT,), f"{name}.now"),
+        Step("dense", (f"{name}.now",), f"{name}.skip", {"weight": skip}),
+        Step("dense", (value,), f"{name}.own", own),
+        Step("add", (f"{name}.own", f"{name}.skip"), f"{name}.sum"),
+    )
+
+
+# Quantize turns a fused float plan into one that computes with integers only, from an int16 window to one word.
+#
+# It goes through the steps twice: for bounds and units, then for the integer steps. How a kernel becomes integers is
+# its rule (`kernels/<family>/rules.py`), what a unit is says `kernels/integer_rule.py`, how weights are rounded
+# `kernels/rounding.py`.
+
+
+def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
+    """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
+    lacking = {
+        QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
+    } - {""}
+    if lacking:
+        raise NotApplicableError(f"float32 only: there is no integer form of {', '.join(sorted(lacking))}")
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
+            made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
+    except ArithmeticError as error:
+        raise NotApplicableError("float32 only: its numbers are too large or too small for integers") from error
+    last = plan.steps[-1].output
+    first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
+    result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last)})
+    steps = (first, *(step for step in made if step is not None), result)
+    for step in steps:
+        if step.kernel not in KERNELS:
+            raise FIXED_KERNELS.missing(step.kernel)
+    return replace(plan, steps=steps)
+
+
+def _with_units(plan: Plan, quanta: np.ndarray) -> Quantized:
+    """Bounds and units of all values, in the order of the steps."""
+    window = np.broadcast_to(1 / quanta, plan.shapes[INPUT])
+    q = Quantized(plan.steps, plan.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
+    for step in plan.steps:
+        rule, shape = QUANTISATION[step.kernel], plan.shapes[step.output]
+        q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
+        q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
+    return q

@@ -1,1 +1,0 @@
-"""The paper's tables and figures made anew, its numbers beside ours."""

@@ -1,0 +1,131 @@
+"""An ESPHome external component: what it needs to know of its model, and the YAML that feeds it.
+
+In C a model gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into one
+program.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from scare.data.quantities import display_unit, find_quantity, spell_unit
+from scare.data.readings import Channel
+from scare.export.c_package import Library, SensorField, library, sensor_fields
+from scare.export.c_source import CModel, distinct_names
+from scare.export.compiled import Compiled
+from scare.export.target import plain
+
+# Which field of a sensor that can be bought gives each channel, so that examples read the right one.
+#
+# `data/quantities.toml` has the fields of a PMS5003 and the numbers of ESPHome.
+
+
+PREFIX, COMPONENT = "scare_model_", "components/scare"
+YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # that are no text in YAML
+OWN = "own"  # a sensor that we do not know
+BUSES = {
+    "pmsx003": "uart:\n  rx_pin: GPIO13 # that the sensor's TXD is wired to\n  baud_rate: 9600\n\n",
+    "sht3xd": "i2c:\n\n",
+}
+
+
+def input_keys(names: Iterable[str]) -> list[str]:
+    """What each channel is called in YAML.
+
+    >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw", "channel NO"])
+    ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2', 'channel_no_2']
+    """
+    plain = (f"channel_{name}" if name.lower() in YAML_WORDS else name for name in names)
+    return distinct_names(plain, set())
+
+
+def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """What `sensor.py` of the component reads, a file of JSON."""
+    calibrator = compiled.calibrator
+    units = [display_unit(channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
+    facts = {
+        "name": compiled.name,
+        "c_name": model.name,
+        "about": model.title,
+        "inputs": _keys(compiled),
+        "window": model.program.window,
+        "step_ms": model.descriptor.step_ms,
+        "unit": units[0],
+        "raw_unit": units[1],
+        "device_class": _device_class(calibrator.target),
+    }
+    return {f"{model.name}.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _device_class(target: Channel) -> str:
+    """Home Assistant's class of what is calibrated; none where it knows none, or not in this unit.
+
+    >>> _device_class(Channel("Ref.PM2.5", "µg/m³")), _device_class(Channel("PM10", "mg/m3"))
+    ('pm25', '')
+    """
+    found = find_quantity(target.name)
+    return found.device_class if found and spell_unit(found.unit) == spell_unit(target.unit) else ""
+
+
+def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """What the templates may name beside what those of all libraries may."""
+    keys, step = _keys(compiled), _time(model.descriptor.step_ms)
+    labelled = zip(keys, map(plain, model.labels), strict=True)
+    platforms = _platforms(keys, sensor_fields(compiled.calibrator))
+    return {
+        "step": step,
+        "window": str(model.program.window),
+        "inputs": "\n".join(f"      {key}: read_{key} # {label}" for key, label in labelled),
+        "buses": "".join(text for platform, text in BUSES.items() if platform in platforms),
+        "sensors": "\n".join(_sensor(platform, numbers, step) for platform, numbers in platforms.items()),
+        "simulated": "\n".join(_simulated(model, key, index, step) for index, key in enumerate(keys)),
+    }
+
+
+def _keys(compiled: Compiled) -> list[str]:
+    return input_keys([plain(channel.name) for channel in compiled.calibrator.inputs.channels])
+
+
+def _time(ms: int) -> str:
+    """Milliseconds as YAML says them.
+
+    >>> _time(60_000), _time(2_500)
+    ('60s', '2500ms')
+    """
+    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
+
+
+def _platforms(keys: Sequence[str], fields: Sequence[SensorField]) -> dict[str, dict[str, str]]:
+    """The key of the channel that reads each number of each platform; a number is read once, others by `OWN`."""
+    platforms: dict[str, dict[str, str]] = {}
+    for key, field in zip(keys, fields, strict=True):
+        platform, number = field.esphome or (OWN, key)
+        if number in platforms.get(platform, {}):
+            platform, number = OWN, key
+        platforms.setdefault(platform, {})[number] = key
+    return platforms
+
+
+def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:
+    if platform == OWN:
+        return "\n".join(_template(key, step, "return NAN; // read your own sensor here") for key in numbers.values())
+    about = "    type: PMSX003" if platform == "pmsx003" else f"    update_interval: {step}"
+    read = [f"    {number}:\n      id: read_{key}" for number, key in numbers.items()]
+    return "\n".join([f"  - platform: {platform}", about, *read])
+
+
+def _simulated(model: CModel, key: str, index: int, step: str) -> str:
+    row = f"float row[{model.name.upper()}_CHANNELS];"
+    made = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
+    return _template(key, step, f"{row} {made} return row[{index}];")
+
+
+def _template(key: str, step: str, body: str) -> str:
+    lines = ("  - platform: template", f"    id: read_{key}", f"    update_interval: {step}")
+    return "\n".join([*lines, "    lambda: |-", f"      {body}"])
+
+
+ESPHOME = library(
+    "Write an ESPHome external component, with YAML to paste.",
+    ("barkjohn-2021 --name pm25 --out pm25", "no2.scare --board esp8266 --out no2"),
+    Library("esphome", COMPONENT, PREFIX, yaml_fields, describe_component, in_c=False),
+)

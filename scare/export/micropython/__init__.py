@@ -1,1 +1,0 @@
-"""A calibrator in plain Python, for boards with MicroPython and no compiler."""

@@ -1,0 +1,194 @@
+"""A tensor as an ONNX model: dynamic batch, one table of operations."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scare.export.compiled import Compiled
+from scare.export.exchange import NAMES, describe_inputs, exchange_artefact, tensor_of
+from scare.export.lowering import Arithmetic
+from scare.export.target import Artefact, Target, check_file_name
+from scare.extras import require
+from scare.kernels.tensor import INPUT, Tensor, in_order
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+OPSET = 26  # the newest that ONNX Runtime 1.31 takes
+BATCH = "batch"
+SAME = {  # operations that ONNX has under another name
+    "add": "Add",
+    "subtract": "Sub",
+    "multiply": "Mul",
+    "divide": "Div",
+    "matmul": "MatMul",
+    "maximum": "Max",
+    "minimum": "Min",
+    "at_least": "GreaterOrEqual",
+    "choose": "Where",
+    "exp": "Exp",
+    "log": "Log",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "relu": "Relu",
+    "abs": "Abs",
+}
+GATES = (0, 3, 1, 2)  # i, o, f, g: the order of ONNX, in ours (i, f, g, o)
+
+
+def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) -> bytes:
+    """An .onnx file with `facts`, whose input [batch, window, channels] and output [batch, 1] have these names."""
+    from onnx import TensorProto, checker, helper
+
+    printer = _Printer(*names)
+    for tensor in in_order(result):
+        printer.add(tensor, names[1] if tensor is result else "")
+    window = next(tensor for tensor in in_order(result) if tensor.operation == INPUT)
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [BATCH, *shape])
+        for name, shape in zip(names, (window.shape, result.shape), strict=True)
+    ]
+    graph = helper.make_graph(printer.nodes, "scare", ends[:1], ends[1:], printer.constants)
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, producer_name="scare")
+    model.ir_version = helper.find_min_ir_version_for(opsets)
+    helper.set_model_props(model, facts)
+    checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
+    """The results [n] of scaled windows [n, window, channels], in ONNX Runtime."""
+    from onnxruntime import InferenceSession
+
+    session = InferenceSession(content, providers=["CPUExecutionProvider"])
+    (source,), (result,) = session.get_inputs(), session.get_outputs()
+    return np.asarray(session.run([result.name], {source.name: windows.astype(np.float32)})[0][:, 0], np.float64)
+
+
+def onnx_operators(content: bytes) -> list[str]:
+    """The operators, as often as they are called."""
+    from onnx import ModelProto
+
+    return [node.op_type for node in ModelProto.FromString(content).graph.node]
+
+
+class _Printer:
+    """Nodes and constants so far, and what each tensor is called."""
+
+    def __init__(self, source: str, result: str) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[Any] = []
+        self._source = source
+        self._names: dict[int, str] = {}
+
+    def add(self, tensor: Tensor, name: str) -> None:
+        """Print one tensor, all it reads being there."""
+        if tensor.operation == INPUT:
+            self._names[id(tensor)] = self._source
+        elif tensor.constant is not None:
+            self._names[id(tensor)] = self._constant(tensor.constant)
+        else:
+            self._names[id(tensor)] = self._print(tensor, name)
+
+    def _print(self, tensor: Tensor, name: str) -> str:
+        inputs = [self._names[id(one)] for one in tensor.inputs]
+        if tensor.operation in SAME:
+            return self._node(SAME[tensor.operation], inputs, name)
+        return getattr(self, f"_{tensor.operation}")(tensor, inputs, name)
+
+    def _node(self, operation: str, inputs: list[str], name: str = "", outputs: int = 1, **attributes: Any) -> str:
+        from onnx import helper
+
+        name = name or f"t{len(self.nodes)}"
+        named = [*[""] * (outputs - 1), name]
+        self.nodes.append(helper.make_node(operation, inputs, named, **attributes))
+        return name
+
+    def _constant(self, numbers: np.ndarray) -> str:
+        from onnx import numpy_helper
+
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(numbers), name))
+        return name
+
+    def _whole(self, *numbers: int) -> str:
+        return self._constant(np.array(numbers, np.int64))
+
+    def _reshape(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Reshape", [*inputs, self._whole(-1, *tensor.shape)], name)
+
+    def _permute(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Transpose", inputs, name, perm=[0, *(axis + 1 for axis in tensor.settings["axes"])])
+
+    def _slice(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        start, stop, axis = (tensor.settings[key] for key in ("start", "stop", "axis"))
+        return self._node("Slice", [*inputs, self._whole(start), self._whole(stop), self._whole(axis + 1)], name)
+
+    def _gather(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Gather", [*inputs, self._whole(*tensor.settings["rows"])], name, axis=1)
+
+    def _sum(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("ReduceSum", [*inputs, self._whole(tensor.settings["axis"] + 1)], name, keepdims=1)
+
+    def _concatenate(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Concat", inputs, name, axis=tensor.settings["axis"] + 1)
+
+    def _softmax(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Softmax", inputs, name, axis=-1)
+
+    def _inverse_root(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        return self._node("Reciprocal", [self._node("Sqrt", inputs)], name)
+
+    def _sign(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        zero, above, below = (self._constant(np.array(number, np.float32)) for number in (0, 1, -1))
+        return self._node("Where", [self._node("GreaterOrEqual", [*inputs, zero]), above, below], name)
+
+    def _later_sum(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        axis = self._constant(np.array(1, np.int64))
+        return self._node("CumSum", [*inputs, axis], name, exclusive=1, reverse=1)
+
+    def _after_zeros(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        rest = len(tensor.shape) - 1
+        pads = self._whole(0, tensor.settings["rows"], *[0] * (rest + 1 + len(tensor.shape)))
+        return self._node("Pad", [*inputs, pads], name)
+
+    def _lstm(self, tensor: Tensor, inputs: list[str], name: str) -> str:
+        """Time in front, gates in another order, one direction."""
+        size = tensor.shape[0]
+        weights = [np.asarray(part.constant) for part in tensor.inputs[1:]]
+        ordered = [
+            np.concatenate([np.split(weight, 4, axis=-1)[gate] for gate in GATES], axis=-1) for weight in weights
+        ]
+        matrices = [self._constant(matrix.T[None]) for matrix in ordered[:2]]
+        bias = self._constant(np.concatenate([ordered[2], np.zeros_like(ordered[2])])[None])
+        source = self._node("Transpose", inputs[:1], perm=[1, 0, 2])
+        last = self._node("LSTM", [source, *matrices, bias], outputs=2, hidden_size=size)
+        return self._node("Reshape", [last, self._whole(-1, size)], name)
+
+
+# An ONNX model, for computers.
+
+
+def make_onnx(compiled: Compiled) -> Artefact:
+    """The file, with the same facts in it as beside it."""
+    require("onnx")
+    facts = {"scare": json.dumps(describe_inputs(compiled, "onnx"))}
+    content = onnx_model(tensor_of(compiled), NAMES, facts)
+    return exchange_artefact(compiled, "onnx", content, onnx_operators(content), run_onnx)
+
+
+ONNX = Target(
+    "onnx",
+    "Write an ONNX model with a dynamic batch.",
+    ("no2.scare --out no2", "barkjohn-2021 --out pm25"),
+    make_onnx,
+    runner="onnx",
+    refuses={Arithmetic.INT8: "onnx is for computers, which gain nothing from int8: export it in float32"},
+    check_name=check_file_name,
+    name_help="What the file is called.",
+    arithmetic_help="Of its numbers: float32 only.",
+)

@@ -1,0 +1,180 @@
+"""Conventional hash attention (EcoFormer, Liu et al. 2022): its hash is fitted apart from the task.
+
+Queries and keys share one projection and one code. The kernel values are centred by a stored mean of each
+support; A is found bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
+gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
+code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
+
+Differs from the published code: the bandwidth is that of all tokens of a fit and held until the next (there each window
+and head has its own, in use too, and gradients go through it), supports come from all windows of a fit (there from the
+first), and fewer neighbours are asked for when tokens are few. docs/decisions/rivals.md says why.
+"""
+
+from enum import StrEnum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from scare.calibrator.plan import Step
+from scare.layers.bitwise_attention import EPSILON, draw_distinct, sign, unit
+from scare.layers.buffers import Buffer
+from scare.layers.plan_steps import dense, hash_codes
+
+NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
+ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
+
+
+class Bias(StrEnum):
+    """What β is multiplied with in the numerator."""
+
+    SUM = "sum"  # the sum of all values, as in the paper: β on every pair
+    TOKEN = "token"  # the token's own value, as in the published code
+
+
+class HashAttention(eqx.Module):
+    """Tokens [batch, tokens, width] to mixed values of the same shape."""
+
+    query_key: Array  # [width, width]
+    query_key_bias: Array  # [width]
+    value: Array
+    value_bias: Array
+    out: Array
+    out_bias: Array
+    projection: Buffer  # A [supports, bits]
+    supports: Buffer  # [supports, width], unit vectors
+    centre: Buffer  # μ [supports]
+    bandwidth: Buffer  # σ []
+    form: Bias = eqx.field(static=True, default=Bias.SUM)
+
+    @staticmethod
+    def create(width: int, supports: int, bits: int, key: Array, form: Bias = Bias.SUM) -> "HashAttention":
+        """Glorot projections, zero biases, a random hash until `fitted`."""
+        keys = jax.random.split(key, 5)
+        glorot = jax.nn.initializers.glorot_uniform()
+        query_key, value, out = (glorot(k, (width, width)) for k in keys[:3])
+        linear = (query_key, jnp.zeros(width), value, jnp.zeros(width), out, jnp.zeros(width))
+        drawn = unit(jax.random.normal(keys[3], (supports, width)))
+        projection = jax.random.normal(keys[4], (supports, bits))
+        return HashAttention(
+            *linear, Buffer(projection), Buffer(drawn), Buffer(jnp.zeros(supports)), Buffer(jnp.ones(())), form
+        )
+
+    @property
+    def bias(self) -> int:
+        """β: one more than the largest possible disagreement."""
+        return self.projection.array.shape[1] + 1
+
+    def kernel(self, tokens: Array) -> Array:
+        """Kernel values of the tokens' shared query and key against the supports, [batch, tokens, supports]."""
+        vectors = unit(tokens @ self.query_key + self.query_key_bias)
+        return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
+
+    def __call__(self, tokens: Array) -> Array:
+        """Attention with the hash held."""
+        return self._attend(tokens, slice(None))
+
+    def newest(self, tokens: Array) -> Array:
+        """The newest token's output alone, [batch, width]: no pair of tokens without it is looked at."""
+        return self._attend(tokens, slice(-1, None))[:, 0]
+
+    def _attend(self, tokens: Array, queries: slice) -> Array:
+        """What the tokens in `queries` attend to among all."""
+        codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
+        values = tokens @ self.value + self.value_bias
+        similar = codes[:, queries] @ codes.swapaxes(1, 2)
+        favoured = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
+        total = similar.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
+        return (similar @ values + self.bias * favoured) / total @ self.out + self.out_bias
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The same as kernel calls: pair by pair where the form allows it, for few tokens."""
+        pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
+        return [
+            *self._code_steps(source),
+            dense(source, "value", self.value, self.value_bias),
+            pairs if self.form == Bias.SUM else self._memory_step("codes", "value", "mixed"),
+            dense("mixed", output, self.out, self.out_bias),
+        ]
+
+    def newest_steps(self, source: str, output: str) -> list[Step]:
+        """`newest` as kernel calls: through a memory, for many tokens.
+
+        Weights that sum to one may mix the tokens themselves: one mixture is projected then, not every token.
+        """
+        code = [*self._code_steps(source), Step("newest", ("codes",), "code")]
+        if self.form == Bias.SUM:
+            mix = [self._memory_step("code", source, "seen"), dense("seen", "mixed", self.value, self.value_bias)]
+        else:
+            mix = [dense(source, "value", self.value, self.value_bias), self._memory_step("code", "value", "mixed")]
+        return [*code, *mix, dense("mixed", output, self.out, self.out_bias)]
+
+    def _memory_step(self, queries: str, values: str, output: str) -> Step:
+        settings = self._settings | {"own": self.form == Bias.TOKEN}
+        return Step("memory_attention", (queries, "codes", values), output, settings=settings)
+
+    @property
+    def _settings(self) -> dict[str, int]:
+        return {"bits": self.bias - 1, "bias": self.bias}
+
+    def _code_steps(self, source: str) -> list[Step]:
+        """The codes of all tokens; the stored centre becomes a bias."""
+        hashing = {
+            "supports": self.supports.array,
+            "bandwidth": self.bandwidth.array,
+            "projection": self.projection.array,
+            "bias": -self.centre.array @ self.projection.array,
+            "epsilon": EPSILON,
+        }
+        return [
+            dense(source, "query_key", self.query_key, self.query_key_bias),
+            hash_codes("query_key", "codes", hashing),
+        ]
+
+    def fitted(self, tokens: Array, key: Array) -> "HashAttention":
+        """The same attention with supports, bandwidth and A fitted to these tokens."""
+        vectors = unit(tokens @ self.query_key + self.query_key_bias)
+        drawn = draw_distinct(vectors, len(self.supports.array), key)
+        spread = (2.0 - 2.0 * vectors @ drawn.T).mean()
+        renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
+        kernel = renewed.kernel(tokens)
+        centre = kernel.mean(axis=(0, 1))
+        bits = self.projection.array.shape[1]
+        projection = _fit_projection(kernel - centre, _affinity(vectors) * bits, self.projection.array)
+        return eqx.tree_at(lambda a: (a.centre, a.projection), renewed, (Buffer(centre), Buffer(projection)))
+
+
+def _affinity(vectors: Array) -> Array:
+    """+1 for each token's most similar tokens, −1 for its least similar, 0 between, [batch, tokens, tokens]."""
+    count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
+    rank = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1).argsort(axis=-1)
+    return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
+
+
+def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
+    """Each column of A in turn, by gradient steps on what the columns before it left over."""
+
+    def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
+        found = _fit_bit(kernel, rest, column, projection.shape[1])
+        code = jnp.where(kernel @ found >= 0, 1.0, -1.0)
+        return rest - code[:, :, None] * code[:, None, :], found
+
+    return jax.lax.scan(one_bit, wanted, projection.T)[1].T
+
+
+def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
+    """One column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
+
+    def loss(code: Array) -> Array:
+        return -jnp.einsum("bi,bij,bj->", code, rest, code) / (code.size * bits)
+
+    def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        column, speed = state
+        slope = jax.grad(lambda a: loss(jnp.tanh(kernel @ a / 2)))(column)
+        speed = MOMENTUM * speed + slope
+        return (column - RATE * (slope + MOMENTUM * speed), speed), None
+
+    (found, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
+    hard = [loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, found)]
+    return jnp.where(hard[1] < hard[0], found, column)

@@ -1,0 +1,179 @@
+"""Sequence Lens Projector: Z = Wᵀ X + B, log2 N tokens that each see the whole window (paper, section SLP)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from scare.calibrator.plan import Step
+from scare.kernels import hat_fractions, hat_matrix
+from scare.layers.plan_steps import dense, numbers
+
+# Dual embedding: each reading for itself (local) and the window as a whole (global); paper, overview section.
+#
+# With x [T, C], token t is x_t E + b_local + (b_global + Gᵀ vec x). The bracket is the same for every token, so
+# `lens` never needs the tokens themselves: see `SequenceLensProjector.fused`.
+
+
+class DualEmbedding(eqx.Module):
+    """Readings [batch, rows, channels] to tokens [batch, rows, width]."""
+
+    local: Array  # [channels, width]
+    local_bias: Array  # [width]
+    overall: Array | None  # [rows·channels, width]; None: local embedding only
+    overall_bias: Array | None  # [width]
+
+    @staticmethod
+    def create(rows: int, channels: int, width: int, overall: bool, key: Array) -> "DualEmbedding":
+        """Random weights: a reading keeps its size (variance 1/channels), the window's part is Glorot."""
+        first, second = jax.random.split(key)
+        local = jax.random.normal(first, (channels, width)) / jnp.sqrt(channels)
+        if not overall:
+            return DualEmbedding(local, jnp.zeros(width), None, None)
+        glorot = jax.nn.initializers.glorot_uniform()(second, (rows * channels, width))
+        return DualEmbedding(local, jnp.zeros(width), glorot, jnp.zeros(width))
+
+    def shared(self, x: Array) -> Array:
+        """What all tokens of a window have in common, [batch, width]."""
+        if self.overall is None or self.overall_bias is None:
+            return jnp.broadcast_to(self.local_bias, (len(x), self.local_bias.shape[0]))
+        return x.reshape(len(x), -1) @ self.overall + (self.overall_bias + self.local_bias)
+
+    def __call__(self, x: Array) -> Array:
+        """One token a reading: the paper's form."""
+        return x @ self.local + self.shared(x)[:, None, :]
+
+    def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
+        """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
+        if self.overall is None:
+            return [dense(source, output, self.local, self.local_bias)]
+        rows = np.ones(len(scale), numbers(self.local).dtype)
+        return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
+
+    def token_steps(
+        self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
+    ) -> list[Step]:
+        """seen · local + share ⊗ shared(source) + bias, where rows of source are 1/scale of the features."""
+        local, constant = numbers(self.local), numbers(self.local_bias)
+        if self.overall is None or self.overall_bias is None:
+            return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]
+        overall = numbers(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
+        rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
+        return [
+            Step("flatten", (source,), "flat"),
+            Step("dense", ("flat",), "shared", {"weight": overall, "bias": constant + numbers(self.overall_bias)}),
+            Step("dense", (seen,), "rows", rows),
+            Step("add_outer", ("rows", "shared"), output, {"share": share}),
+        ]
+
+
+class SequenceLensProjector(eqx.Module):
+    """Tokens [batch, rows, width] to lens tokens [batch, lenses, width]."""
+
+    weight: Array  # W [rows, lenses]
+    bias: Array  # B [lenses, width]
+
+    @staticmethod
+    def create(weight: Array, width: int, key: Array) -> "SequenceLensProjector":
+        """A projector with this W and B ~ N(0, 0.1).
+
+        Paper gap: the initial B is not given; with B = 0 all tokens lie in one plane and share few hash codes.
+        """
+        return SequenceLensProjector(weight, 0.1 * jax.random.normal(key, (weight.shape[1], width)))
+
+    def __call__(self, tokens: Array) -> Array:
+        """The paper's form."""
+        return jnp.einsum("tl,btd->bld", self.weight, tokens) + self.bias
+
+    def fused(self, x: Array, embedding: DualEmbedding) -> Array:
+        """The same as `self(embedding(x))` without a token per reading.
+
+        Both are linear, so Z = (Wᵀx) E + s ⊗ shared(x) + B with s = Wᵀ1: exact, gradients included.
+        """
+        seen = jnp.einsum("tl,btc->blc", self.weight, x)
+        outer = self.weight.sum(axis=0)[None, :, None] * embedding.shared(x)[:, None, :]
+        return seen @ embedding.local + outer + self.bias
+
+    def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
+        """`fused` as kernel calls for a source whose rows are 1/scale of the features."""
+        weight = numbers(self.weight)
+        share = weight.sum(axis=0)
+        seen = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})
+        return [seen, *embedding.token_steps("seen", source, output, share, numbers(self.bias), scale)]
+
+
+def logarithmic_bins(rows: int) -> list[int]:
+    """Bin lengths oldest to newest: powers of two from the newest reading back, the rest in the oldest bin.
+
+    >>> logarithmic_bins(60)
+    [29, 16, 8, 4, 2, 1]
+    """
+    lengths: list[int] = []
+    length = 1
+    while sum(lengths) + length <= rows:
+        lengths.append(length)
+        length *= 2
+    rest = rows - sum(lengths)
+    return [rest, *lengths[::-1]] if rest else lengths[::-1]
+
+
+def bin_averages(window: int, lenses: int) -> np.ndarray:
+    """A lens matrix [window, lenses] that averages logarithmic bins, oldest bin first."""
+    lengths = logarithmic_bins(window)
+    matrix = np.zeros((window, lenses))
+    for bin_index, (start, length) in enumerate(zip(np.cumsum([0, *lengths[:-1]]), lengths, strict=True)):
+        matrix[start : start + length, min(bin_index, lenses - 1)] = 1.0
+    return matrix / matrix.sum(axis=0)
+
+
+# The hat basis: overlapping triangles in log time, a fixed smooth lens matrix Φ.
+#
+# Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
+# the two knots around it. W = ΦΘ makes the projector smooth in time with nothing of size N to train, and the
+# window is touched only by u = Φᵀx. (Not in the paper: preset `default`, docs/decisions/default.md.)
+
+
+@dataclass(frozen=True)
+class HatBasis:
+    """Hats over a window, oldest row first; column 0 of the matrix is about the newest reading.
+
+    >>> [HatBasis(window).size for window in (24, 48, 60, 360)]
+    [9, 11, 12, 17]
+    """
+
+    window: int
+
+    @cached_property
+    def knots(self) -> np.ndarray:
+        """Positions on the log2(lag + 1) axis, without knots that no lag comes close to."""
+        even = np.linspace(0.0, log2(self.window), round(2 * log2(self.window)) + 1)
+        spacing = even[1]
+        position = np.log2(np.arange(self.window) + 1.0)
+        nearest = np.abs(even[:, None] - position).min(axis=1)
+        return even[1 - nearest / spacing >= 0.5]
+
+    @property
+    def size(self) -> int:
+        """How many hats there are."""
+        return len(self.knots)
+
+    @cached_property
+    def sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each row, oldest first: its lower knot and its share of the upper one."""
+        lower, share = hat_fractions(self.window, self.knots)
+        return lower[::-1].copy(), share[::-1].copy()
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """What makes each hat's weights sum to one, [size]."""
+        return 1 / hat_matrix(*self.sums, self.size).sum(axis=0)
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """Φ [window, size]; every column sums to one."""
+        return hat_matrix(*self.sums, self.size) * self.scale

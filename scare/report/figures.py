@@ -1,0 +1,98 @@
+"""Figures of a calibration: raw, reference and calibrated over time, and against each other."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import matplotlib.dates as mdates
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import CALIBRATED, TIME, Channel, Readings
+from scare.experiments.table import OURS, Row
+from scare.files import replacing
+
+matplotlib.use("Agg")
+
+RAW, REFERENCE, OURS_COLOUR = "#b8b8b8", "#1b1b1b", "#d1495b"
+POINTS = 4000  # drawn at most in a scatter plot
+
+
+def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> Path:
+    """Write a PNG with a device's raw, reference and calibrated values."""
+    table = calibrator.predict(readings)
+    columns = {name: table[name].fill_null(np.nan).to_numpy() for name in (readings.channels[0].name, CALIBRATED)}
+    raw, calibrated = columns.values()
+    figure, (over_time, against) = plt.subplots(
+        1, 2, figsize=(12, 4), width_ratios=(2.6, 1), layout="constrained", dpi=110
+    )
+    _draw_time(over_time, table[TIME].to_numpy(), raw, readings.targets, calibrated)
+    _draw_scatter(against, raw, readings.targets, calibrated)
+    unit = f" [{calibrator.target.unit}]" if calibrator.target.unit else ""
+    over_time.set_ylabel(f"{calibrator.target.name}{unit}", parse_math=False)
+    over_time.set_title(f"{readings.device}: never seen in training", loc="left", parse_math=False)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+def _draw_time(axes: Axes, time: np.ndarray, raw: np.ndarray, reference: np.ndarray, ours: np.ndarray) -> None:
+    axes.plot(time, raw, color=RAW, linewidth=0.8, label="raw")
+    axes.plot(time, reference, color=REFERENCE, linewidth=1.1, label="reference")
+    axes.plot(time, ours, color=OURS_COLOUR, linewidth=0.9, label="calibrated")
+    axes.set_ylim(0, 1.25 * float(np.nanpercentile(np.concatenate([raw, reference]), 99.5)))
+    axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 0.99))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_scatter(axes: Axes, raw: np.ndarray, reference: np.ndarray, ours: np.ndarray) -> None:
+    every = max(1, len(reference) // POINTS)
+    top = 1.15 * float(np.nanpercentile(reference, 99.8))
+    axes.plot([0, top], [0, top], color=REFERENCE, linewidth=0.8)
+    axes.scatter(reference[::every], raw[::every], s=3, color=RAW, linewidths=0)
+    axes.scatter(reference[::every], ours[::every], s=3, color=OURS_COLOUR, linewidths=0)
+    axes.set(xlim=(0, top), ylim=(0, 1.6 * top), xlabel="reference", ylabel="raw, calibrated")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+# The figure of a comparison: error of each method, ours among them, with its spread over seeds.
+
+
+matplotlib.use("Agg")
+
+
+def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) -> Path:
+    """Write a PNG with one panel a window: RMSE as bars, top-5 % RMSE as marks."""
+    windows = sorted({row.window for row in rows})
+    tallest = max(sum(row.window == window and row.accuracy is not None for row in rows) for window in windows)
+    figure, panels = plt.subplots(
+        1, len(windows), figsize=(6 * len(windows), 1.2 + 0.32 * tallest), squeeze=False, layout="constrained", dpi=110
+    )
+    unit = f" [{reference.unit}]" if reference is not None and reference.unit else ""
+    for panel, window in zip(panels[0], windows, strict=True):
+        _draw_panel(panel, [row for row in rows if row.window == window and row.accuracy is not None])
+        panel.set_title(f"window {window}", loc="left")
+        panel.set_xlabel(f"RMSE{unit} (bars), at the 5 % fastest changes (marks)")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+def _draw_panel(axes: Axes, rows: Sequence[Row]) -> None:
+    ranked = sorted(rows, key=lambda row: -row.accuracy.rmse)  # type: ignore[union-attr]
+    names = [row.method for row in ranked]
+    errors = [row.accuracy.rmse for row in ranked]  # type: ignore[union-attr]
+    spreads = [row.spread.rmse for row in ranked]  # type: ignore[union-attr]
+    colours = [OURS_COLOUR if row.method.startswith(OURS) else RAW for row in ranked]
+    axes.barh(names, errors, xerr=spreads, color=colours, height=0.65)
+    axes.scatter([row.accuracy.top5_rmse for row in ranked], names, marker="|", s=80, color="#1b1b1b")  # type: ignore[union-attr]
+    axes.set_xlim(0, 3 * sorted(errors)[len(errors) // 2])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+# Correlograms: how well a sensor and a reference agree at every shift of the sensor's clock, a curve a device.

@@ -1,0 +1,339 @@
+"""Complexity and memory, counted in the plan.
+
+The exponent is that of operations ∝ N^p, fitted to a formula of operations at several window lengths N. Formulas are
+`models`' (`growth`); whether one is exact for a calibrator is told by the count of its own plan.
+"""
+
+import gc
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import get_native_id
+from time import perf_counter, perf_counter_ns, sleep, thread_time
+from typing import Any
+
+import numpy as np
+
+from scare.board.boards import Board
+from scare.board.measure import Report
+from scare.calibrator.calibrator import Calibrator
+from scare.kernels import INPUT, Operations
+from scare.scorecard.requirements import Finding, Protocol
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a model grows with its window: its declared complexity, and the operations at any length."""
+
+    declared: str
+    operations: Callable[[int], Operations]
+
+
+def complexity_findings(calibrator: Calibrator, growth: Growth | None, lengths: Sequence[int]) -> list[Finding]:
+    """Complexity as declared, the exponent fitted, and the operations of one reading counted."""
+    counted = calibrator.cost().operations
+    declared, exponent, detail = _grow(calibrator, growth, lengths, counted)
+    return [
+        Finding("declared_complexity", declared),
+        Finding("exponent", exponent, detail=detail),
+        Finding("operations", total(counted), detail=asdict(counted)),
+    ]
+
+
+def _grow(
+    calibrator: Calibrator, growth: Growth | None, lengths: Sequence[int], counted: Operations
+) -> tuple[str | None, float | None, dict[str, Any]]:
+    if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
+        return "O(1)", 0.0, {"reason": "it reads the newest row alone"}
+    if calibrator.facts.get("outcome") == "ridge":
+        return "O(N)", 1.0, {"reason": "ridge adds in each reading of the window once"}
+    if growth is None:
+        return (
+            None,
+            None,
+            {"reason": "its operations at other lengths are not known: no model of ours, or no extra [train]"},
+        )
+    totals = [total(growth.operations(length)) for length in lengths]
+    detail = {
+        "lengths": list(lengths),
+        "operations": totals,
+        "last_exponent": fit_exponent(lengths[-2:], totals[-2:]),
+        "exact_here": growth.operations(calibrator.window) == counted,
+    }
+    return growth.declared, fit_exponent(lengths, totals), detail
+
+
+def fit_exponent(lengths: Sequence[int], totals: Sequence[float]) -> float:
+    """The p of totals ∝ length^p, by least squares of the logarithms.
+
+    >>> fit_exponent([10, 20, 40], [500, 2000, 8000])
+    2.0
+    """
+    x, y = np.log(lengths), np.log(totals)
+    x = x - x.mean()
+    return float((x * y).sum() / (x * x).sum())
+
+
+def total(operations: Operations) -> int:
+    """All operations, whatever their kind."""
+    return sum(asdict(operations).values())
+
+
+def memory_findings(calibrator: Calibrator) -> list[Finding]:
+    """Bytes in the plan: alive at once, retained altogether, weights."""
+    cost = calibrator.cost()
+    weights = {"weights": cost.weights}
+    return [
+        Finding("peak_bytes", cost.peak_bytes),
+        Finding("retained_bytes", cost.retained_bytes),
+        Finding("weight_bytes", cost.weight_bytes, detail=weights),
+    ]
+
+
+# How a trained model grows with its window, from the architecture that its file tells. Needs the models' room.
+
+
+# Latency on this computer: one pinned core, warm-ups, different consecutive windows, several rounds.
+#
+# A timer runs windows [n, N, C] one after the other and gives the nanoseconds of each: `HostModel.time` by a clock in
+# C, `timing(call)` for anything that Python can call. The mean, the maximum and the jitter of a card are of one
+# sample.
+
+
+Timer = Callable[[np.ndarray], np.ndarray]
+ROUNDING = 1e-9
+THREADS = Path("/proc/self/task")  # of this process, by number
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One sample of latencies in ms; `jitter` is its standard deviation with n − 1.
+
+    No sample has a larger one than √((max − mean)(mean − min) n/(n − 1)): other numbers are refused.
+
+    >>> Latency(50, 0.0, 1.31, 1.44, 1.83)
+    Traceback (most recent call last):
+    ValueError: no sample of 50 has minimum 0, mean 1.31, maximum 1.44 and a standard deviation of 1.83
+    """
+
+    count: int
+    minimum: float
+    mean: float
+    maximum: float
+    jitter: float
+
+    def __post_init__(self) -> None:
+        slack = ROUNDING * abs(self.maximum)
+        above, below = self.maximum - self.mean, self.mean - self.minimum
+        if self.count < 2 or min(above, below) < -slack or not 0 <= self.jitter <= self.largest_jitter + slack:
+            raise ValueError(
+                f"no sample of {self.count} has minimum {self.minimum:g}, mean {self.mean:g}, maximum"
+                f" {self.maximum:g} and a standard deviation of {self.jitter:g}"
+            )
+
+    @property
+    def largest_jitter(self) -> float:
+        """The most that jitter can be, given the others."""
+        product = max(0.0, self.maximum - self.mean) * max(0.0, self.mean - self.minimum)
+        return float(np.sqrt(product * self.count / (self.count - 1)))
+
+    @staticmethod
+    def of(milliseconds: np.ndarray) -> "Latency":
+        """Of a sample [n].
+
+        >>> Latency.of(np.array([1.0, 2.0, 3.0]))
+        Latency(count=3, minimum=1.0, mean=2.0, maximum=3.0, jitter=1.0)
+        """
+        least = milliseconds.min()
+        above = milliseconds - least  # equal ones have no jitter, not even a rounding error
+        extremes = float(least), float(least + above.mean()), float(milliseconds.max())
+        return Latency(len(milliseconds), *extremes, float(above.std(ddof=1)))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Milliseconds [rounds, windows], and whether all threads were pinned to one core."""
+
+    milliseconds: np.ndarray
+    pinned: bool
+
+    @property
+    def typical(self) -> Latency:
+        """The round whose maximum is the median of the rounds' maxima."""
+        order = np.argsort(self.milliseconds.max(axis=1), kind="stable")
+        return Latency.of(self.milliseconds[order[(len(order) - 1) // 2]])
+
+    def findings(self, period_ms: float, suffix: str = "") -> list[Finding]:
+        """Mean, maximum and jitter of the typical round, with all rounds beside it."""
+        detail = {
+            "pinned": self.pinned,
+            "p99_ms": float(np.quantile(self.milliseconds, 0.99)),
+            "rounds": [asdict(Latency.of(one)) for one in self.milliseconds],
+        }
+        return latency_findings(self.typical, period_ms, ("latency", suffix), detail)
+
+
+def latency_findings(
+    latency: Latency, period_ms: float, name: tuple[str, str], detail: dict[str, Any]
+) -> list[Finding]:
+    """One sample as the three requirements of real time; the measures are called name[0]_…name[1]."""
+    numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
+    detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
+    return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
+
+
+def no_latency(reason: str) -> list[Finding]:
+    """The three requirements of real time when nothing can be run: it never answers."""
+    return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
+
+
+def timing(call: Callable[[np.ndarray], object]) -> Timer:
+    """A timer of anything that takes one window as a batch [1, N, C]."""
+
+    def timer(windows: np.ndarray) -> np.ndarray:
+        taken = np.empty(len(windows), np.int64)
+        for index in range(len(windows)):
+            one = windows[index : index + 1]
+            begun = perf_counter_ns()
+            call(one)
+            taken[index] = perf_counter_ns() - begun
+        return taken
+
+    return timer
+
+
+def measure_latency(timer: Timer, windows: np.ndarray, protocol: Protocol) -> Timed:
+    """Time windows [n, N, C] by the protocol."""
+    with one_core() as pinned:
+        timer(np.resize(windows, (protocol.warm_ups, *windows.shape[1:])))
+        rounds = [timer(windows) for _ in range(protocol.rounds)]
+    return Timed(np.stack(rounds) / 1e6, pinned)
+
+
+@contextmanager
+def one_core() -> Iterator[bool]:
+    """All threads of this process on one core, no garbage collection meanwhile; says whether they could be pinned."""
+    before = _affinities()
+    usual = before.get(get_native_id(), set())
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        _pin({thread: {max(usual)} for thread in before})
+        yield bool(before)
+    finally:
+        _pin(dict.fromkeys(_affinities(), usual) | before)
+        if collecting:
+            gc.enable()
+
+
+def _affinities() -> dict[int, set[int]]:
+    """The cores that each thread of this process may use, by its number; empty where the system does not tell."""
+    found: dict[int, set[int]] = {}
+    for path in THREADS.glob("*") if hasattr(os, "sched_getaffinity") else ():
+        with suppress(ProcessLookupError):  # it has ended
+            found[int(path.name)] = os.sched_getaffinity(int(path.name))
+    return found
+
+
+def _pin(cores: Mapping[int, set[int]]) -> None:
+    for thread, allowed in cores.items():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, allowed)
+
+
+# Compatibility: how busy a computer is with steady requests, and whether a board can hold and serve the model.
+#
+# Board figures are of the virtual board, over windows among which are the strangest there can be; what is compared with
+# a limit is the worst of them.
+
+
+OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
+OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # asked of a board alone
+
+
+def measure_utilisation(
+    call: Callable[[int], object], protocol: Protocol, advance: Callable[[], object] = lambda: None
+) -> Finding:
+    """The largest share of one core, in %, that requests at a fixed rate take in a block of them.
+
+    `call` serves the request of a number, from 0 on. `idle` in the detail is the share
+    of the same loop without a model.
+    """
+    with one_core() as pinned:
+        idle = _block(lambda number: number, protocol)
+        shares = []
+        for _ in range(protocol.blocks):
+            shares.append(_block(call, protocol))
+            advance()
+    detail = {"mean": float(np.mean(shares)), "idle": idle, "pinned": pinned}
+    return Finding("cpu", max(shares), detail={**detail, "request_hz": protocol.request_hz, "blocks": len(shares)})
+
+
+def _block(call: Callable[[int], object], protocol: Protocol) -> float:
+    """This thread's CPU time over wall time in one block of requests, in %."""
+    begun, busy = perf_counter(), thread_time()
+    for request in range(max(1, round(protocol.block_seconds * protocol.request_hz))):
+        call(request)
+        left = begun + (request + 1) / protocol.request_hz - perf_counter()
+        if left > 0:
+            sleep(left)
+    return 100 * (thread_time() - busy) / (perf_counter() - begun)
+
+
+def supported(reason: str = "") -> Finding:
+    """Whether every operation has a kernel, or the reason why not."""
+    return Finding("supported", 0.0 if reason else 1.0, detail={"reason": reason} if reason else {})
+
+
+def board_findings(report: Report) -> list[Finding]:
+    """Memory, latency and the board's yes or no; what cannot be told of the board has no value."""
+    board, period_ms = report.board, float(report.step_ms)
+    found = [
+        Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
+        Finding("flash", report.flash_bytes, board.flash),
+        Finding("fits_ram", float(report.ram_bytes <= board.ram)),
+        Finding("fits_flash", float(report.flash_bytes <= board.flash)),
+    ]
+    worst = worst_case(report)
+    if worst is None or report.duty_cycle is None:
+        unknown = {"reason": f"cycles are not known on {board.name}"}
+        return found + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
+    typical = report.runs.cycles[:, 1] / board.clock_hz * 1e3
+    found += latency_findings(Latency.of(typical), period_ms, ("board_latency", ""), {"worst": worst})
+    found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
+    found.append(Finding("duty_cycle", 100 * report.duty_cycle))
+    return found
+
+
+def no_board() -> list[Finding]:
+    """Memory and the board's yes or no when no board was asked for: they are not known."""
+    return [Finding(name, None, detail={"reason": "no board was asked for"}) for name in OF_BOARD]
+
+
+def worst_case(report: Report) -> dict[str, Any] | None:
+    """The worst of all windows: instructions, cycles and ms, and the highest ms of taking and calibrating a reading."""
+    if report.instructions is None or report.cycles is None:
+        return None
+    cycles = dict(zip(("low", "typical", "high"), report.runs.cycles.max(axis=0).tolist(), strict=True))
+    clock = report.board.clock_hz / 1e3
+    return {
+        "instructions": int(report.instructions["max"]),
+        "cycles": cycles,
+        "milliseconds": {name: count / clock for name, count in cycles.items()},
+        "reading_ms": (cycles["high"] + report.pushes.cycles.high) / clock,
+    }
+
+
+def describe_board(board: Board, arithmetic: str, report: Report | None, reason: str = "") -> dict[str, Any]:
+    """The board block of a card: what it has, and what the model takes, or why nothing runs on it."""
+    has = {"board": board.name, "title": board.title, "chip": board.chip, "clock_hz": board.clock_hz}
+    has |= {"ram_available": board.ram, "flash_available": board.flash, "arithmetic": arithmetic}
+    if report is None:
+        return {**has, "supported": False, "fits": False, "reasons": [reason]}
+    worst = worst_case(report)
+    deadline = {"deadline_ms": report.step_ms, "worst": worst}
+    deadline["meets_deadline"] = worst["reading_ms"] <= report.step_ms if worst else None
+    return {**has, "supported": True, **deadline, **report.as_dict()}

@@ -1,1 +1,0 @@
-"""What our servers share: who may ask, and answering in a thread."""

@@ -1,0 +1,170 @@
+"""What a page shows of files before anything is trained; runs in a process of its own and prints JSON.
+
+python -m scare.web.preview FILE                  its columns, each with a picture
+python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the parts, the clock's offset
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from scare.data.alignment import find_clock_offset
+from scare.data.colocation import SplitSection, divide, prepare, read
+from scare.data.flags import find_dead
+from scare.data.inspection import Inspection, inspect_table
+from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
+from scare.data.quantities import display_unit, find_quantity, guess_unit
+from scare.data.readings import DEVICE, TIME, Channel, Readings
+from scare.data.split import Split
+from scare.data.tables import read_readings
+from scare.data.times import Dates
+from scare.errors import ScareError
+from scare.records import convert, finite, load_toml
+from scare.report.charts import decimate, with_breaks
+
+SMALL, LARGE = 400, 2000  # points of a picture
+WEATHER = {"T": "temperature", "RH": "humidity"}
+
+
+def look(path: Path, dates: Dates = "") -> dict[str, Any]:
+    """A file's columns: what each looks like, its facts and its picture."""
+    found = inspect_table(path, dates)
+    facts = found.as_dict()
+    columns = {one["name"]: _described(one) for one in facts["columns"]}
+    labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
+    others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
+    facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
+    facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
+    facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
+    return {**facts, "time": list(found.time), "pictures": _pictures(found)}
+
+
+def _described(column: dict[str, Any]) -> dict[str, Any]:
+    """A column with what it looks like."""
+    quantity = find_quantity(column["name"])
+    looks = WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
+    is_reference = column["role"] == "reference"
+    return {**column, "looks": "reference" if is_reference else looks}
+
+
+def _pictures(found: Inspection) -> dict[str, Any]:
+    """Each column of the first device over time, thinned."""
+    frame = pl.concat([found.stamps, found.numbers], how="horizontal")
+    frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
+    times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
+    columns = {name: frame[name].fill_null(np.nan).to_numpy()[:, None] for name in found.numbers.columns}
+    return {name: _picture(times, column, found.step_seconds, SMALL) for name, column in columns.items()}
+
+
+def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
+    """Times and columns of a thinned series, with a break at every gap."""
+    kept = decimate(columns, points)
+    shown, values = with_breaks(times, columns, kept, step)
+    return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [float(f"{one:.5g}") if np.isfinite(one) else None for one in values.tolist()]
+
+
+def together(config: Path, files: Sequence[Path]) -> dict[str, Any]:
+    """A co-location as training will see it: devices, parts, what was said on the way, pictures."""
+    tables = load_toml(config)
+    data = convert(tidy_columns(tables["data"]), DataSection, config)
+    split = convert(tables.get("split", {}), SplitSection, config)
+    said: list[str] = []
+    readings = [prepare(one, data.step, said.append) for one in read(files, data, said.append)]
+    parts = divide(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
+    return {
+        "said": [*said, *parts.notes, *parts.left_out],
+        "how": parts.how,
+        "step_seconds": float(np.median([one.step_seconds for one in readings])),
+        "devices": [one.device for one in readings],
+        "first": _sides(readings[0]),
+        "parts": _bands(parts),
+        "clock": _clock(files, data),
+    }
+
+
+def _sides(one: Readings) -> dict[str, Any]:
+    """A device and its reference over time."""
+    columns = np.column_stack([one.values[:, 0], one.targets])
+    assert one.reference is not None
+    return {
+        "name": one.device,
+        "rows": len(one),
+        "known": int(np.isfinite(one.targets).sum()),
+        "sensor": one.channels[0].name,
+        "sensor_unit": display_unit(one.channels[0].unit),
+        "reference": one.reference.name,
+        "unit": display_unit(one.reference.unit),
+        "picture": _picture(one.times, columns, one.step_seconds, LARGE),
+    }
+
+
+def _bands(parts: Split) -> list[dict[str, Any]]:
+    """From when to when each part has each device, and how many rows with a reference."""
+    return [
+        {
+            "part": part,
+            "device": one.device,
+            "from": float(one.times[0]),
+            "to": float(one.times[-1]),
+            "rows": int(np.isfinite(one.targets).sum()),
+        }
+        for part, readings in parts.parts.items()
+        for one in readings
+    ]
+
+
+def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
+    """Sensor and reference as they are in their files, and the shift that would bring them together."""
+    if not data.reference_file or data.reference is None:
+        return None
+    station = _station(Path(data.reference_file), data.reference.name, data.dates)
+    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, dates=data.dates)
+    sensor = next((one for one in read_readings(files[0], mapping) if not find_dead(one)), None)
+    if sensor is None:
+        return None
+    offset = find_clock_offset(sensor, station, sensor.channels[0].name)
+    pictures = {}
+    for name, one in (("sensor", sensor), ("reference", station)):
+        near = (one.times > sensor.times[0] - 7200) & (one.times < sensor.times[-1] + 7200)
+        pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds, LARGE)
+    return {
+        "device": sensor.device,
+        "seconds": offset.seconds,
+        "correlation": offset.correlation,
+        "correlation_at_zero": offset.correlation_at_zero,
+        **pictures,
+    }
+
+
+def _station(file: Path, column: str, dates: Dates) -> Readings:
+    found = inspect_table(file, dates)
+    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, dates=dates)
+    return read_readings(file, mapping)[0]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what was found, or one sentence about why there is nothing."""
+    try:
+        first, second, *rest = arguments
+        if first == "--together":
+            found = together(Path(second), [*map(Path, rest)])
+        else:
+            found = look(Path(first), cast(Dates, second))
+    except ScareError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(finite(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

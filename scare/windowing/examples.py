@@ -1,0 +1,133 @@
+"""Examples: windows with a target, kept as indices into one long scaled series.
+
+No window is ever stored twice: a window is the slot of its newest row. A network with a fixed basis reads its few
+features a window instead, computed once when they fit in `STORED_BYTES`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from scare.data.flags import usable_values
+from scare.data.readings import Readings
+from scare.errors import DataError
+from scare.windowing.grid import lay, longest_run
+from scare.windowing.inputs import Feed, Inputs
+
+STORED_BYTES = 1 << 30
+ROWS = 8192  # windows turned into features at once
+
+
+@dataclass(frozen=True)
+class Examples:
+    """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
+
+    Beside each its time in seconds [n], and what the first channel read, as it came [n].
+    """
+
+    window: int
+    series: np.ndarray
+    ends: np.ndarray
+    targets: np.ndarray
+    times: np.ndarray
+    readings: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def windows(self, which: np.ndarray) -> np.ndarray:
+        """Scaled windows [len(which), window, channels]."""
+        return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
+
+    def reference_minus_reading(self, inputs: Inputs) -> np.ndarray:
+        """Reference minus the first channel as it was read, in the target's unit [n]."""
+        references = inputs.scaling.target.invert(self.targets.astype(np.float64)[:, None])[:, 0]
+        return references - self.readings
+
+    def spread(self, count: int) -> np.ndarray:
+        """At most `count` example numbers, evenly spread."""
+        return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
+
+    def fingerprint(self) -> str:
+        """A hash of the numbers, to tell which data a calibrator was made from."""
+        digest = hashlib.sha256()
+        for array in (self.series, self.ends, self.targets):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
+    """The usable windows of these readings whose newest row has a reference."""
+    series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
+    for one in readings:
+        values = inputs.select(one)
+        for segment in Feed(inputs, one.device).segments(one.times, values):
+            wanted = np.isfinite(one.targets[segment.rows])
+            rows = segment.rows[wanted]
+            series.append(segment.grid.values)
+            parts.append(np.stack([segment.ends[wanted] + start, one.targets[rows], one.times[rows], values[rows, 0]]))
+            start += len(segment.grid.values)
+    ends, targets, times, first = np.concatenate(parts, axis=1)
+    scaled = inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32)
+    return Examples(inputs.window, np.concatenate(series), ends.astype(np.int64), scaled, times, first)
+
+
+class DesignMatrix(NamedTuple):
+    """Examples that a closed form is fitted to, or chosen by."""
+
+    features: np.ndarray  # [n, rows, channels]
+    targets: np.ndarray  # [n], scaled
+    times: np.ndarray  # [n] seconds
+
+
+def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
+    """The examples as a closed form reads them: `most`, or as many as can be stored, evenly spread."""
+    which = examples.spread(most or storable(examples, basis))
+    return DesignMatrix(features(examples, which, basis), examples.targets[which], examples.times[which])
+
+
+def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
+    """What a network reads of these examples [n, rows, channels]: their windows, or the basis' view of them."""
+    if basis is None:
+        return examples.windows(which)
+    matrix = basis.T.astype(np.float32)
+    out = np.empty((len(which), len(matrix), examples.series.shape[1]), np.float32)
+    for start in range(0, len(which), ROWS):
+        np.matmul(matrix, examples.windows(which[start : start + ROWS]), out=out[start : start + ROWS])
+    return out
+
+
+def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:
+    """Refuse a part without a single window, saying what is missing."""
+    if len(examples):
+        return
+    rows = sum(len(one) for one in readings)
+    longest = max((_longest_run(one, inputs) for one in readings), default=0)
+    needed = inputs.policy.rows_checked(inputs.window)
+    if longest >= needed:
+        raise DataError(
+            f"{part}: sensor and reference do not overlap: no window of {inputs.window} readings"
+            " ends in a row with a reference"
+        )
+    raise DataError(
+        f"{part}: too few rows for one window: {rows} rows, the longest run without a gap is {longest} readings,"
+        f" and a window of {inputs.window} needs {needed}; use a shorter --window or more data"
+    )
+
+
+def _longest_run(readings: Readings, inputs: Inputs) -> int:
+    """The longest run of steps with a usable row."""
+    if not len(readings):
+        return 0
+    values, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
+    grid = lay(readings.times, values, inputs.step_seconds, inputs.window, inputs.policy, None)
+    return longest_run(grid.real)
+
+
+def storable(examples: Examples, basis: np.ndarray | None) -> int:
+    """How many examples' features fit in `STORED_BYTES`."""
+    rows = examples.window if basis is None else basis.shape[1]
+    return STORED_BYTES // (4 * rows * examples.series.shape[1])

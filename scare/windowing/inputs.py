@@ -1,0 +1,254 @@
+"""Feeding turns one device's readings into scaled windows and flags, the same way in training, prediction and live use.
+
+Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling →
+whether the newest row is like training (`validity`).
+All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from scare.data.flags import NO_VALUE, Flag, Flagging, Past, QualitySettings, usable_values
+from scare.data.readings import Channel, Readings
+from scare.errors import DataError
+from scare.windowing.grid import GapPolicy, Grid, history_starts, lay, row_flags
+from scare.windowing.live import Ring
+from scare.windowing.scaling import Affine, Scaling, Settling
+from scare.windowing.training_range import TrainingRange, slow_means
+
+BLOCK = 4096  # rows judged by the rules at once: what they compare with stays in a core's cache
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a calibrator reads: channels, their scaling, the time step, and when a window may be used."""
+
+    channels: tuple[Channel, ...]
+    scaling: Scaling
+    step_seconds: float
+    window: int
+    policy: GapPolicy
+    quality: QualitySettings
+    validity: TrainingRange | None = None  # None: nothing is known of training
+
+    def flagging(self) -> Flagging:
+        """The quality rules at the beginning of one device's rows."""
+        return Flagging(self.channels, self.step_seconds, self.quality)
+
+    def select(self, readings: Readings) -> np.ndarray:
+        """The values of these channels, in this order, [rows, channels]."""
+        names = [channel.name for channel in readings.channels]
+        missing = [channel.name for channel in self.channels if channel.name not in names]
+        if missing:
+            raise DataError(f"{readings.device}: no channel {', '.join(missing)}; there are {', '.join(names)}")
+        return readings.values[:, [names.index(channel.name) for channel in self.channels]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers.
+
+    `history` counts how often the device has begun anew.
+    """
+
+    grid: Grid
+    ends: np.ndarray
+    rows: np.ndarray
+    history: int
+
+
+class Feed:
+    """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
+
+    def __init__(self, inputs: Inputs, device: str) -> None:
+        self._inputs, self._device = inputs, device
+        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
+        self._outside = Outside(inputs)
+        self._before: Grid | None = None
+        self._histories = 0
+
+    def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+        """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
+        check_rows(self._inputs, self._device, times, values)
+        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
+        starts = self._starts(times)
+        flags[starts] |= np.uint32(Flag.RESTART)
+        for part in _parts(starts, len(times)):
+            if part.start in starts:
+                self._flagging = self._inputs.flagging()
+            for start in range(part.start, part.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, part.stop))
+                flags[block] |= self._flagging.take(times[block, None], usable[block, None])[:, 0]
+        segments, reasons = self._cut(times, usable, starts)
+        return segments, flags | reasons
+
+    def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
+        """The same segments, for those who do not ask for flags."""
+        usable, _ = usable_values(values, self._inputs.channels, self._inputs.quality)
+        return self._cut(times, usable, self._starts(times))[0]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What the rows to come need of those before: plain arrays by name."""
+        before = _grid_state(self._before) if self._before else {}
+        parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
+        state = {f"{part}.{name}": array for part, kept in parts.items() for name, array in kept.items()}
+        return {"histories": np.array(self._histories), "slow": np.array(self._outside.slow), **state}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on where another feed of the same inputs and device was."""
+        self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
+        self._scaling.restore(_under("scaling", state))
+        self._flagging.past = Past(**_under("past", state))
+        before = _under("before", state)
+        self._before = _restored_grid(self._inputs.window, before) if before else None
+
+    def _starts(self, times: np.ndarray) -> list[int]:
+        last_time = self._before.last_time if self._before else np.nan
+        return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
+
+    def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
+        """Segments of usable values, and why rows have no window or how they are scaled [rows]."""
+        segments, flags = [], np.zeros(len(times), np.uint32)
+        for part in _parts(starts, len(times)):
+            if part.start in starts:
+                self._before, self._histories = None, self._histories + 1
+                self._outside = Outside(self._inputs)
+            some, flags[part] = self._cut_history(times[part], values[part])
+            segments += [replace(one, rows=one.rows + part.start) for one in some]
+        return segments, flags
+
+    def _cut_history(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
+        """The same of rows that go on with what is before."""
+        inputs = self._inputs
+        grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._before)
+        self._before = grid.tail()
+        usable = grid.usable(inputs.policy)
+        flags = row_flags(grid, usable)
+        real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
+        border = self._scaling.see(values[real], real, len(times))
+        for part, affine in self._scaled_by(real, border):
+            flags[part] |= self._outside.take(affine.apply(values[part]))
+        rows = real[usable[grid.slots[real]]]
+        flags[rows[rows < border]] |= np.uint32(Flag.UNSETTLED)
+        return [self._segment(grid, *pair) for pair in self._scaled_by(rows, border)], flags
+
+    def _scaled_by(self, rows: np.ndarray, border: int) -> list[tuple[np.ndarray, Affine]]:
+        """Rows before the border and from it on, each with their scaling."""
+        pairs = (
+            (rows[rows < border], self._inputs.scaling.fleet),
+            (rows[rows >= border], self._scaling.affine),
+        )
+        return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
+
+    def _segment(self, grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
+        scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
+        return Segment(scaled, grid.slots[rows], rows, self._histories)
+
+
+class LiveFeed:
+    """One device's windows, reading by reading, in the memory of one window."""
+
+    def __init__(self, inputs: Inputs, device: str) -> None:
+        self._inputs, self._device = inputs, device
+        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
+        self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
+        self._outside = Outside(inputs)
+
+    def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
+        """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
+        times, values = np.full(1, time), np.asarray(row, float)[None]
+        check_rows(self._inputs, self._device, times, values)
+        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
+        reason = self._ring.push(time, usable[0])
+        if reason & Flag.RESTART:
+            self._flagging, self._outside = self._inputs.flagging(), Outside(self._inputs)
+        flag = reason | Flag(int(flags[0] | self._flagging.take(times[None], usable[None])[0, 0]))
+        if reason & (Flag.EARLY | Flag.MISSING):
+            return None, flag
+        self._scaling.see(usable, np.zeros(1, int), 1)
+        affine = self._scaling.affine or self._inputs.scaling.fleet
+        flag |= Flag(int(self._outside.take(affine.apply(usable))[0]))
+        if reason & NO_VALUE:
+            return None, flag
+        flag |= Flag(0) if self._scaling.affine else Flag.UNSETTLED
+        return affine.apply(self._ring.window()).astype(np.float32), flag
+
+
+class Outside:
+    """Which rows of one device are unlike training, as they come; remembers the slow mean of their distances."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._validity, self._window = inputs.validity, inputs.window
+        self.slow = self._validity.usual if self._validity else 0.0
+
+    def take(self, scaled: np.ndarray) -> np.ndarray:
+        """OUTSIDE where real rows [n, channels], oldest first, lie outside, uint32 [n]."""
+        if self._validity is None:
+            return np.zeros(len(scaled), np.uint32)
+        rows = scaled.astype(np.float32)
+        distances = self._validity.distances(rows)
+        slow = slow_means(distances, self.slow, self._window)
+        self.slow = float(slow[-1])
+        return np.where(self._validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
+
+
+class _DeviceScaling:
+    """The scaling of one device: known, or its own after its first `settle` real rows."""
+
+    def __init__(self, scaling: Scaling, device: str) -> None:
+        self._settling, self.affine = Settling(scaling), scaling.known(device)
+        self._settling.enter(1)
+
+    def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
+        """Take real rows; the first row number from which the device's own scaling holds, or `end`."""
+        if self.affine is not None:
+            return 0
+        missing = self._settling.missing(0)
+        self._settling.see_all(0, values[:missing])
+        if len(values) < missing:
+            return end
+        own = self._settling.affine(np.zeros(1, np.int64))
+        self.affine = Affine(own.center[0], own.scale[0])
+        return int(rows[missing - 1])
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What was kept of the first rows, and what came of them."""
+        return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take what another has kept."""
+        self._settling.restore(state)
+        self.affine = Affine(state["center"], state["scale"]) if "center" in state else None
+
+
+def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarray) -> None:
+    """Refuse times [rows] that are no numbers and rows that are not [rows, channels]."""
+    if values.shape != (len(times), len(inputs.channels)):
+        names = ", ".join(channel.name for channel in inputs.channels)
+        said = f"{len(times)} rows of {len(inputs.channels)} numbers ({names})"
+        raise DataError(f"{device or 'a device'}: values of shape {values.shape}; expected are {said}")
+    if not np.isfinite(times).all():
+        where = int(np.argmin(np.isfinite(times)))
+        raise DataError(f"{device or 'a device'}: row {where + 1} is of time {times[where]}, not a number of seconds")
+
+
+def _grid_state(grid: Grid) -> dict[str, np.ndarray]:
+    return {name: np.array(getattr(grid, name)) for name in ("values", "real", "age", "last_time")}
+
+
+def _restored_grid(window: int, state: Mapping[str, np.ndarray]) -> Grid:
+    none = np.empty(0, np.int64)
+    return Grid(window, state["values"], state["real"], state["age"], none, float(state["last_time"]))
+
+
+def _under(part: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of one part by their own names."""
+    return {name.removeprefix(f"{part}."): array for name, array in state.items() if name.startswith(f"{part}.")}
+
+
+def _parts(starts: list[int], end: int) -> list[slice]:
+    """The rows of each history."""
+    return [slice(*borders) for borders in pairwise([*([0] if 0 not in starts else []), *starts, end])]
