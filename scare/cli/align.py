@@ -8,7 +8,7 @@ import typer
 
 from scare.archive.files import Source, find_sources
 from scare.cli import options
-from scare.cli.console import emit, say, show_table
+from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
 from scare.data.alignment import align as put_together
 from scare.data.inspection import inspect_table
@@ -49,7 +49,7 @@ def align(
             moved = shift(one, found[one.device].offset.seconds) if apply_offset else one
             pairs.append(put_together(moved, truth))
         except DataError as error:
-            say(f"left out: {error}")
+            note(f"left out: {error}")
     if not pairs:
         raise DataError(f"no sensor of {sensors} goes with {truth.device} of {stations}")
     name = f"{REFERENCE}_{truth.channels[0].name}"
@@ -106,4 +106,4 @@ def _tell(
         rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in facts.items()]
         show_table("clock offsets", ["", "best shift [s]", "r there", "r unshifted"], rows)
     paired = table[name].count()
-    say(f"{paired:,} of {table.height:,} rows have a reference; written to {out}, the correlations to {picture}")
+    note(f"{paired:,} of {table.height:,} rows have a reference; written to {out}, the correlations to {picture}")

@@ -40,7 +40,7 @@ from scare.cli import (
     watch,
 )
 from scare.cli.config import MOVED, as_settings
-from scare.cli.console import STDERR, STDOUT, say, show_warnings
+from scare.cli.console import STDERR, STDOUT, note, show_warnings
 from scare.errors import ExitCode, ScareError
 
 # Ctrl-C that never arrives inside an import, or inside Polars, whose Rust half panics when Python is interrupted.
@@ -203,7 +203,7 @@ def _fail(sentence: str, code: ExitCode) -> ExitCode:
     """Say what went wrong, if it has not been said."""
     if sentence:
         STDERR.print("scare:", style="red", end=" ")
-        say(sentence)
+        note(sentence)
     return code
 
 

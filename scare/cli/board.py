@@ -15,7 +15,7 @@ from scare.board.measure import Report, measure
 from scare.board.vectors import trial_windows
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
-from scare.cli.console import emit, progress, say, show_table
+from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import Json, ModelFile, open_calibrator
 from scare.errors import ExitCode
 from scare.export.lowering import Arithmetic
@@ -57,7 +57,7 @@ def run(
         _show(report, arithmetic)
         _show_examples(examples, calibrator)
     for reason in report.reasons:
-        say(f"it does not fit: {reason}")
+        note(f"it does not fit: {reason}")
     if not report.fits:
         raise typer.Exit(ExitCode.DOES_NOT_FIT)
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import emit, progress, say, show_table
+from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.train import recipe_of, say_split
+from scare.cli.train import note_split, recipe_of
 from scare.data.colocation import divide, prepare, read
 from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
@@ -67,9 +67,9 @@ def compare(
 
     asked, data = given.config.compare, given.config.data
     grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
-    readings = [prepare(one, data.step, say) for one in read(files, data, say)]
+    readings = [prepare(one, data.step, note) for one in read(files, data, note)]
     parts = divide(readings, files, data, given.config.split, max(asked.windows))
-    say_split(parts)
+    note_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}
     study = prepare_study(out, parts, grid_of_jobs, training)
     with progress("comparing", "job") as (bar, task):
@@ -90,7 +90,7 @@ def compare(
     if not scored:
         raise DataError(f"nothing has a score; {out / 'table.csv'} has the reasons")
     figure = draw_comparison(scored, out / "comparison.png", readings[0].reference)
-    say(f"rows, table.csv, table.json and {figure.name} are in {out}")
+    note(f"rows, table.csv, table.json and {figure.name} are in {out}")
 
 
 def _show(rows: list[Any], window: int) -> None:
@@ -103,9 +103,9 @@ def _show(rows: list[Any], window: int) -> None:
         show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
         show_table(f"window {window}: cost", ["", *COST], cost)
     for row in (row for row in rows if row.accuracy is None):
-        say(f"{row.method}: no score: {row.failed}")
+        note(f"{row.method}: no score: {row.failed}")
     if any(row.to_ours is not None and not row.to_ours.known for row in rows):
-        say("less than a day of test rows: no intervals, no winner")
+        note("less than a day of test rows: no intervals, no winner")
 
 
 def _name(row: Any) -> str:

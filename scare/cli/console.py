@@ -22,7 +22,7 @@ STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
-def say(text: str) -> None:
+def note(text: str) -> None:
     """One line for the person watching, on stderr."""
     STDERR.print(text, markup=False)
 
@@ -43,7 +43,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     STDOUT.print(table)
 
 
-class Told(Progress):
+class JsonProgress(Progress):
     """Progress for a program that reads stderr: a line of JSON for every change; of mere counting some."""
 
     counted = 0.0  # when it was told last
@@ -62,7 +62,7 @@ class Told(Progress):
 
     def _tell(self, task: Task) -> None:
         facts = {"progress": task.description, "completed": task.completed, "total": task.total, **task.fields}
-        say(json.dumps(finite(facts)))
+        note(json.dumps(finite(facts)))
 
 
 @contextmanager
@@ -73,10 +73,10 @@ def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]
     """
     texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]
-    kind = Told if is_told() else Progress
+    kind = JsonProgress if is_json_progress() else Progress
     bar = kind(TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn(), console=STDERR)
     task = bar.add_task(description, total=None, **texts)
-    if not STDERR.is_terminal or is_told():
+    if not STDERR.is_terminal or is_json_progress():
         yield bar, task
         return
     with bar:
@@ -87,7 +87,7 @@ def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]
             raise
 
 
-def is_told() -> bool:
+def is_json_progress() -> bool:
     """Whether a program, not a person, reads how far the work is."""
     return os.environ.get("SCARE_PROGRESS") == "json"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scare.cli.console import emit, progress, say
+from scare.cli.console import emit, note, progress
 from scare.cli.options import Json
 from scare.data.download import ZENODO, download_record
 from scare.data.senseurcity import RECORD
@@ -37,8 +37,8 @@ def senseurcity(
         try:
             files = download_record(RECORD, out, server, report)
         except KeyboardInterrupt:
-            say(f"what has arrived stays in {out}; the same command resumes")
+            note(f"what has arrived stays in {out}; the same command resumes")
             raise
     if as_json:
         emit({"files": [str(file) for file in files]})
-    say(f"{len(files)} files in {out}")
+    note(f"{len(files)} files in {out}")

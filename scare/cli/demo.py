@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from scare.cli.console import emit, say
+from scare.cli.console import emit, note
 from scare.cli.options import Json, Seed
-from scare.cli.train import fit_with_progress, score_against_baselines, scores_as_dict, show_scores, training_room
+from scare.cli.train import fit_with_progress, require_training, score_against_baselines, scores_as_dict, show_scores
 from scare.data.simulate import Simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.split import split_by_device
@@ -28,12 +28,12 @@ def demo(
       scare demo
       scare demo --boxes 8 --days 14 --out out/demo
     """
-    training_room()
+    require_training()
     from scare.report.demo import write_page
     from scare.report.figures import draw_calibration
     from scare.training.recipe import Recipe
 
-    say(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
+    note(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
     saved = out / "demo.scare"
     with replacing(saved) as temporary:  # a folder that cannot be written is known before the work, not after
         split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
@@ -49,7 +49,7 @@ def demo(
     else:
         show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}")
     for label, path in (("calibrator", saved), ("figure", figure), ("page", page)):
-        say(f"{label:>10}: {path}")
-    say("with files of your own, in a browser: scare open")
+        note(f"{label:>10}: {path}")
+    note("with files of your own, in a browser: scare open")
     if calibrator.facts.get("interrupted"):
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.cli.console import STDOUT, emit, say
+from scare.cli.console import STDOUT, emit, note
 from scare.cli.options import CorrectionStep, Json, ModelFile, check_fit, open_calibrator
 from scare.errors import UsageError
 from scare.export.compiled import Compiled
@@ -54,11 +54,11 @@ def _command(target: Target) -> Callable[..., None]:
         _show(package, as_json)
         _say_scaling(compiled, guessed=not device)
         if verdict := compiled.calibrator.facts.get("verdict"):
-            say(str(verdict))
+            note(str(verdict))
         for warning in package.artefact.warnings:
-            say(warning)
+            note(warning)
         trying = f"; to try it: scare verify {out}" if target.runner else ""
-        say(f"it is in {out}, with a README.md that says how it is used{trying}")
+        note(f"it is in {out}, with a README.md that says how it is used{trying}")
 
     return command
 
@@ -93,9 +93,9 @@ def _say_scaling(compiled: Compiled, guessed: bool) -> None:
     """Whose scaling an export has."""
     if not compiled.device:
         known = ", ".join(compiled.calibrator.inputs.scaling.devices)
-        say(f"scaled with the fleet's mean and spread{f'; for one device, give --device: {known}' if known else ''}")
+        note(f"scaled with the fleet's mean and spread{f'; for one device, give --device: {known}' if known else ''}")
     elif guessed:
-        say(f"scaled for {compiled.device}, the only device it knows")
+        note(f"scaled for {compiled.device}, the only device it knows")
 
 
 def _loss(errors: Mapping[str, float]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.cli.console import emit, progress, say
+from scare.cli.console import emit, note, progress
 from scare.cli.options import Json, names
 from scare.data import fetch as airnow_files
 from scare.data import fetch as openaq_files
@@ -183,7 +183,7 @@ def _fetch(
         try:
             found = keep_months(fetch(files, read, out, report), out, request)
         except KeyboardInterrupt:
-            say(f"what has arrived stays in {out}; the same command resumes")
+            note(f"what has arrived stays in {out}; the same command resumes")
             raise
     _told(name, source, found, out, as_json)
 
@@ -192,4 +192,4 @@ def _told(name: str, source: Source, found: dict[str, Any], out: Path, as_json: 
     sidecar = write_sidecar(out, name, source, found)
     if as_json:
         emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
-    say(f"{sum(found['rows'].values()):,} rows of {len(found['rows']):,} devices in {out}; licence: {source.licence}")
+    note(f"{sum(found['rows'].values()):,} rows of {len(found['rows']):,} devices in {out}; licence: {source.licence}")

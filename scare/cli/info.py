@@ -8,7 +8,7 @@ import typer
 
 from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.cli.console import STDOUT, emit, say
+from scare.cli.console import STDOUT, emit, note
 from scare.cli.options import Json
 from scare.files import replacing
 
@@ -29,7 +29,7 @@ def info(
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(card(model), encoding="utf-8")
-        say(f"card written to {out}")
+        note(f"card written to {out}")
     if as_json:
         inputs = model.inputs
         emit(

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from scare.cli.console import STDOUT, emit, say, show_table
+from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, SlashDates
 from scare.data.inspection import Inspection, inspect_table
 from scare.files import replacing
@@ -32,7 +32,7 @@ def inspect(
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(config, encoding="utf-8")
-        say(f"config written to {out}")
+        note(f"config written to {out}")
     if as_json:
         emit({**found.as_dict(), "config": config})
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scare.cli.console import STDOUT, emit, say, show_table
+from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, Seed, open_calibrator
 from scare.extras import require
 
@@ -57,16 +57,16 @@ def check(
     found = read_config(config)
     models = ModelFiles(found.models, open_calibrator, Monitor())
     found.check_channels(models.channels)
-    say(f"{config} is in order; its models read {', '.join(models.channels)}")
+    note(f"{config} is in order; its models read {', '.join(models.channels)}")
     if found.mqtt is None:
         if as_json:
             emit({"channels": models.channels})
         return
     ear = Ear(found, found.mqtt)
-    say(f"listening to {found.mqtt.host} for {seconds:g} s")
+    note(f"listening to {found.mqtt.host} for {seconds:g} s")
     ear.listen(seconds)
     if ear.dropped and ear.dropped[-1]:
-        say(f"the broker has dropped {ear.dropped[-1]:,} messages: set max_queued_messages 0 (docs/live.md)")
+        note(f"the broker has dropped {ear.dropped[-1]:,} messages: set max_queued_messages 0 (docs/live.md)")
     mapping = propose(ear.heard, models.channels)
     if as_json:
         heard = {name: {**vars(one), "devices": sorted(one.devices)} for name, one in ear.heard.items()}
@@ -88,7 +88,7 @@ def check(
 
 def _show_heard(ear: "Ear") -> None:
     if not ear.heard and not ear.places:
-        say("nothing arrived; listen longer with --seconds, and look whether the devices have this broker's address")
+        note("nothing arrived; listen longer with --seconds, and look whether the devices have this broker's address")
         return
     rows = [
         [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
@@ -131,9 +131,9 @@ def replay(
     if as_json:
         emit({"table": str(out), "rows": table.height, "counts": counts})
     for one in monitor.refusals()[:3]:
-        say(f"{one.source}: {one.reason}")
+        note(f"{one.source}: {one.reason}")
     counted = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
-    say(f"{table.height:,} rows written to {out}: {counted}")
+    note(f"{table.height:,} rows written to {out}: {counted}")
 
 
 @app.command()
@@ -158,7 +158,7 @@ def demo(
     from scare.live.demo import make_fleet, post_readings
     from scare.live.gateway import Gateway
 
-    say(f"simulating {boxes} boxes, a week beside a reference and twelve days in the field")
+    note(f"simulating {boxes} boxes, a week beside a reference and twelve days in the field")
     fleet = make_fleet(boxes, seed)
     with TemporaryDirectory() as folder:
         model = fleet.calibrator.save(Path(folder) / "demo.scare")
@@ -188,14 +188,14 @@ def _work(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda: 
         if as_json:
             emit({"page": address, "models": list(gateway.models.calibrators), "replayed": replayed})
         if address:
-            say(f"the page is at {address}")
-        say(f"{replayed:,} readings of the journal taken up; Ctrl-C ends it in order")
+            note(f"the page is at {address}")
+        note(f"{replayed:,} readings of the journal taken up; Ctrl-C ends it in order")
         with _ending(gateway.stop):
             begin()
             gateway.run()
     finally:
         gateway.close()
-    say("ended; all that came is kept")
+    note("ended; all that came is kept")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scare.cli.console import emit, say
+from scare.cli.console import emit, note
 from scare.cli.options import Json
 from scare.extras import require
 
@@ -42,7 +42,7 @@ def open_page(
             _show(server.link(), is_opened, as_json=False)
         server.wait()
     except KeyboardInterrupt:
-        say("ended; sessions are kept")
+        note("ended; sessions are kept")
     finally:
         server.stop()
 
@@ -52,4 +52,4 @@ def _show(link: str, is_opened: bool, as_json: bool) -> None:
         emit({"page": link})
     if is_opened:
         webbrowser.open(link)
-    say(f"the page is at {link}\nthis link works once; Enter gives another, Ctrl-C ends")
+    note(f"the page is at {link}\nthis link works once; Enter gives another, Ctrl-C ends")

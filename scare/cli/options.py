@@ -14,7 +14,7 @@ from scare.board.boards import Board
 from scare.board.measure import Report, measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
-from scare.cli.console import progress, say
+from scare.cli.console import note, progress
 from scare.data.colocation import SplitBy, prepare, read
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
@@ -133,8 +133,8 @@ def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -
     channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
-    found = read(files, replace(data, channels=channels, reference=reference), say)
-    return [prepare(one, step if one.step_seconds < FINER * step else None, say) for one in found]
+    found = read(files, replace(data, channels=channels, reference=reference), note)
+    return [prepare(one, step if one.step_seconds < FINER * step else None, note) for one in found]
 
 
 # Whether a calibrator fits the board it is exported for; if not, why, and what would.

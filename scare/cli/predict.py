@@ -13,7 +13,7 @@ from scare.archive.archive import Archive, run_archive
 from scare.archive.files import Labels, model_table, one_model
 from scare.calibrator.calibrator import Calibrator, Streams
 from scare.cli import options
-from scare.cli.console import emit, progress, say, show_table
+from scare.cli.console import emit, note, progress, show_table
 from scare.data.flags import flag_names, summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
@@ -42,7 +42,7 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
                 lambda done, total: bar.update(task, completed=done, total=total, count=f"{done:,} of {total:,} files"),
             )
         except KeyboardInterrupt:
-            say(f"what is finished stays in {archive.out}; the same command resumes")
+            note(f"what is finished stays in {archive.out}; the same command resumes")
             raise
     if as_json:
         emit({"folder": str(archive.out), **facts})
@@ -67,10 +67,10 @@ def _show_devices(devices: Mapping[str, Any]) -> None:
 def _tell(archive: Archive, facts: Mapping[str, Any]) -> None:
     """The summary in sentences."""
     now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
-    say(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, {facts['files']:,} files in {archive.out}")
-    say(f"now: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s)")
+    note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, {facts['files']:,} files in {archive.out}")
+    note(f"now: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s)")
     if now["files"]:
-        say("slowest: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
+        note("slowest: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
     _list("left out", [": ".join(filter(None, one.values())) for one in facts["left_out"]], facts["manifest"])
     _list("appeared since the run began, run again to take them", facts["appeared"], "")
     _list("results of files that are not there any more", facts["gone"], "")
@@ -78,9 +78,9 @@ def _tell(archive: Archive, facts: Mapping[str, Any]) -> None:
 
 def _list(what: str, names: Sequence[str], where: str) -> None:
     for name in names[:SHOWN_DEVICES]:
-        say(f"{what}: {name}")
+        note(f"{what}: {name}")
     if len(names) > SHOWN_DEVICES:
-        say(f"{what}: {len(names) - SHOWN_DEVICES:,} more{', in ' * bool(where)}{where}")
+        note(f"{what}: {len(names) - SHOWN_DEVICES:,} more{', in ' * bool(where)}{where}")
 
 
 SHOWN = 10  # devices whose newest row is printed
@@ -156,9 +156,9 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
         emit({**result_facts, "newest": list(newest.values())})
     else:
         _show(list(newest.values()), model)
-    say(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
+    note(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
     if any(flags.values()):
-        say(f"flagged rows: {counts(flags)}")
+        note(f"flagged rows: {counts(flags)}")
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
@@ -182,7 +182,7 @@ def _announce(calibrator: Calibrator, device: str) -> None:
     """Say so if a device was not in training."""
     scaling = calibrator.inputs.scaling
     if scaling.known(device) is None:
-        say(
+        note(
             f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the fleet's mean and"
             f" spread and flagged UNSETTLED; if it is one of {', '.join(scaling.devices)}, say so with --device"
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scare.cli import options
-from scare.cli.console import emit, progress, say
+from scare.cli.console import emit, note, progress
 
 
 def report(
@@ -34,4 +34,4 @@ def report(
     if as_json:
         devices = [one.device for one in found.series]
         emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})
-    say(f"{path} ({size / 1e6:.1f} MB) opens in any browser, without a network")
+    note(f"{path} ({size / 1e6:.1f} MB) opens in any browser, without a network")

@@ -9,8 +9,8 @@ import typer
 
 from scare.cli import options
 from scare.cli.config import parse_settings
-from scare.cli.console import emit, progress, say, show_table
-from scare.cli.train import training_room
+from scare.cli.console import emit, note, progress, show_table
+from scare.cli.train import require_training
 from scare.errors import DataError, UsageError
 from scare.executor import LOCAL
 from scare.extras import require
@@ -67,7 +67,7 @@ def reproduce(
     for option, path in (("--data", data), ("--files", files)):
         if path is not None and not path.exists():  # the board reads none, and still what is named is there
             raise DataError(f"{option} {path}: there is no such file or folder")
-    training_room()
+    require_training()
     require("board")
     try:
         import benchmarks.reproduce  # noqa: F401
@@ -81,14 +81,14 @@ def reproduce(
     protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or (), "window=60"))
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
     reproduction = Reproduction(out or Path("out") / name, protocol, open_source(protocol, data, files))
-    for note in reproduction.notes:
-        say(note)
+    for line in reproduction.notes:
+        note(line)
     chosen = EVERY if experiment is Experiment.ALL else (experiment,)
     _fit(reproduction, chosen, jobs, executor)
     written = [str(path) for one in chosen for path in _make(reproduction, one, as_json)]
     if as_json:
         emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
-    say(f"tables, figures and rows are in {reproduction.folder}")
+    note(f"tables, figures and rows are in {reproduction.folder}")
 
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
@@ -103,7 +103,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
     reproduction.write_protocol()
     together = max(jobs, 1)
     minutes = expected_minutes(reproduction, methods) / together
-    say(f"{count} fits to make; expected: {_duration(minutes)}, {together} at a time, and then the measurements")
+    note(f"{count} fits to make; expected: {_duration(minutes)}, {together} at a time, and then the measurements")
     if not jobs:
         return
     with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:
@@ -130,7 +130,7 @@ def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
     def advance(done: int, total: int, what: str) -> None:
         bar.update(task, completed=done, total=total, job=what)
         if not bar.console.is_terminal:  # a log shows no bar
-            say(f"{done}/{total} {what}")
+            note(f"{done}/{total} {what}")
 
     return advance
 

@@ -14,7 +14,7 @@ from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels
 from scare.calibrator.selection_table import FACTS
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import emit, progress, say, show_table
+from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import open_calibrator, read_for
 from scare.data.colocation import prepare, read
 from scare.data.mapping import DataSection
@@ -83,7 +83,7 @@ def score(
     _tell(card, out)
     missed = missed_demands(demands, card, table)
     for sentence in missed:
-        say(f"missed: {sentence}")
+        note(f"missed: {sentence}")
     if missed:
         raise typer.Exit(ExitCode.REQUIREMENT_MISSED)
 
@@ -91,7 +91,7 @@ def score(
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
-        readings = [prepare(one, data.step, say) for one in read(files, data, say)]
+        readings = [prepare(one, data.step, note) for one in read(files, data, note)]
         correction, first = find_correction(model), readings[0]
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings
@@ -200,16 +200,16 @@ def _tell(card: Card, out: Path | None) -> None:
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
         used = f"{facts['rows_of_training']:,} of {facts['rows']:,} rows were used in training"
-        say(f"{used}: the report shows them, they are not scored")
+        note(f"{used}: the report shows them, they are not scored")
     known = {*facts["training_devices"], *facts["validation_devices"]}
     new = [name for name in facts["devices"] if name not in known]
     if known and new:
-        say(f"scored as new devices, because training and validation had none of these names: {', '.join(new)}")
+        note(f"scored as new devices, because training and validation had none of these names: {', '.join(new)}")
     if facts["rows_scored"] < FEW_ROWS:
-        say(f"only {facts['rows_scored']:,} rows are scored: too few to say much about accuracy")
+        note(f"only {facts['rows_scored']:,} rows are scored: too few to say much about accuracy")
     for reason in board.get("reasons", ()):
-        say(f"{board['title']}: {reason}")
+        note(f"{board['title']}: {reason}")
     for reason in _reasons(card.entries):
-        say(reason)
+        note(reason)
     if out is not None:
-        say(f"scorecard.json and series.parquet are in {out}")
+        note(f"scorecard.json and series.parquet are in {out}")

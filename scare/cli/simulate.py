@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scare.cli.console import emit, progress, say
+from scare.cli.console import emit, note, progress
 from scare.cli.options import Json, Seed
 from scare.data.simulate import Kind, Simulation, best_achievable_rmse, write_simulation
 from scare.data.simulated_air import Drift, DriftKind
@@ -51,11 +51,11 @@ def simulate(
     result |= {"apart": apart, "drifts": [asdict(one) for one in drifts]}
     if kind is Kind.LINEAR:
         result["best_achievable_rmse"] = best_achievable_rmse(simulation)
-        say(f"best achievable RMSE: {result['best_achievable_rmse']:.4g}")
+        note(f"best achievable RMSE: {result['best_achievable_rmse']:.4g}")
     if as_json:
         emit(result)
     else:
-        say(f"{boxes} boxes of {days:g} days written to {out}")
+        note(f"{boxes} boxes of {days:g} days written to {out}")
 
 
 def _drift(text: str) -> Drift:

@@ -13,7 +13,7 @@ from scare.calibrator.intervals import FACT, interval_words
 from scare.calibrator.selection_table import HEAD, selection_table
 from scare.cli import options
 from scare.cli.config import Given, read_config
-from scare.cli.console import STDERR, emit, is_told, progress, say, show_table
+from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import divide, prepare, read
 from scare.data.readings import Readings
@@ -41,7 +41,7 @@ SCORE_COLUMNS = {
 
 def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
     """Fit with a progress bar on stderr."""
-    fit_room = training_room()
+    training = require_training()
     with progress("training", "round", "speed", "errors") as (bar, task):
 
         def report(state: Any) -> None:
@@ -51,10 +51,10 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
                 "errors": _errors(state),
             }
             bar.update(task, completed=state.round, total=state.rounds, state=asdict(state), **texts)
-            if not (STDERR.is_terminal or is_told()):  # a log shows no bar
-                say(", ".join(texts.values()))
+            if not (STDERR.is_terminal or is_json_progress()):  # a log shows no bar
+                note(", ".join(texts.values()))
 
-        return fit_room.fit(train, validation, recipe, report)
+        return training.fit(train, validation, recipe, report)
 
 
 def _errors(state: Any) -> str:
@@ -63,7 +63,7 @@ def _errors(state: Any) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in found.items() if not isnan(value))
 
 
-def training_room() -> Any:
+def require_training() -> Any:
     """The training room, or a sentence about how to install it; what it compiles is kept."""
     keep_compiled()
     require("train", "equinox", "jax", "optax")
@@ -74,7 +74,7 @@ def training_room() -> Any:
 
 def recipe_of(given: Given) -> Any:
     """The recipe that a config describes, named after its preset and the file that changes it."""
-    training_room()
+    require_training()
     from scare.training.recipe import make_recipe
 
     recipe = make_recipe(given.recipe, given.where)
@@ -114,12 +114,12 @@ def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
 
     found = {}
     for name in names:
-        say(f"fitting {name}")
+        note(f"fitting {name}")
         inputs, target = prepare_inputs(split.train, split.validation, recipe)
         try:
             found[name] = BASELINES[name](split.train, split.validation, inputs, target)
         except NotApplicableError as error:
-            say(f"{name} {error}")
+            note(f"{name} {error}")
     return found
 
 
@@ -129,10 +129,10 @@ def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
     show_table(title, ["", *SCORE_COLUMNS.values()], rows)
 
 
-def say_split(split: Split) -> None:
+def note_split(split: Split) -> None:
     """How the parts were made, what the results will not show, and what is left out."""
     for line in (f"split {split.how}", *split.notes, *split.left_out):
-        say(line)
+        note(line)
 
 
 def show_verdict(facts: Mapping[str, Any]) -> None:
@@ -180,9 +180,9 @@ def train(
     )
     recipe, beside = recipe_of(given), check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
-        readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
+        readings = [prepare(one, given.config.data.step, note) for one in read(files, given.config.data, note)]
         parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
-        say_split(parts)
+        note_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         name = f"{calibrator.facts['model']} ({recipe.name})"
         scores = score_against_baselines(calibrator, parts, name, recipe, beside)
@@ -202,8 +202,8 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}")
         show_verdict(calibrator.facts)
     for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit):
-        say(line)
+        note(line)
     if calibrator.facts.get("interrupted"):
-        say(f"calibrator written to {out}: the best until the interruption, not the end of the training")
+        note(f"calibrator written to {out}: the best until the interruption, not the end of the training")
         raise typer.Exit(ExitCode.INTERRUPTED)
-    say(f"calibrator written to {out}")
+    note(f"calibrator written to {out}")

@@ -11,7 +11,7 @@ import typer
 
 from scare.cli import options
 from scare.cli.config import TuneSection, read_config
-from scare.cli.console import STDERR, emit, progress, say, show_table
+from scare.cli.console import STDERR, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.train import recipe_of
 from scare.data.colocation import moment, prepare, read
@@ -74,20 +74,20 @@ def tune(
 
     knobs = make_knobs(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else usual_knobs(preset)
     terms = Terms(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
-    readings = [prepare(one, given.config.data.step, say) for one in read(files, given.config.data, say)]
+    readings = [prepare(one, given.config.data.step, note) for one in read(files, given.config.data, note)]
     try:
         search = prepare_search(out, _before(readings, asked.until), knobs, terms)
     except DataError as error:
         raise DataError(f"{error}; a shorter window, fewer tune.folds or more data may help") from error
     for sentence in search.left_out:
-        say(sentence)
+        note(sentence)
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
         def show_progress(found: Sequence[Any]) -> None:
             bar.update(task, completed=len(found), total=asked.trials, what=_best(search, found))
             if not STDERR.is_terminal:  # a log shows no bar
-                say(_best(search, found))
+                note(_best(search, found))
 
         run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs, asked.executor), show_progress)
         interrupted = False
@@ -102,7 +102,7 @@ def _budget(asked: TuneSection) -> Any:
 
     limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
     if not asked.board and not any(limits):
-        say("no --board and no budget: what candidates take on a board is not measured")
+        note("no --board and no budget: what candidates take on a board is not measured")
         return None
     require("board")
     return Budget.of(asked.board or BOARD, str(asked.arithmetic), *limits)
@@ -116,7 +116,7 @@ def _before(readings: list[Readings], until: str) -> list[Readings]:
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
         end = min(float(one.times[0]) for one in after)
-    say(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
+    note(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
     kept = [one for one in rows if len(one)]
     if not kept:
         raise UsageError(f"tune.until: no row is before {until}")
@@ -148,13 +148,13 @@ def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
     else:
         _show(outcome, search.terms)
     for one in outcome["failed"]:
-        say(f"trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
-    say(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))
+        note(f"trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
+    note(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))
     if not outcome["front"]:
-        say("no candidate within the budget has a score yet: run again to go on, or allow more")
+        note("no candidate within the budget has a score yet: run again to go on, or allow more")
         return
-    say("these folds chose the candidates, so the scores above are optimistic; the rows left for a test tell more:")
-    say(f"scare train … --config {configs[0]}")
+    note("these folds chose the candidates, so the scores above are optimistic; the rows left for a test tell more:")
+    note(f"scare train … --config {configs[0]}")
 
 
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:

@@ -11,9 +11,9 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.passes import LEARNED
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import STDOUT, emit, say
+from scare.cli.console import STDOUT, emit, note
 from scare.cli.options import read_for
-from scare.cli.train import fit_with_progress, training_room
+from scare.cli.train import fit_with_progress, require_training
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.files import replacing
@@ -77,7 +77,7 @@ def update(
 
 def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
     """The calibrator, or its recipe fitted to everything before the newest day, if that is better on it."""
-    training_room()
+    require_training()
     from scare.training.retrain import Newest, join_devices, recipe_of
 
     recipe = recipe_of(model)
@@ -103,7 +103,7 @@ def _tell_training(found: Any, out: Path, as_json: bool) -> None:
         said = f"RMSE on the newest day: {found.before:.4g} as it was, {found.after:.4g} trained anew {unit}"
         STDOUT.print(said.rstrip(), markup=False)
     kept = "" if found.changed else ", which is the old one: the new one is no better"
-    say(f"calibrator written to {out}{kept}")
+    note(f"calibrator written to {out}{kept}")
 
 
 def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) 
         take_back(model).save(temporary)
     if as_json:
         emit({"file": str(out), "reverted": True})
-    say(f"all that was learned since it was made is taken back, written to {out}")
+    note(f"all that was learned since it was made is taken back, written to {out}")
 
 
 def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
@@ -122,7 +122,7 @@ def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
     others = sorted(set(known) - seen)
     if others:
         said = f"what {', '.join(sorted(seen))} taught holds for {', '.join(others)}, too"
-        say(f"{said}; for one box alone, give --device")
+        note(f"{said}; for one box alone, give --device")
 
 
 def _tell(found: Update, out: Path, as_json: bool) -> None:
@@ -140,8 +140,8 @@ def _tell(found: Update, out: Path, as_json: bool) -> None:
         )
     if not found.changed:
         rules = learner_of(found.calibrator).rules
-        say(f"a candidate is made every {rules.round:,} pairs and judged on the next {rules.round:,}")
-    say(f"calibrator written to {out}")
+        note(f"a candidate is made every {rules.round:,} pairs and judged on the next {rules.round:,}")
+    note(f"calibrator written to {out}")
 
 
 def _outcome(found: Update) -> str:

@@ -13,7 +13,7 @@ from scare.board import boards
 from scare.board.certificate import Agreement, Certificate, Result
 from scare.board.certificate import verify as make_certificate
 from scare.board.verify_export import Comparison, checked, verify_apart
-from scare.cli.console import STDOUT, emit, progress, say, show_table
+from scare.cli.console import STDOUT, emit, note, progress, show_table
 from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
 from scare.export.lowering import Arithmetic
@@ -35,7 +35,7 @@ def is_export(model: str) -> bool:
 def try_export(path: Path, trust: bool, as_json: bool) -> None:
     """Run the golden vectors through an export; exit code 5 when a result is not what it must be."""
     with checked(path, trust) as (folder, _):
-        say(f"running the code in {path}, apart and within limits of time and memory")
+        note(f"running the code in {path}, apart and within limits of time and memory")
         compared = verify_apart(folder)
     failed = [one for one in compared if one.reasons]
     if as_json:
@@ -46,7 +46,7 @@ def try_export(path: Path, trust: bool, as_json: bool) -> None:
         STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
     for one in failed:
         for reason in one.reasons:
-            say(f"{one.model} fails in {one.runtime}: {reason}")
+            note(f"{one.model} fails in {one.runtime}: {reason}")
     if failed:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 
@@ -104,9 +104,9 @@ def verify(
         emit(facts)
     else:
         _show(certificate)
-    say(f"certificate written to {out}")
+    note(f"certificate written to {out}")
     for reason in certificate.reasons:
-        say(f"it fails: {reason}")
+        note(f"it fails: {reason}")
     if not certificate.passed:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 

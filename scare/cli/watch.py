@@ -10,7 +10,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
-from scare.cli.console import emit, progress, say, show_table
+from scare.cli.console import emit, note, progress, show_table
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME, Readings
@@ -52,10 +52,10 @@ def watch(
             for one in watched.verdicts
         ]
         show_table("boxes, worst first", ["box", "state", "units", "what speaks for it"], rows)
-    for note in watched.notes:
-        say(note)
+    for line in watched.notes:
+        note(line)
     counted = ", ".join(f"{count} {words}" for words, count in count_states(watched).items())
-    say(f"{counted}; {out / 'watch.html'} opens in any browser, without a network")
+    note(f"{counted}; {out / 'watch.html'} opens in any browser, without a network")
 
 
 def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_column: str) -> list[Readings]:

@@ -11,7 +11,7 @@ import pytest
 from scare.cli.app import run
 from scare.data.simulate import Simulation, write_simulation
 from scare.training.recipe import PRESETS, Settings
-from tests.cli.said import Said, Type
+from tests.cli.output import Output, RunCli
 from tests.training.small_fits import Line
 
 SHORT = Settings(steps=40, checkpoints=4, batch=16, rate=0.05)
@@ -33,17 +33,17 @@ def _train_lines() -> Iterator[None]:
 
 
 @pytest.fixture
-def scare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+def scare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCli:
     """Types a line in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
-    def type_line(line: str) -> Said:
+    def type_line(line: str) -> Output:
         capsys.readouterr()
         program, *arguments = shlex.split(line)
         assert program == "scare"
         code = run(arguments)
-        return Said(code, *capsys.readouterr())
+        return Output(code, *capsys.readouterr())
 
     return type_line
 

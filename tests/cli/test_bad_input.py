@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from scare.errors import ExitCode
-from tests.cli.said import Said, Type
+from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import CHANNELS, colocation, with_cell, write
 
 USAGE, DATA = ExitCode.USAGE, ExitCode.DATA
@@ -16,21 +16,21 @@ TRAIN = f"scare train box.csv --time date {CHANNELS} --reference Ref.NO2 --windo
 
 
 @pytest.fixture
-def refused(scare: Type, tmp_path: Path):
+def refused(scare: RunCli, tmp_path: Path):
     """Types a line that must fail with this code, saying these words in one sentence and changing no file."""
 
-    def check(line: str, code: int, *words: str) -> Said:
+    def check(line: str, code: int, *words: str) -> Output:
         before = files(tmp_path)
-        said = scare(line)
-        assert said.code == code, said.err
-        assert said.out == ""
-        assert "Traceback" not in said.err
-        *_, last = said.err.splitlines()
-        assert [one for one in said.err.splitlines() if one.startswith("scare: ")] == [last]
+        output = scare(line)
+        assert output.code == code, output.err
+        assert output.out == ""
+        assert "Traceback" not in output.err
+        *_, last = output.err.splitlines()
+        assert [one for one in output.err.splitlines() if one.startswith("scare: ")] == [last]
         for word in words:
             assert word in last
         assert files(tmp_path) == before
-        return said
+        return output
 
     return check
 

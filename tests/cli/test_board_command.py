@@ -29,17 +29,22 @@ def model(calibrator: Calibrator, tmp_path_factory: pytest.TempPathFactory) -> s
 
 def test_run_tells_what_a_calibrator_takes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["board", "run", model, "--windows", "200", "--json"]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert (told["board"], told["arithmetic"], told["windows"], told["fits"]) == ("nano33ble", "float32", 200, True)
-    assert told["instructions"]["min"] == told["instructions"]["max"] == told["instructions"]["mean"] > 500
-    assert told["cycles"]["low"] <= told["cycles"]["typical"] <= told["cycles"]["high"]
-    assert told["ram_bytes"] == told["static_bytes"] + told["stack_bytes"]
-    assert told["flash_bytes"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["board"], printed["arithmetic"], printed["windows"], printed["fits"]) == (
+        "nano33ble",
+        "float32",
+        200,
+        True,
+    )
+    assert printed["instructions"]["min"] == printed["instructions"]["max"] == printed["instructions"]["mean"] > 500
+    assert printed["cycles"]["low"] <= printed["cycles"]["typical"] <= printed["cycles"]["high"]
+    assert printed["ram_bytes"] == printed["static_bytes"] + printed["stack_bytes"]
+    assert printed["flash_bytes"] > 0
     assert run(["board", "run", model, "--windows", "9"]) == ExitCode.OK
     table = capsys.readouterr().out
-    assert f"{told['instructions']['min']:,}" in table
+    assert f"{printed['instructions']['min']:,}" in table
     assert "cycles, estimate" in table
-    assert f"{told['ram_bytes']:,} of 262,144" in table
+    assert f"{printed['ram_bytes']:,} of 262,144" in table
 
 
 def test_a_board_without_cycles_tells_none(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,9 +64,9 @@ def test_a_model_that_does_not_fit_says_why(
 
     monkeypatch.setattr(command, "export_calibrator", export_large)
     assert run(["board", "run", model, "--windows", "5", "--board", "esp8266"]) == ExitCode.DOES_NOT_FIT
-    told = capsys.readouterr()
-    assert "B of RAM; esp8266 has 40,960 B" in told.err
-    assert "no" in told.out.split()
+    printed = capsys.readouterr()
+    assert "B of RAM; esp8266 has 40,960 B" in printed.err
+    assert "no" in printed.out.split()
 
 
 @pytest.mark.parametrize(

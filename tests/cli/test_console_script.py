@@ -99,11 +99,11 @@ def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     assert process.stderr is not None
     first = next(line for line in process.stderr if line.startswith("epoch 1/100000"))
     process.send_signal(signal.SIGINT)
-    code, out, told = finish(process)
-    assert code == 130, told
+    code, out, printed = finish(process)
+    assert code == 130, printed
     assert "validation" in first
-    assert "calibrator written to m.scare: the best until the interruption, not the end of the training" in told
-    assert told.splitlines()[-1] == "scare: interrupted"
+    assert "calibrator written to m.scare: the best until the interruption, not the end of the training" in printed
+    assert printed.splitlines()[-1] == "scare: interrupted"
     assert "(default+long)" in out
     model = Calibrator.load("m.scare")
     assert model.facts["interrupted"] is True
@@ -147,14 +147,14 @@ PAPER = "[model]\npreset = 'paper'\n[training]\nepochs = 2\nseed = 5\n"
 @pytest.mark.slow
 def test_from_simulation_to_calibrated_readings_with_the_preset_of_the_paper() -> None:
     Path("paper.toml").write_text(PAPER)
-    for line, told in (
+    for line, printed in (
         ("scare simulate --boxes 4 --days 0.3 --seed 5 --out sim.parquet", "4 boxes of 0.3 days"),
         ("scare train sim.parquet --config paper.toml --window 60 --out m.scare", "epoch 2/2"),
         ("scare predict m.scare sim.parquet --out calibrated.csv", "rows calibrated"),
     ):
         code, _, err = finish(start(line))
         assert code == 0, err
-        assert told in err
+        assert printed in err
     assert pl.read_csv("calibrated.csv")["calibrated"].count() > 1000
     facts = Calibrator.load("m.scare").facts
     assert (facts["model"], facts["preset"], facts["settings"]["seed"]) == ("scare", "paper+paper", 5)

@@ -12,7 +12,7 @@ import pytest
 
 from scare.cli import data
 from scare.data.senseurcity import RECORD
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 CONTENT = b"date,NO2\n" * 1000
 
@@ -44,46 +44,46 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_files_of_the_record_arrive(scare: Type, server: str) -> None:
-    said = scare(f"scare data senseurcity --out cities --server {server}")
-    assert said.code == 0, said.err
-    assert "1 files in cities" in said.err
-    assert said.out == ""
+def test_the_files_of_the_record_arrive(scare: RunCli, server: str) -> None:
+    output = scare(f"scare data senseurcity --out cities --server {server}")
+    assert output.code == 0, output.err
+    assert "1 files in cities" in output.err
+    assert output.out == ""
     assert [path.name for path in Path("cities").iterdir()] == ["city.zip"]
     assert Path("cities/city.zip").read_bytes() == CONTENT
 
 
-def test_the_files_are_listed_as_json(scare: Type, server: str) -> None:
-    said = scare(f"scare data senseurcity --out cities --server {server} --json")
-    assert json.loads(said.out) == {"files": ["cities/city.zip"]}
+def test_the_files_are_listed_as_json(scare: RunCli, server: str) -> None:
+    output = scare(f"scare data senseurcity --out cities --server {server} --json")
+    assert json.loads(output.out) == {"files": ["cities/city.zip"]}
 
 
-def test_without_a_network_one_sentence_is_said(scare: Type, tmp_path: Path) -> None:
+def test_without_a_network_one_sentence_is_said(scare: RunCli, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    said = scare(f"scare data senseurcity --out cities --server http://127.0.0.1:{port}")
-    assert said.code == 7
-    (sentence,) = said.err.splitlines()
+    output = scare(f"scare data senseurcity --out cities --server http://127.0.0.1:{port}")
+    assert output.code == 7
+    (sentence,) = output.err.splitlines()
     assert sentence.startswith(f"scare: could not reach http://127.0.0.1:{port}/")
     assert "running the same command again resumes" in sentence
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_that_is_not_there_is_unreachable(scare: Type, server: str) -> None:
-    said = scare(f"scare data senseurcity --out cities --server {server}/elsewhere")
-    assert said.code == 7
-    assert "HTTP 404" in said.err
+def test_a_record_that_is_not_there_is_unreachable(scare: RunCli, server: str) -> None:
+    output = scare(f"scare data senseurcity --out cities --server {server}/elsewhere")
+    assert output.code == 7
+    assert "HTTP 404" in output.err
 
 
-def test_an_interrupted_download_says_that_it_can_be_resumed(scare: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_says_that_it_can_be_resumed(scare: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(data, "download_record", interrupt)
-    said = scare("scare data senseurcity --out cities")
-    assert said.code == 130
-    assert said.err.splitlines() == [
+    output = scare("scare data senseurcity --out cities")
+    assert output.code == 130
+    assert output.err.splitlines() == [
         "what has arrived stays in cities; the same command resumes",
         "scare: interrupted",
     ]

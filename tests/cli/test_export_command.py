@@ -11,7 +11,7 @@ import pytest
 
 from scare.export.package import TARGETS
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 
 @pytest.fixture
@@ -20,40 +20,40 @@ def line(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["export", *(f"export {target}" for target in TARGETS)])
-def test_the_help_fits_a_terminal(scare: Type, command: str) -> None:
-    said = scare(f"scare {command} --help")
-    assert said.code == 0
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert command == "export" or f"scare {command} " in said.out.split("Examples:")[1]
+def test_the_help_fits_a_terminal(scare: RunCli, command: str) -> None:
+    output = scare(f"scare {command} --help")
+    assert output.code == 0
+    assert max(map(len, output.out.splitlines())) <= 80
+    assert command == "export" or f"scare {command} " in output.out.split("Examples:")[1]
 
 
-def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: Type, line: Path) -> None:
-    said = scare(f"scare export c {line} --out out")
-    assert said.code == 0, said.err
-    assert said.out == "RAM 60 bytes (window 48, scratch 8), constants 12 bytes\n"
-    assert "scaled with the fleet's mean and spread; for one device, give --device: box-1, box-2" in said.err
-    assert "it is in out, with a README.md" in said.err
+def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export c {line} --out out")
+    assert output.code == 0, output.err
+    assert output.out == "RAM 60 bytes (window 48, scratch 8), constants 12 bytes\n"
+    assert "scaled with the fleet's mean and spread; for one device, give --device: box-1, box-2" in output.err
+    assert "it is in out, with a README.md" in output.err
     assert Path("out/model.c").exists()
 
 
-def test_a_device_and_a_name_are_taken(scare: Type, line: Path) -> None:
-    said = scare(f"scare export c {line} --out out --device box-2 --name dust --json")
-    facts = json.loads(said.out)
+def test_a_device_and_a_name_are_taken(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export c {line} --out out --device box-2 --name dust --json")
+    facts = json.loads(output.out)
     assert (facts["device"], facts["name"], facts["arithmetic"]) == ("box-2", "dust", "float32")
     assert facts["ram_bytes"] == 60
     assert Path("out/dust.h").exists()
-    assert "scaled" not in said.err
+    assert "scaled" not in output.err
 
 
-def test_int8_tells_what_it_costs(scare: Type, line: Path) -> None:
-    said = scare(f"scare export c {line} --arithmetic int8 --out out")
-    assert said.code == 0, said.err
-    assert "RMSE on the validation windows: float32 " in said.out
+def test_int8_tells_what_it_costs(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export c {line} --arithmetic int8 --out out")
+    assert output.code == 0, output.err
+    assert "RMSE on the validation windows: float32 " in output.out
     facts = json.loads(scare(f"scare export c {line} --arithmetic int8 --out again --json").out)
     assert facts["validation_rmse"]["int8"] == pytest.approx(facts["validation_rmse"]["float32"], rel=0.01)
 
 
-def test_an_empty_folder_behind_a_link_is_used(scare: Type, line: Path, tmp_path: Path) -> None:
+def test_an_empty_folder_behind_a_link_is_used(scare: RunCli, line: Path, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
     assert scare(f"scare export c {line} --out {tmp_path / 'link'}").code == 0
@@ -61,12 +61,12 @@ def test_an_empty_folder_behind_a_link_is_used(scare: Type, line: Path, tmp_path
     assert (tmp_path / "link").is_symlink()
 
 
-def test_a_published_correction_is_exported_too(scare: Type) -> None:
-    said = scare("scare export c barkjohn-2021 --step 120 --out out --json")
-    assert said.code == 0, said.err
-    assert json.loads(said.out)["window_bytes"] == 8
+def test_a_published_correction_is_exported_too(scare: RunCli) -> None:
+    output = scare("scare export c barkjohn-2021 --step 120 --out out --json")
+    assert output.code == 0, output.err
+    assert json.loads(output.out)["window_bytes"] == 8
     assert ".step_ms = 120000," in Path("out/model.c").read_text()
-    assert "scaled with the fleet's mean and spread\n" in said.err
+    assert "scaled with the fleet's mean and spread\n" in output.err
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_a_published_correction_is_exported_too(scare: Type) -> None:
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_the_reason(
-    scare: Type, line: Path, tmp_path: Path, options: str, code: int, reason: str
+    scare: RunCli, line: Path, tmp_path: Path, options: str, code: int, reason: str
 ) -> None:
     make_calibrator(attention_plan()).save(tmp_path / "network.scare")
     (tmp_path / "cut.scare").write_bytes(line.read_bytes()[:500])
     before = set(tmp_path.iterdir())
-    said = scare(f"scare export c {options}")
-    assert (said.code, said.out) == (code, "")
-    assert reason in " ".join(said.err.split())
+    output = scare(f"scare export c {options}")
+    assert (output.code, output.out) == (code, "")
+    assert reason in " ".join(output.err.split())
     assert set(tmp_path.iterdir()) == before
 
 
@@ -103,28 +103,28 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
     ("target", "manifest"),
     [("arduino", "library.properties"), ("platformio", "library.json"), ("zephyr", "zephyr/module.yml")],
 )
-def test_a_library_is_written_for_files_and_corrections(scare: Type, line: Path, target: str, manifest: str) -> None:
+def test_a_library_is_written_for_files_and_corrections(scare: RunCli, line: Path, target: str, manifest: str) -> None:
     for model, out in ((line, "one"), ("barkjohn-2021", "two")):
-        said = scare(f"scare export {target} {model} --name dust --out {out} --json")
-        assert said.code == 0, said.err
-        assert json.loads(said.out)["folder"] == out
+        output = scare(f"scare export {target} {model} --name dust --out {out} --json")
+        assert output.code == 0, output.err
+        assert json.loads(output.out)["folder"] == out
         assert "scare_dust" in Path(out, manifest).read_text()
         assert Path(out, "src", "dust.c").exists()
-    said = scare(f"scare export {target} {line} --out one")
-    assert (said.code, said.out) == (2, "")
-    assert "one is not empty; give another folder, or --force" in " ".join(said.err.split())
+    output = scare(f"scare export {target} {line} --out one")
+    assert (output.code, output.out) == (2, "")
+    assert "one is not empty; give another folder, or --force" in " ".join(output.err.split())
     assert scare(f"scare export {target} {line} --out one --force").code == 0
 
 
-def test_a_zip_is_written_where_the_name_says_so(scare: Type, line: Path) -> None:
+def test_a_zip_is_written_where_the_name_says_so(scare: RunCli, line: Path) -> None:
     assert scare(f"scare export arduino {line} --out dust.zip").code == 0
     assert "dust/library.properties" in ZipFile("dust.zip").namelist()
 
 
-def test_a_target_with_a_typo_is_refused_with_the_nearest(scare: Type, line: Path) -> None:
-    said = scare(f"scare export ardiuno {line} --out out")
-    assert said.code == 2
-    assert "Did you mean 'arduino'?" in " ".join(said.err.split())
+def test_a_target_with_a_typo_is_refused_with_the_nearest(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export ardiuno {line} --out out")
+    assert output.code == 2
+    assert "Did you mean 'arduino'?" in " ".join(output.err.split())
 
 
 # boards
@@ -145,13 +145,13 @@ def long(tmp_path: Path) -> Path:
     ],
 )
 def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
-    scare: Type, long: Path, monkeypatch: pytest.MonkeyPatch, window: int | None, remedy: str
+    scare: RunCli, long: Path, monkeypatch: pytest.MonkeyPatch, window: int | None, remedy: str
 ) -> None:
     monkeypatch.setattr("scare.experiments.largest_window.largest_window", lambda *_: window)
-    said = scare(f"scare export arduino {long} --board uno --out out")
-    assert (said.code, said.out) == (6, "")
-    told = " ".join(said.err.split())
-    found = re.search(r"it does not fit: needs ([\d,]+) B of RAM; uno has 2,048 B(.*)$", told)
+    output = scare(f"scare export arduino {long} --board uno --out out")
+    assert (output.code, output.out) == (6, "")
+    printed = " ".join(output.err.split())
+    found = re.search(r"it does not fit: needs ([\d,]+) B of RAM; uno has 2,048 B(.*)$", printed)
     assert found
     assert int(found[1].replace(",", "")) > 600 * 2 * 4
     assert found[2] == remedy
@@ -159,27 +159,27 @@ def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
 
 
 def test_without_the_training_extra_it_says_what_to_install(
-    scare: Type, long: Path, monkeypatch: pytest.MonkeyPatch
+    scare: RunCli, long: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(name: str) -> ModuleSpec | None:
         return None if name == "jax" else importlib.util.find_spec(name)
 
     monkeypatch.setattr("scare.extras.find_spec", find)
-    said = scare(f"scare export c {long} --board uno --out out")
-    assert said.code == 6
-    assert "pip install '.[train]'" in said.err
+    output = scare(f"scare export c {long} --board uno --out out")
+    assert output.code == 6
+    assert "pip install '.[train]'" in output.err
 
 
-def test_int8_is_refused_where_an_int_has_16_bits(scare: Type, line: Path) -> None:
-    said = scare(f"scare export arduino {line} --arithmetic int8 --board uno --out out")
-    assert said.code == 6
-    assert "int8 needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(said.err.split())
+def test_int8_is_refused_where_an_int_has_16_bits(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export arduino {line} --arithmetic int8 --board uno --out out")
+    assert output.code == 6
+    assert "int8 needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(output.err.split())
 
 
-def test_what_fits_is_written(scare: Type, line: Path) -> None:
+def test_what_fits_is_written(scare: RunCli, line: Path) -> None:
     for board in ("uno", "esp8266"):
         assert scare(f"scare export arduino {line} --board {board} --out {board}").code == 0
         assert Path(board, "library.properties").exists()
-    said = scare(f"scare export arduino {line} --board unu --out other")
-    assert said.code == 2
-    assert "no board is called 'unu'; did you mean 'uno'?" in said.err
+    output = scare(f"scare export arduino {line} --board unu --out other")
+    assert output.code == 2
+    assert "no board is called 'unu'; did you mean 'uno'?" in output.err

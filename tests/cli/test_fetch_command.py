@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 from tests.cli.small_web import serving, write, write_airnow, write_aqs, write_openaq, write_sensor_community
 
 
@@ -21,23 +21,23 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield sources
 
 
-def test_openaq_becomes_a_row_an_hour_with_units_and_licence_beside_it(scare: Type, web: Path) -> None:
+def test_openaq_becomes_a_row_an_hour_with_units_and_licence_beside_it(scare: RunCli, web: Path) -> None:
     for day in ("2022-05-01", "2022-05-02", "2022-05-03"):
         write_openaq(web.parent, 7, day)
     line = f"scare fetch openaq 7 --from 2022-05-01 --to 2022-05-02 --out out --sources {web}"
-    said = scare(f"{line} --json")
-    assert said.code == 0, said.err
+    output = scare(f"{line} --json")
+    assert output.code == 0, output.err
     table = pl.read_parquet("out/device=7/2022-05.parquet")
     assert table.columns == ["time", "pm25", "no2_ppm"]
     assert table.row(0) == (datetime(2022, 5, 1, 6, tzinfo=UTC), 5.0, 0.25)
-    assert json.loads(said.out)["devices"] == {"7": table.height}
+    assert json.loads(output.out)["devices"] == {"7": table.height}
     sidecar = json.loads(Path("out/_source.json").read_text())
     assert sidecar["units"]["pm25"] == "ug/m3"
     assert sidecar["devices"]["7"]["latitude"] == 35.1
     assert "provider" in sidecar["licence"]
 
 
-def test_what_has_been_downloaded_is_not_downloaded_again(scare: Type, web: Path) -> None:
+def test_what_has_been_downloaded_is_not_downloaded_again(scare: RunCli, web: Path) -> None:
     write_openaq(web.parent, 7, "2022-05-01")
     line = f"scare fetch openaq 7 --from 2022-05-01 --to 2022-05-01 --out out --sources {web}"
     assert scare(line).code == 0
@@ -47,7 +47,7 @@ def test_what_has_been_downloaded_is_not_downloaded_again(scare: Type, web: Path
     assert downloaded.stat().st_mtime_ns == before
 
 
-def test_sensor_community_by_number_and_by_place_in_new_and_old_folders(scare: Type, web: Path) -> None:
+def test_sensor_community_by_number_and_by_place_in_new_and_old_folders(scare: RunCli, web: Path) -> None:
     write_sensor_community(web.parent, 42, "2023-01-01")
     write_sensor_community(web.parent, 42, "2022-12-31", by_year=True)
     days = f"--from 2022-12-31 --to 2023-01-01 --sources {web}"
@@ -59,7 +59,7 @@ def test_sensor_community_by_number_and_by_place_in_new_and_old_folders(scare: T
         assert (table["pm10"].to_list()[:2], table["pm25"].to_list()[:2]) == ([10.5, 11.5], [4.25, 5.25])
 
 
-def test_an_hour_of_a_station_carries_its_end(scare: Type, web: Path) -> None:
+def test_an_hour_of_a_station_carries_its_end(scare: RunCli, web: Path) -> None:
     write_airnow(web.parent, "2023-01-01")
     line = f"--from 2023-01-01 --to 2023-01-01 --sources {web}"
     assert scare(f"scare fetch airnow 06-037-1103 {line} --out a").code == 0
@@ -70,25 +70,25 @@ def test_an_hour_of_a_station_carries_its_end(scare: Type, web: Path) -> None:
     assert [path.name for path in Path("b").glob("device=*")] == ["device=550790026"]
 
 
-def test_a_year_of_the_air_quality_system_is_read_for_the_stations_asked_for(scare: Type, web: Path) -> None:
+def test_a_year_of_the_air_quality_system_is_read_for_the_stations_asked_for(scare: RunCli, web: Path) -> None:
     write_aqs(web.parent, 2022)
-    said = scare(
+    output = scare(
         f"scare fetch airnow 060371103 --aqs 44201 --from 2022-01-01 --to 2022-12-31 --out out --sources {web}"
     )
-    assert said.code == 0, said.err
+    assert output.code == 0, output.err
     table = pl.read_parquet("out/device=060371103/2022.parquet")
     assert table["time"].dt.hour().to_list() == [8, 9]
     np.testing.assert_allclose(table["o3"], [47.0, 48.0])
 
 
-def test_files_of_purpleair_new_and_old(scare: Type) -> None:
+def test_files_of_purpleair_new_and_old(scare: RunCli) -> None:
     write(
         Path("77 2023-01-01 2023-01-02 60-Minute Average.csv"),
         "time_stamp,humidity,temperature,pm2.5_atm_a\n2023-01-01T00:00:00Z,40,50,9.5\n",
     )
     write(Path("roof.csv"), "created_at,PM2.5_CF1_ug/m3,Temperature_F,Humidity_%\n2019-01-01 00:02:00 UTC,8.5,32,30\n")
-    said = scare("scare fetch purpleair '77 2023-01-01 2023-01-02 60-Minute Average.csv' roof.csv --out out")
-    assert said.code == 0, said.err
+    output = scare("scare fetch purpleair '77 2023-01-01 2023-01-02 60-Minute Average.csv' roof.csv --out out")
+    assert output.code == 0, output.err
     new, old = pl.read_parquet("out/device=77/2023-01.parquet"), pl.read_parquet("out/device=roof/2019-01.parquet")
     assert new.row(0, named=True) == {
         "time": datetime(2023, 1, 1, tzinfo=UTC),
@@ -97,7 +97,7 @@ def test_files_of_purpleair_new_and_old(scare: Type) -> None:
         "humidity": 40.0,
     }
     assert (old["temperature"][0], old["time"][0].minute) == (0.0, 2)
-    assert "license" in said.err
+    assert "license" in output.err
 
 
 @pytest.mark.parametrize(
@@ -113,22 +113,22 @@ def test_files_of_purpleair_new_and_old(scare: Type) -> None:
     ],
 )
 def test_what_cannot_be_fetched_is_said(
-    scare: Type, web: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, sentence: str
+    scare: RunCli, web: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, sentence: str
 ) -> None:
     monkeypatch.delenv("OPENAQ_API_KEY", raising=False)
-    said = scare(f"scare fetch {line} --out out --sources {web}")
-    assert (said.code, sentence in said.err) == (code, True), said.err
+    output = scare(f"scare fetch {line} --out out --sources {web}")
+    assert (output.code, sentence in output.err) == (code, True), output.err
 
 
-def test_without_a_network_one_sentence_says_what_was_not_reachable(scare: Type, web: Path) -> None:
+def test_without_a_network_one_sentence_says_what_was_not_reachable(scare: RunCli, web: Path) -> None:
     closed = web.read_text().replace("127.0.0.1:", "127.0.0.1:1")[:]
     Path("closed.toml").write_text(closed.replace(f":1{web.read_text().split('127.0.0.1:')[1].split('/')[0]}", ":9"))
-    said = scare("scare fetch openaq 7 --from 2022-05-01 --to 2022-05-01 --out out --sources closed.toml")
-    assert said.code == 7
-    assert "could not reach http://127.0.0.1:9/openaq-data-archive" in said.err
+    output = scare("scare fetch openaq 7 --from 2022-05-01 --to 2022-05-01 --out out --sources closed.toml")
+    assert output.code == 7
+    assert "could not reach http://127.0.0.1:9/openaq-data-archive" in output.err
 
 
-def test_the_lines_of_the_page_are_understood(scare: Type, web: Path) -> None:
+def test_the_lines_of_the_page_are_understood(scare: RunCli, web: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/fetch.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (scare fetch .*)$", page, re.MULTILINE)
     assert len(lines) == 5
@@ -155,12 +155,12 @@ def write_pair(shift_minutes: int = 0) -> None:
         hourly.write_parquet(f"stations/device={station}/2026-01.parquet")
 
 
-def test_a_sensor_and_a_station_become_a_colocation_with_a_picture_of_their_clocks(scare: Type) -> None:
+def test_a_sensor_and_a_station_become_a_colocation_with_a_picture_of_their_clocks(scare: RunCli) -> None:
     write_pair(shift_minutes=120)
     line = "scare align sensors stations --station one --channels pm25,humidity --reference pm25"
-    said = scare(f"{line} --apply-offset --json")
-    assert said.code == 0, said.err
-    facts = json.loads(said.out)
+    output = scare(f"{line} --apply-offset --json")
+    assert output.code == 0, output.err
+    facts = json.loads(output.out)
     assert facts["offsets"]["box"]["seconds"] == -7200
     table = pl.read_csv("colocation.csv").drop_nulls()
     assert table.columns == ["device", "time", "pm25", "humidity", "reference_pm25"]
@@ -168,7 +168,7 @@ def test_a_sensor_and_a_station_become_a_colocation_with_a_picture_of_their_cloc
     assert Path("colocation.svg").read_text().count("<polyline") == 1
 
 
-def test_what_an_alignment_needs_is_asked_for(scare: Type) -> None:
+def test_what_an_alignment_needs_is_asked_for(scare: RunCli) -> None:
     write_pair()
     assert "--station names the reference: one, two" in scare("scare align sensors stations --reference pm25").err
     assert "--reference names the quantity: pm25, o3" in scare("scare align sensors stations --station one").err

@@ -110,8 +110,8 @@ def run(line: str, folder: Path, seconds: float = 600.0) -> tuple[int, str, floa
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=600)
-        return process.returncode, told.decode(), time.monotonic() - begun
+        _, printed = process.communicate(timeout=600)
+        return process.returncode, printed.decode(), time.monotonic() - begun
 
 
 def assert_whole(folder: Path, whole: Path) -> None:
@@ -125,15 +125,15 @@ def assert_whole(folder: Path, whole: Path) -> None:
 @pytest.mark.parametrize("command", LINES)
 def test_sixty_interrupts_at_random(command: str, kept: Path, tmp_path: Path) -> None:
     line, chance, codes = LINES[command].format(kept=kept), random.Random(command), []
-    code, told, lasts = run(line, tmp_path / "whole")
-    assert code == 0, told
+    code, printed, lasts = run(line, tmp_path / "whole")
+    assert code == 0, printed
     for number in range(INTERRUPTS):
         folder = tmp_path / f"{number}"
-        code, told, took = run(line, folder, chance.uniform(0.0, 1.2) * lasts)
-        assert "Traceback" not in told
-        assert "Exception" not in told
-        assert code in (0, 130), told
-        assert code == 0 or told.splitlines()[-1] == "scare: interrupted"
+        code, printed, took = run(line, folder, chance.uniform(0.0, 1.2) * lasts)
+        assert "Traceback" not in printed
+        assert "Exception" not in printed
+        assert code in (0, 130), printed
+        assert code == 0 or printed.splitlines()[-1] == "scare: interrupted"
         assert_whole(folder, tmp_path / "whole")
         lasts = lasts if code else took  # as long as it takes now: the computer may be busy
         codes.append(code)

@@ -18,7 +18,7 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.live.demo import make_fleet
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 from tests.needs import needs
 
 pytestmark = needs("live")
@@ -63,8 +63,8 @@ def test_the_demo_answers_calibrates_and_ends_in_order(tmp_path: Path) -> None:
         assert "scare_calibrated_total 0\n" not in counts
         assert "scare_rejected_total 0\n" in counts
         demo.send_signal(signal.SIGINT)
-        _, said = demo.communicate(timeout=20)
-        assert (demo.returncode, said.splitlines()[-1]) == (0, "ended; all that came is kept")
+        _, output = demo.communicate(timeout=20)
+        assert (demo.returncode, output.splitlines()[-1]) == (0, "ended; all that came is kept")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,24 +87,24 @@ def test_the_demo_says_between_what_every_value_lies_and_mostly_it_does(tmp_path
         ("[models.pm]\nfile = 'nobody-1999'\n[http]\nport = 0", "no published correction", 3),
     ],
 )
-def test_what_is_wrong_is_a_sentence(scare: Type, text: str, sentence: str, code: int) -> None:
+def test_what_is_wrong_is_a_sentence(scare: RunCli, text: str, sentence: str, code: int) -> None:
     Path("live.toml").write_text(text)
-    said = scare("scare live run live.toml")
-    assert sentence in said.err
-    assert said.code == code
-    assert "Traceback" not in said.err
+    output = scare("scare live run live.toml")
+    assert sentence in output.err
+    assert output.code == code
+    assert "Traceback" not in output.err
 
 
-def test_a_port_in_use_is_told(scare: Type) -> None:
+def test_a_port_in_use_is_told(scare: RunCli) -> None:
     with create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         Path("live.toml").write_text(f"[models.pm]\nfile = 'barkjohn-2021'\n[http]\nport = {port}")
-        said = scare("scare live run live.toml")
-    assert said.code == 2
-    assert f"cannot listen at 127.0.0.1 port {port}: Address already in use; give another" in said.err
+        output = scare("scare live run live.toml")
+    assert output.code == 2
+    assert f"cannot listen at 127.0.0.1 port {port}: Address already in use; give another" in output.err
 
 
-def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) -> None:
+def test_replay_gives_what_predict_gives(scare: RunCli, sim: Path, model: Path) -> None:
     table = pl.read_parquet(sim).select("device", "time", "pm25_raw", "temperature", "humidity")
     table = table.group_by("device", maintain_order=True).head(60)
     table.write_parquet("day.parquet")
@@ -115,14 +115,14 @@ def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) ->
     assert scare(f"scare predict {model} day.parquet --out predicted.parquet").code == 0
     wanted = pl.read_parquet("predicted.parquet").sort("device", "time")
     for name in ("day.csv", "day.jsonl"):
-        said = scare(f"scare live replay live.toml {name} --out replayed.parquet --json")
-        assert said.code == 0, said.err
+        output = scare(f"scare live replay live.toml {name} --out replayed.parquet --json")
+        assert output.code == 0, output.err
         found = pl.read_parquet("replayed.parquet").sort("device", "time")
         assert found["flags"].to_list() == wanted["flags"].to_list()
         pairs = zip(found["calibrated"].fill_null(-1.0), wanted["calibrated"].fill_null(-1.0), strict=True)
         assert max(abs(one - other) for one, other in pairs) < 1e-3
-    assert json.loads(said.out)["counts"]["rejected"] == 1
-    assert "day.jsonl: line 241: not JSON: 'rubbish" in said.err
+    assert json.loads(output.out)["counts"]["rejected"] == 1
+    assert "day.jsonl: line 241: not JSON: 'rubbish" in output.err
 
 
 @pytest.mark.parametrize(
@@ -132,22 +132,22 @@ def test_replay_gives_what_predict_gives(scare: Type, sim: Path, model: Path) ->
         ("--adapter morse", "no input has the adapter 'morse'; there are json", 2),
     ],
 )
-def test_what_cannot_be_replayed_is_a_sentence(scare: Type, options: str, sentence: str, code: int) -> None:
+def test_what_cannot_be_replayed_is_a_sentence(scare: RunCli, options: str, sentence: str, code: int) -> None:
     Path("live.toml").write_text("[models.pm]\nfile = 'barkjohn-2021'\n[http]\nport = 0")
     Path("day.jsonl").write_text("rubbish")
-    said = scare(f"scare live replay live.toml day.jsonl --out day.csv {options}")
-    assert (said.code, sentence in said.err) == (code, True)
+    output = scare(f"scare live replay live.toml day.jsonl --out day.csv {options}")
+    assert (output.code, sentence in output.err) == (code, True)
     assert not Path("day.csv").exists()
 
 
-def test_check_says_what_the_models_read(scare: Type, model: Path) -> None:
+def test_check_says_what_the_models_read(scare: RunCli, model: Path) -> None:
     Path("live.toml").write_text(f"[models.pm]\nfile = '{model}'\n[http]\nport = 0")
-    said = scare("scare live check live.toml --json")
-    assert json.loads(said.out) == {"channels": ["pm25_raw", "temperature", "humidity"]}
+    output = scare("scare live check live.toml --json")
+    assert json.loads(output.out) == {"channels": ["pm25_raw", "temperature", "humidity"]}
 
 
 @pytest.mark.parametrize("command", ["run", "check", "replay", "demo"])
-def test_the_help_shows_examples(scare: Type, command: str) -> None:
-    said = scare(f"scare live {command} --help")
-    assert f"scare live {command}" in said.out.split("Examples:")[1]
-    assert max(map(len, said.out.splitlines())) <= 80
+def test_the_help_shows_examples(scare: RunCli, command: str) -> None:
+    output = scare(f"scare live {command} --help")
+    assert f"scare live {command}" in output.out.split("Examples:")[1]
+    assert max(map(len, output.out.splitlines())) <= 80

@@ -55,10 +55,10 @@ def test_it_says_where_the_page_is_and_ctrl_c_ends_it(tmp_path: Path) -> None:
         assert ask("GET", "/v1/sessions")["sessions"] == []
         assert ask("GET", "/v1/sessions")["folder"] == str(tmp_path / "sessions")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, output = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert "this link works once" in said
-    assert said.endswith("ended; sessions are kept\n")
+    assert "this link works once" in output
+    assert output.endswith("ended; sessions are kept\n")
 
 
 def memory_bytes(process: "subprocess.Popen[str]") -> int:

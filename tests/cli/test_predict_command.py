@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from scare import Calibrator, Flag, Readings
 from scare.cli import predict as predict_command
 from scare.data.tables import iterate_tables
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 ANSWERS = ["calibrated", "low", "high", "flags"]
 COLUMNS = ["device", "time", "pm25_raw", "temperature", "humidity", "reference", *ANSWERS]
@@ -35,11 +35,11 @@ def calibrated_apart(model: Path, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_raw_calibrated_and_flags_stand_side_by_side_in_the_order_given(
-    scare: Type, model: Path, rows: pl.DataFrame
+    scare: RunCli, model: Path, rows: pl.DataFrame
 ) -> None:
     rows.write_csv("raw.csv")
-    said = scare(f"scare predict {model} raw.csv --out calibrated.csv")
-    assert said.code == 0, said.err
+    output = scare(f"scare predict {model} raw.csv --out calibrated.csv")
+    assert output.code == 0, output.err
     table = pl.read_csv("calibrated.csv", try_parse_dates=True)
     assert table.columns == COLUMNS
     rows = rows.rename({"pm25_reference": "reference"})
@@ -50,29 +50,29 @@ def test_raw_calibrated_and_flags_stand_side_by_side_in_the_order_given(
     assert table["flags"].to_list() == apart["flags"].to_list()
 
 
-def test_the_sentence_and_the_json_count_what_the_table_holds(scare: Type, model: Path, sim: Path) -> None:
-    said = scare(f"scare predict {model} {sim} --out c.parquet --json")
-    table, facts = pl.read_parquet("c.parquet"), json.loads(said.out)
+def test_the_sentence_and_the_json_count_what_the_table_holds(scare: RunCli, model: Path, sim: Path) -> None:
+    output = scare(f"scare predict {model} {sim} --out c.parquet --json")
+    table, facts = pl.read_parquet("c.parquet"), json.loads(output.out)
     assert (facts["rows"], facts["calibrated"]) == (table.height, table["calibrated"].count())
     assert facts["flags"]["WARM_UP"] == (table["flags"] & int(Flag.WARM_UP) > 0).sum()
-    assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, written to c.parquet" in said.err
-    assert "warm-up" in said.err
+    assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, written to c.parquet" in output.err
+    assert "warm-up" in output.err
 
 
-def test_the_newest_row_of_each_device_is_printed_with_its_interval(scare: Type, model: Path, sim: Path) -> None:
+def test_the_newest_row_of_each_device_is_printed_with_its_interval(scare: RunCli, model: Path, sim: Path) -> None:
     shown = scare(f"scare predict {model} {sim} --out c.parquet").out
-    told = json.loads(scare(f"scare predict {model} {sim} --out c.parquet --json").out)["newest"]
+    printed = json.loads(scare(f"scare predict {model} {sim} --out c.parquet --json").out)["newest"]
     last = pl.read_parquet("c.parquet").sort("time").unique("device", keep="last", maintain_order=True)
-    assert {one["device"] for one in told} == set(last["device"])
+    assert {one["device"] for one in printed} == set(last["device"])
     for row in last.iter_rows(named=True):
-        one = next(one for one in told if one["device"] == row["device"])
+        one = next(one for one in printed if one["device"] == row["device"])
         assert [one[name] for name in ANSWERS] == [row[name] for name in ANSWERS]
         assert all(f"{row[name]:.4g}" in shown for name in ANSWERS[:3])
 
 
 @pytest.mark.parametrize("size", [7, 100, 1441])
 def test_pieces_of_a_file_give_what_the_whole_gives(
-    scare: Type, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, size: int
+    scare: RunCli, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     rows[: 400 if size == 7 else None].write_csv("raw.csv")
     assert scare(f"scare predict {model} raw.csv --out whole.csv").code == 0
@@ -82,7 +82,7 @@ def test_pieces_of_a_file_give_what_the_whole_gives(
     assert_frame_equal(whole, pieces, rel_tol=1e-6)
 
 
-def test_every_kind_of_file_holds_the_same_table(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+def test_every_kind_of_file_holds_the_same_table(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
     rows.write_parquet("raw.parquet")
     for name in ("a.csv", "a.csv.gz", "a.parquet"):
         assert scare(f"scare predict {model} raw.parquet --out {name}").code == 0
@@ -92,7 +92,7 @@ def test_every_kind_of_file_holds_the_same_table(scare: Type, model: Path, rows:
     assert_frame_equal(pl.read_parquet("a.parquet"), plain, check_dtypes=False)
 
 
-def test_a_missing_reading_gives_an_empty_cell_and_a_flag(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+def test_a_missing_reading_gives_an_empty_cell_and_a_flag(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
     box = rows.filter(device="box-02")
     box.with_columns(pl.when(pl.int_range(pl.len()) != 50).then("humidity").alias("humidity")).write_csv("box-02.csv")
     assert scare(f"scare predict {model} box-02.csv").code == 0
@@ -102,13 +102,13 @@ def test_a_missing_reading_gives_an_empty_cell_and_a_flag(scare: Type, model: Pa
     assert Path("calibrated.csv").read_text().splitlines()[51].endswith(f",,{int(Flag.MISSING)}")
 
 
-def test_a_file_is_the_device_of_its_name(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+def test_a_file_is_the_device_of_its_name(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
     box = rows.filter(device="box-02").drop("device")
     for name in ("box-02.csv", "box-02.csv.gz", "other.csv"):
         box.write_csv(name, compression="gzip" if name.endswith("gz") else "uncompressed")
     lines = ["box-02.csv", "box-02.csv.gz", "other.csv --device box-02"]
-    said = [scare(f"scare predict {model} {line} --out {number}.csv") for number, line in enumerate(lines)]
-    assert ["not in training" in one.err for one in said] == [False, False, False]
+    output = [scare(f"scare predict {model} {line} --out {number}.csv") for number, line in enumerate(lines)]
+    assert ["not in training" in one.err for one in output] == [False, False, False]
     tables = [pl.read_csv(f"{number}.csv") for number in range(3)]
     for table in tables[1:]:
         assert_frame_equal(table, tables[0])
@@ -117,19 +117,19 @@ def test_a_file_is_the_device_of_its_name(scare: Type, model: Path, rows: pl.Dat
 
 @pytest.mark.parametrize("column", [True, False])
 def test_a_device_never_seen_is_announced_once_and_flagged(
-    scare: Type, model: Path, rows: pl.DataFrame, column: bool
+    scare: RunCli, model: Path, rows: pl.DataFrame, column: bool
 ) -> None:
     new = rows.with_columns(pl.col("device").replace("box-02", "newcomer"))
     (new if column else new.filter(device="newcomer").drop("device")).write_csv("newcomer.csv")
-    said = scare(f"scare predict {model} newcomer.csv")
-    assert said.err.count("newcomer was not in training: its first") == 1
+    output = scare(f"scare predict {model} newcomer.csv")
+    assert output.err.count("newcomer was not in training: its first") == 1
     table = pl.read_csv("calibrated.csv").filter(device="newcomer")
     unsettled = (table["flags"] & int(Flag.UNSETTLED) > 0).to_numpy()
     assert (unsettled == table["calibrated"].is_not_null().to_numpy()).all()
     assert unsettled.any()
 
 
-def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: Type, rows: pl.DataFrame) -> None:
+def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: RunCli, rows: pl.DataFrame) -> None:
     rows.filter(device="box-01").drop("device").rename({"pm25_raw": "row"}).write_csv("box.csv")
     columns = "--time time --channels row,humidity --reference pm25_reference"
     assert scare(f"scare train box.csv {columns} --window 8 --out m.scare").code == 0
@@ -137,20 +137,22 @@ def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: Type, rows:
     assert pl.read_csv("calibrated.csv")["calibrated"].count() > 600
 
 
-def test_readings_without_a_reference_are_calibrated_all_the_same(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+def test_readings_without_a_reference_are_calibrated_all_the_same(
+    scare: RunCli, model: Path, rows: pl.DataFrame
+) -> None:
     rows.drop("pm25_reference").write_csv("raw.csv")
     assert scare(f"scare predict {model} raw.csv").code == 0
     assert pl.read_csv("calibrated.csv").columns == [name for name in COLUMNS if name != "reference"]
 
 
-def test_a_device_column_can_be_named(scare: Type, model: Path, rows: pl.DataFrame) -> None:
+def test_a_device_column_can_be_named(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
     rows.rename({"device": "who", "time": "when"}).write_parquet("fleet.parquet")
     assert scare(f"scare predict {model} fleet.parquet --time when --device-column who").code == 0
     assert pl.read_csv("calibrated.csv")["device"].to_list() == rows["device"].to_list()
 
 
 def test_a_folder_becomes_a_folder_of_the_same_names_by_the_lines_of_its_page(
-    scare: Type, model: Path, rows: pl.DataFrame
+    scare: RunCli, model: Path, rows: pl.DataFrame
 ) -> None:
     page = (Path(__file__).parents[2] / "docs/archive.md").read_text(encoding="utf-8")
     one, several = re.findall(r"^\$ (scare predict .*)$", page, re.MULTILINE)
@@ -159,9 +161,9 @@ def test_a_folder_becomes_a_folder_of_the_same_names_by_the_lines_of_its_page(
         part.drop("device").write_csv(f"network/{part['device'][0]}.csv")
     shutil.copy(model, "pm.scare")
     Path("models.csv").write_text("device,model\nbox-*,pm.scare\n")
-    said = scare(f"{one} --json")
-    assert said.code == 0, said.err
-    facts = json.loads(said.out)
+    output = scare(f"{one} --json")
+    assert output.code == 0, output.err
+    facts = json.loads(output.out)
     assert (facts["rows"], facts["files"], len(facts["devices"])) == (rows.height, 4, 4)
     apart = calibrated_apart(model, rows)
     assert facts["calibrated"] == apart["calibrated"].count()
@@ -181,7 +183,7 @@ def test_a_folder_becomes_a_folder_of_the_same_names_by_the_lines_of_its_page(
         (". --models table.csv", 2, "has the columns device and model, not a, b"),
     ],
 )
-def test_what_an_archive_cannot_do_is_said(scare: Type, model: Path, line: str, code: int, sentence: str) -> None:
+def test_what_an_archive_cannot_do_is_said(scare: RunCli, model: Path, line: str, code: int, sentence: str) -> None:
     Path("table.csv").write_text("a,b\n1,2\n")
-    said = scare(f"scare predict {line.format(model=model)}")
-    assert (said.code, sentence in said.err) == (code, True), said.err
+    output = scare(f"scare predict {line.format(model=model)}")
+    assert (output.code, sentence in output.err) == (code, True), output.err

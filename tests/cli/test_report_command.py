@@ -11,7 +11,7 @@ import pytest
 from scare.errors import ExitCode
 from scare.report.charts import make_views
 from scare.scorecard.run import read_run
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 from tests.report.small_run import series, write_run
 
 
@@ -25,29 +25,29 @@ def run(written: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(written, tmp_path / "run"))
 
 
-def test_the_help_fits_a_terminal(scare: Type) -> None:
-    said = scare("scare report --help")
-    assert said.code == 0
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert "scare report out/no2" in said.out.split("Examples:")[1]
+def test_the_help_fits_a_terminal(scare: RunCli) -> None:
+    output = scare("scare report --help")
+    assert output.code == 0
+    assert max(map(len, output.out.splitlines())) <= 80
+    assert "scare report out/no2" in output.out.split("Examples:")[1]
 
 
-def test_the_page_is_written_into_the_run(scare: Type, run: Path) -> None:
-    said = scare("scare report run")
-    assert (said.code, said.out) == (0, "")
-    assert "run/report.html (0." in said.err
+def test_the_page_is_written_into_the_run(scare: RunCli, run: Path) -> None:
+    output = scare("scare report run")
+    assert (output.code, output.out) == (0, "")
+    assert "run/report.html (0." in output.err
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_the_same_run_gives_the_same_bytes(scare: Type, run: Path, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes(scare: RunCli, run: Path, tmp_path: Path) -> None:
     for name in ("a.html", "b.html"):
         assert scare(f"scare report run --out deep/{name}").code == 0
     assert (tmp_path / "deep/a.html").read_bytes() == (tmp_path / "deep/b.html").read_bytes()
 
 
-def test_json_is_alone_on_stdout(scare: Type, run: Path) -> None:
-    said = scare("scare report run --json")
-    found = json.loads(said.out)
+def test_json_is_alone_on_stdout(scare: RunCli, run: Path) -> None:
+    output = scare("scare report run --json")
+    found = json.loads(output.out)
     assert found["devices"] == ["box-01", "box-02"]
     assert found["bytes"] == (run / "report.html").stat().st_size
     assert found["page"] == "run/report.html"
@@ -64,32 +64,32 @@ def test_json_is_alone_on_stdout(scare: Type, run: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_left(
-    scare: Type, run: Path, tmp_path: Path, line: str, code: ExitCode, words: str
+    scare: RunCli, run: Path, tmp_path: Path, line: str, code: ExitCode, words: str
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
-    said = scare(line)
-    assert said.code == code
-    assert words in said.err
-    assert "Traceback" not in said.err
+    output = scare(line)
+    assert output.code == code
+    assert words in output.err
+    assert "Traceback" not in output.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_broken_series_leaves_the_old_page(scare: Type, run: Path) -> None:
+def test_a_broken_series_leaves_the_old_page(scare: RunCli, run: Path) -> None:
     assert scare("scare report run").code == 0
     before = (run / "report.html").read_bytes()
     (run / "series.parquet").write_bytes(b"PAR1 but not really")
-    said = scare("scare report run")
-    assert said.code == ExitCode.DATA
-    assert "not readable as Parquet" in said.err
+    output = scare("scare report run")
+    assert output.code == ExitCode.DATA
+    assert "not readable as Parquet" in output.err
     assert (run / "report.html").read_bytes() == before
 
 
 def test_a_scored_model_becomes_a_page_and_both_score_the_same_rows(
-    scare: Type, model: Path, sim: Path, tmp_path: Path
+    scare: RunCli, model: Path, sim: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "quick.toml").write_text("[protocol]\nblocks = 1\nrounds = 1\n", encoding="utf-8")
-    said = scare(f"scare score {model} --data {sim} --board none --thresholds quick.toml --out scored")
-    assert said.code == 0, said.err
+    output = scare(f"scare score {model} --data {sim} --board none --thresholds quick.toml --out scored")
+    assert output.code == 0, output.err
     assert scare("scare report scored").code == 0
     found = read_run(tmp_path / "scored")
     assert sum(len(one.scored) for one in found.series) == found.card.dataset["rows_scored"]

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 TINY = """
 cities = ["Zagreb"]
@@ -70,11 +70,11 @@ def write_zagreb(folder: Path) -> None:
         pl.DataFrame(columns).write_csv(folder / f"Zagreb_{sensor}.csv")
 
 
-def test_all_five_are_written_with_their_label(scare: Type, tiny: Path) -> None:
-    said = scare(f"scare reproduce all --quick --config {tiny} --jobs 1 --out run")
-    assert said.code == 0, said.err
-    assert "SIMULATED stand-in" in said.err
-    assert "fits to make; expected: less than a minute" in said.err
+def test_all_five_are_written_with_their_label(scare: RunCli, tiny: Path) -> None:
+    output = scare(f"scare reproduce all --quick --config {tiny} --jobs 1 --out run")
+    assert output.code == 0, output.err
+    assert "SIMULATED stand-in" in output.err
+    assert "fits to make; expected: less than a minute" in output.err
     for name in NAMES:
         for kind in ("md", "csv", "json"):
             text = Path(f"run/{name}.{kind}").read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def test_all_five_are_written_with_their_label(scare: Type, tiny: Path) -> None:
     assert "jax" in facts["versions"]
 
 
-def test_the_checklist_has_a_grade_of_ours_and_the_papers(scare: Type, tiny: Path) -> None:
+def test_the_checklist_has_a_grade_of_ours_and_the_papers(scare: RunCli, tiny: Path) -> None:
     scare(f"scare reproduce checklist --quick --config {tiny} --jobs 1 --out run")
     (row,) = json.loads(Path("run/checklist.json").read_text(encoding="utf-8"))["tables"]["checklist"]
     assert row["method"] == "scare-paper"
@@ -96,24 +96,24 @@ def test_the_checklist_has_a_grade_of_ours_and_the_papers(scare: Type, tiny: Pat
     assert row["paper_memory"] == "O"
 
 
-def test_run_again_it_fits_and_measures_nothing_again(scare: Type, tiny: Path) -> None:
+def test_run_again_it_fits_and_measures_nothing_again(scare: RunCli, tiny: Path) -> None:
     line = f"scare reproduce main --quick --config {tiny} --jobs 1 --out run"
     scare(line)
     kept = [*Path("run").rglob("rows/*"), *Path("run").rglob("measured/*")]
     stamps = {path: path.stat().st_mtime_ns for path in kept}
     assert len(stamps) > 6
-    said = scare(line)
-    assert "0 fits to make" in said.err
+    output = scare(line)
+    assert "0 fits to make" in output.err
     assert {path: path.stat().st_mtime_ns for path in kept} == stamps
 
 
-def test_the_papers_data_are_read_when_given(scare: Type, tiny: Path) -> None:
+def test_the_papers_data_are_read_when_given(scare: RunCli, tiny: Path) -> None:
     folder = Path("senseurcity")
     folder.mkdir()
     write_zagreb(folder)
-    said = scare(f"scare reproduce adaptability --config {tiny} --data senseurcity --jobs 1 --out run --json")
-    assert said.code == 0, said.err
-    facts = json.loads(said.out)
+    output = scare(f"scare reproduce adaptability --config {tiny} --data senseurcity --jobs 1 --out run --json")
+    assert output.code == 0, output.err
+    facts = json.loads(output.out)
     assert "SensEURCity" in facts["notes"][0]
     assert "SIMULATED" not in "".join(facts["notes"])
     task = json.loads(Path("run/tasks/Zagreb-PM10/task.json").read_text(encoding="utf-8"))
@@ -131,16 +131,16 @@ def write_described(folder: Path) -> Path:
 
 
 def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_validation(
-    scare: Type, tiny: Path
+    scare: RunCli, tiny: Path
 ) -> None:
     path, change = write_described(Path("boxes")), "--set rates=[0.001,0.05] --set seeds=2"
     line = f"scare reproduce main --quick --config {tiny} --data {path} --files boxes {change} --jobs 1 --out run"
-    said = scare(f"{line} --jobs 0")
-    assert said.code == 0, said.err
-    assert "8 fits to make" in said.err  # in each of two places two rates, another seed, and raw
+    output = scare(f"{line} --jobs 0")
+    assert output.code == 0, output.err
+    assert "8 fits to make" in output.err  # in each of two places two rates, another seed, and raw
     assert "Not finished: scare-paper: first-PM10, second-PM10" in Path("run/main.md").read_text(encoding="utf-8")
-    said = scare(line)
-    assert said.code == 0, said.err
+    output = scare(line)
+    assert output.code == 0, output.err
     facts = json.loads(Path("run/main.json").read_text(encoding="utf-8"))
     assert "three boxes; not the paper's data" in facts["notes"][0]
     assert facts["protocol"]["places"] == ["first", "second"]
@@ -160,42 +160,42 @@ def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_v
     }
 
 
-def test_teslas_windows_and_the_alphabetical_split_are_choices(scare: Type, tiny: Path) -> None:
+def test_teslas_windows_and_the_alphabetical_split_are_choices(scare: RunCli, tiny: Path) -> None:
     path = write_described(Path("boxes"))
     change = "--set window_rule=tesla --set sensor_order=alphabetical"
-    said = scare(
+    output = scare(
         f"scare reproduce adaptability --config {tiny} --data {path} --files boxes {change} --jobs 1 --out run"
     )
-    assert said.code == 0, said.err
+    assert output.code == 0, output.err
     test = pl.read_parquet("run/tasks/first-PM10/data/test-0.parquet")
     assert test["reference"].is_not_null().sum() == 400 - 8  # all but those without a window, and the last row
-    said = scare(f"scare reproduce adaptability --config {tiny} --data boxes {change} --jobs 1 --out other")
-    assert said.code == 3
-    assert "no readings of Zagreb 652A38, the validation sensor of the alphabetical split" in said.err
+    output = scare(f"scare reproduce adaptability --config {tiny} --data boxes {change} --jobs 1 --out other")
+    assert output.code == 3
+    assert "no readings of Zagreb 652A38, the validation sensor of the alphabetical split" in output.err
 
 
-def test_what_was_fitted_stays_told_after_a_run_of_the_board_alone(scare: Type, tiny: Path) -> None:
+def test_what_was_fitted_stays_told_after_a_run_of_the_board_alone(scare: RunCli, tiny: Path) -> None:
     scare(f"scare reproduce adaptability --quick --config {tiny} --jobs 1 --out run")
-    told = Path("run/protocol.json").read_text(encoding="utf-8")
+    printed = Path("run/protocol.json").read_text(encoding="utf-8")
     tiny.write_text(TINY.replace("steps = 20", "steps = 30"), encoding="utf-8")
-    said = scare(f"scare reproduce board --quick --config {tiny} --out run")
-    assert said.code == 0, said.err
-    assert Path("run/protocol.json").read_text(encoding="utf-8") == told
+    output = scare(f"scare reproduce board --quick --config {tiny} --out run")
+    assert output.code == 0, output.err
+    assert Path("run/protocol.json").read_text(encoding="utf-8") == printed
     facts = json.loads(Path("run/board.json").read_text(encoding="utf-8"))
     assert facts["protocol"]["settings"] == {"steps": 30}
 
 
-def test_a_folder_without_the_data_says_what_is_missing(scare: Type, tiny: Path) -> None:
+def test_a_folder_without_the_data_says_what_is_missing(scare: RunCli, tiny: Path) -> None:
     Path("empty").mkdir()
-    said = scare(f"scare reproduce main --config {tiny} --data empty --out run")
-    assert said.code == 3
-    assert "no file of a listed sensor" in said.err
+    output = scare(f"scare reproduce main --config {tiny} --data empty --out run")
+    assert output.code == 3
+    assert "no file of a listed sensor" in output.err
 
 
-def test_data_that_are_not_there_are_refused_even_by_the_board_which_reads_none(scare: Type, tiny: Path) -> None:
-    said = scare(f"scare reproduce board --config {tiny} --data nowhere --out run")
-    assert said.code == 3
-    assert "--data nowhere: there is no such file or folder" in said.err
+def test_data_that_are_not_there_are_refused_even_by_the_board_which_reads_none(scare: RunCli, tiny: Path) -> None:
+    output = scare(f"scare reproduce board --config {tiny} --data nowhere --out run")
+    assert output.code == 3
+    assert "--data nowhere: there is no such file or folder" in output.err
     assert not Path("run").exists()
 
 

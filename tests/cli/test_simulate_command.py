@@ -6,17 +6,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 LINE = "scare simulate --boxes 2 --days 2 --step 600 --seed 3 --json"
 
 
-def test_a_drift_is_of_its_box_from_its_day_on(scare: Type) -> None:
-    told = [
+def test_a_drift_is_of_its_box_from_its_day_on(scare: RunCli) -> None:
+    printed = [
         json.loads(scare(f"{LINE} {drift} --out {name}.csv").out)
         for name, drift in (("a", ""), ("b", "--drift offset:box-02:1"))
     ]
-    assert [one["drifts"] for one in told] == [
+    assert [one["drifts"] for one in printed] == [
         [],
         [{"kind": "offset", "box": 1, "day": 1.0, "ramp_days": 14.0, "size": 0.0}],
     ]
@@ -34,8 +34,8 @@ def test_a_drift_is_of_its_box_from_its_day_on(scare: Type) -> None:
         ("--apart 3", "give a share from 0 to 1"),
     ],
 )
-def test_what_cannot_be_simulated_is_said(scare: Type, option: str, sentence: str) -> None:
-    said = scare(f"{LINE} {option} --out a.csv")
-    assert said.code == 2
-    assert sentence in " ".join(said.err.split())
+def test_what_cannot_be_simulated_is_said(scare: RunCli, option: str, sentence: str) -> None:
+    output = scare(f"{LINE} {option} --out a.csv")
+    assert output.code == 2
+    assert sentence in " ".join(output.err.split())
     assert not Path("a.csv").exists()

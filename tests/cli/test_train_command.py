@@ -13,16 +13,16 @@ import pytest
 from scare import Calibrator
 from scare.calibrator.selection_table import selection_table
 from scare.cli import train as train_command
-from scare.cli.train import fit_with_progress, training_room
+from scare.cli.train import fit_with_progress, require_training
 from tests.calibrator.test_ladder_table import TOLD, VERDICT
-from tests.cli.said import Said, Type
+from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import CHANNELS, colocation, write
 
 COLUMNS = f"--time date {CHANNELS} --reference Ref.NO2"
 
 
-def trained(said: Said, path: str = "no2.scare") -> Calibrator:
-    assert said.code == 0, said.err
+def trained(output: Output, path: str = "no2.scare") -> Calibrator:
+    assert output.code == 0, output.err
     return Calibrator.load(path)
 
 
@@ -46,7 +46,7 @@ def fleet() -> str:
     return "fleet.csv"
 
 
-def test_a_floor_is_stated_and_no_value_is_below_it(scare: Type, boxes: list[str]) -> None:
+def test_a_floor_is_stated_and_no_value_is_below_it(scare: RunCli, boxes: list[str]) -> None:
     line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
     assert trained(scare(line)).floor is None
     floored = trained(scare(f"{line} --floor 30"))
@@ -59,16 +59,16 @@ def test_a_floor_is_stated_and_no_value_is_below_it(scare: Type, boxes: list[str
 
 
 def test_the_ladder_is_told_at_the_end_and_in_json(
-    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+    scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judged(*given: Any) -> Calibrator:
         return fit_with_progress(*given).with_facts(**TOLD)
 
     monkeypatch.setattr(train_command, "fit_with_progress", judged)
     line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
-    said = scare(line)
-    assert VERDICT in said.out
-    assert all(cells[0] in said.out for cells in selection_table(TOLD))
+    output = scare(line)
+    assert VERDICT in output.out
+    assert all(cells[0] in output.out for cells in selection_table(TOLD))
     assert json.loads(scare(f"{line} --json").out)["facts"]["ladder"] == TOLD["ladder"]
     assert VERDICT in scare("scare info no2.scare").out
 
@@ -76,35 +76,35 @@ def test_the_ladder_is_told_at_the_end_and_in_json(
 # --- tables ---
 
 
-def test_how_sure_it_is_is_said_and_kept(scare: Type, boxes: list[str]) -> None:
-    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
-    found = trained(said).facts["test_interval"]
+def test_how_sure_it_is_is_said_and_kept(scare: RunCli, boxes: list[str]) -> None:
+    output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
+    found = trained(output).facts["test_interval"]
     assert found["level"] == 0.9
     assert 0.5 < found["share"] <= 1
     assert found["width"] > 0
-    assert f"of {found['rows']:,} test rows and is" in said.err
+    assert f"of {found['rows']:,} test rows and is" in output.err
     assert "90 % interval, made at fit" in scare("scare info no2.scare").out
     assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
 
 
 def test_further_baselines_stand_beside_it_and_a_program_is_told_how_far_it_is(
-    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+    scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCARE_PROGRESS", "json")
     line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare --json --set"
-    said = scare(f'{line} \'compare.beside=["ridge", "persistence"]\'')
-    scores = json.loads(said.out)["scores"]
+    output = scare(f'{line} \'compare.beside=["ridge", "persistence"]\'')
+    scores = json.loads(output.out)["scores"]
     assert list(scores)[:-1] == ["raw", "linear", "linear, all", "ridge", "persistence"]
     assert len({score["rows"] for score in scores.values()}) == 1
-    told = [json.loads(text) for text in said.err.splitlines() if text.startswith("{")]
-    assert [one["completed"] for one in told] == [one["state"]["round"] for one in told] == [1, 2, 3, 4]
-    assert all(one["state"]["validation_rmse"] > 0 for one in told)
+    printed = [json.loads(text) for text in output.err.splitlines() if text.startswith("{")]
+    assert [one["completed"] for one in printed] == [one["state"]["round"] for one in printed] == [1, 2, 3, 4]
+    assert all(one["state"]["validation_rmse"] > 0 for one in printed)
     refused = scare(f"{line} 'compare.beside=[\"rigde\"]'")
     assert "compare.beside: no baseline is called 'rigde'; did you mean 'ridge'?" in refused.err
     assert refused.code == 2
 
 
-def test_several_files_are_several_devices(scare: Type, boxes: list[str]) -> None:
+def test_several_files_are_several_devices(scare: RunCli, boxes: list[str]) -> None:
     line = "scare train box1.csv box2.csv box3.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --split time"
     model = trained(scare(f"{line} --window 60 --out no2.scare"))
     assert model.facts["devices"] == ["box1", "box2", "box3"]
@@ -113,25 +113,25 @@ def test_several_files_are_several_devices(scare: Type, boxes: list[str]) -> Non
     assert model.facts["split"].startswith("by time")
 
 
-def test_a_column_tells_the_devices_of_a_long_file_apart(scare: Type, fleet: str) -> None:
+def test_a_column_tells_the_devices_of_a_long_file_apart(scare: RunCli, fleet: str) -> None:
     model = trained(scare(f"scare train {fleet} {COLUMNS} --device-column box --window 8 --out no2.scare"))
     assert model.facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
 
 
-def test_what_is_not_said_is_guessed_and_announced(scare: Type, fleet: str) -> None:
-    said = scare(f"scare train {fleet} --window 8 --out no2.scare")
-    assert trained(said).facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
-    assert f'fleet.csv: guessed {COLUMNS} --device-column box, data.site_column = "site"\n' in said.err
+def test_what_is_not_said_is_guessed_and_announced(scare: RunCli, fleet: str) -> None:
+    output = scare(f"scare train {fleet} --window 8 --out no2.scare")
+    assert trained(output).facts["devices"] == ["b0", "b1", "b2", "b3", "b4"]
+    assert f'fleet.csv: guessed {COLUMNS} --device-column box, data.site_column = "site"\n' in output.err
 
 
-def test_the_config_of_inspect_trains_as_the_guess_does(scare: Type, boxes: list[str]) -> None:
+def test_the_config_of_inspect_trains_as_the_guess_does(scare: RunCli, boxes: list[str]) -> None:
     assert scare("scare inspect box1.csv --out box.toml").code == 0
     trained(scare("scare train box1.csv --config box.toml --window 8 --out a.scare"), "a.scare")
     trained(scare("scare train box1.csv --window 8 --out b.scare"), "b.scare")
     assert Path("a.scare").read_bytes() == Path("b.scare").read_bytes()
 
 
-def test_an_option_wins_over_the_config_and_a_channel_keeps_its_unit(scare: Type, boxes: list[str]) -> None:
+def test_an_option_wins_over_the_config_and_a_channel_keeps_its_unit(scare: RunCli, boxes: list[str]) -> None:
     Path("box.toml").write_text(
         "[data]\ntime = 'date'\nreference = 'Ref.NO2'\nchannels = ['OX', {name = 'NO2', unit = 'ppb'}]\n"
         "[split]\nby = 'device'\n[model]\nwindow = 20\n[training]\nsteps = 30\nseed = 3\n"
@@ -143,14 +143,14 @@ def test_an_option_wins_over_the_config_and_a_channel_keeps_its_unit(scare: Type
     assert (model.facts["settings"]["steps"], model.facts["settings"]["seed"]) == (20, 3)
 
 
-def test_columns_that_the_config_does_not_name_are_guessed(scare: Type, boxes: list[str]) -> None:
+def test_columns_that_the_config_does_not_name_are_guessed(scare: RunCli, boxes: list[str]) -> None:
     Path("box.toml").write_text("[data]\nchannels = ['NO2', 'T']\n")
-    said = scare("scare train box1.csv --config box.toml --window 8 --out no2.scare")
-    assert "box1.csv: guessed --time date --reference Ref.NO2\n" in said.err
-    assert trained(said).facts["preset"] == "default"
+    output = scare("scare train box1.csv --config box.toml --window 8 --out no2.scare")
+    assert "box1.csv: guessed --time date --reference Ref.NO2\n" in output.err
+    assert trained(output).facts["preset"] == "default"
 
 
-def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: Type, boxes: list[str]) -> None:
+def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: RunCli, boxes: list[str]) -> None:
     frame = colocation(600, seed=0)
     shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
     write(pl.concat([shuffled, shuffled[:20]]), "shuffled.csv")
@@ -163,13 +163,13 @@ def test_sort_puts_rows_in_order_and_drops_repeated_times(scare: Type, boxes: li
     assert shuffled_facts["training_data_sha256"] == facts["training_data_sha256"]
 
 
-def test_a_step_averages_first(scare: Type, boxes: list[str]) -> None:
+def test_a_step_averages_first(scare: RunCli, boxes: list[str]) -> None:
     Path("step.toml").write_text("[data]\nstep = 300\n")
     model = trained(scare(f"scare train {' '.join(boxes)} {COLUMNS} --config step.toml --window 4 --out no2.scare"))
     assert model.inputs.step_seconds == 300
 
 
-def test_a_changing_step_can_be_averaged(scare: Type) -> None:
+def test_a_changing_step_can_be_averaged(scare: RunCli) -> None:
     fine, coarse = colocation(1200), colocation(300, seed=1, step_seconds=600)
     write(pl.concat([fine, coarse.with_columns(pl.col("date") + timedelta(hours=21))]), "box.csv")
     assert scare(f"scare train box.csv {COLUMNS} --window 4 --out no2.scare").code == 3
@@ -178,17 +178,17 @@ def test_a_changing_step_can_be_averaged(scare: Type) -> None:
     assert model.inputs.step_seconds == 600
 
 
-def test_a_reference_that_means_no_reading_is_missing(scare: Type) -> None:
+def test_a_reference_that_means_no_reading_is_missing(scare: RunCli) -> None:
     frame = colocation(600)
     write(
         frame.with_columns(pl.when(pl.int_range(600) % 10 == 3).then(-999.0).otherwise("Ref.NO2").alias("Ref.NO2")),
         "a.csv",
     )
     write(frame.with_columns(pl.when(pl.int_range(600) % 10 != 3).then("Ref.NO2").alias("Ref.NO2")), "b.csv")
-    said = scare(f"scare train a.csv {COLUMNS} --window 8 --out a.scare --json")
-    assert "a: 60 values of Ref.NO2 stand for 'no reading' and count as missing" in said.err
+    output = scare(f"scare train a.csv {COLUMNS} --window 8 --out a.scare --json")
+    assert "a: 60 values of Ref.NO2 stand for 'no reading' and count as missing" in output.err
     gaps = scare(f"scare train b.csv {COLUMNS} --window 8 --out b.scare --json")
-    scores = [json.loads(one.out)["scores"] for one in (said, gaps)]
+    scores = [json.loads(one.out)["scores"] for one in (output, gaps)]
     assert scores[0] == scores[1]
     assert scores[0]["linear"]["rmse"] < 1
 
@@ -208,33 +208,33 @@ def apart() -> float:
 APART = f"scare train sensor.csv --time date {CHANNELS} --reference-file station.csv --window 8 --out no2.scare"
 
 
-def test_a_reference_file_is_joined_and_the_clock_offset_reported(scare: Type, apart: float) -> None:
-    said = scare(f"{APART} --reference Ref.NO2")
-    assert trained(said).target.name == "Ref.NO2"
-    assert f"sensor: best correlation 1.000 with the sensor shifted by {apart:g} s" in said.err
-    assert "; shifted" not in said.err
+def test_a_reference_file_is_joined_and_the_clock_offset_reported(scare: RunCli, apart: float) -> None:
+    output = scare(f"{APART} --reference Ref.NO2")
+    assert trained(output).target.name == "Ref.NO2"
+    assert f"sensor: best correlation 1.000 with the sensor shifted by {apart:g} s" in output.err
+    assert "; shifted" not in output.err
 
 
-def test_the_clock_offset_is_applied_when_asked(scare: Type, apart: float) -> None:
+def test_the_clock_offset_is_applied_when_asked(scare: RunCli, apart: float) -> None:
     as_is = json.loads(scare(f"{APART} --reference Ref.NO2 --json").out)["scores"]["linear"]["rmse"]
     Path("shift.toml").write_text("[data]\napply_offset = true\n")
-    said = scare(f"{APART} --reference Ref.NO2 --config shift.toml --json")
-    assert "; shifted" in said.err
-    assert json.loads(said.out)["scores"]["linear"]["rmse"] < as_is / 3
+    output = scare(f"{APART} --reference Ref.NO2 --config shift.toml --json")
+    assert "; shifted" in output.err
+    assert json.loads(output.out)["scores"]["linear"]["rmse"] < as_is / 3
 
 
-def test_the_only_column_of_a_reference_file_needs_no_name(scare: Type, apart: float) -> None:
-    said = scare(APART)
-    assert "station.csv: guessed --reference Ref.NO2" in said.err
-    assert trained(said).target.name == "Ref.NO2"
+def test_the_only_column_of_a_reference_file_needs_no_name(scare: RunCli, apart: float) -> None:
+    output = scare(APART)
+    assert "station.csv: guessed --reference Ref.NO2" in output.err
+    assert trained(output).target.name == "Ref.NO2"
 
 
-def test_a_reference_file_wins_over_a_reference_in_the_table(scare: Type) -> None:
+def test_a_reference_file_wins_over_a_reference_in_the_table(scare: RunCli) -> None:
     frame = colocation(600)
     write(frame, "sensor.csv")
     write(frame.select("date", pl.col("Ref.NO2").alias("NO2_station")), "station.csv")
-    said = scare("scare train sensor.csv --reference-file station.csv --window 8 --out no2.scare")
-    assert trained(said).target.name == "NO2_station"
+    output = scare("scare train sensor.csv --reference-file station.csv --window 8 --out no2.scare")
+    assert trained(output).target.name == "NO2_station"
     assert [channel.name for channel in Calibrator.load("no2.scare").inputs.channels] == ["NO2", "OX", "T", "RH"]
 
 
@@ -251,61 +251,63 @@ def dead_box(boxes: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("split", ["time", "device"])
-def test_a_dead_box_is_left_out_by_name_and_changes_nothing_else(scare: Type, dead_box: list[str], split: str) -> None:
+def test_a_dead_box_is_left_out_by_name_and_changes_nothing_else(
+    scare: RunCli, dead_box: list[str], split: str
+) -> None:
     options = f"{COLUMNS} --split {split} --window 8 --json"
-    said = scare(f"scare train {' '.join(dead_box)} {options} --out dead.scare")
-    assert DEAD in said.err
-    facts = json.loads(said.out)["facts"]
+    output = scare(f"scare train {' '.join(dead_box)} {options} --out dead.scare")
+    assert DEAD in output.err
+    facts = json.loads(output.out)["facts"]
     assert facts.pop("left_out") == [DEAD]
     assert facts == json.loads(scare(f"scare train {' '.join(dead_box[:3])} {options} --out alive.scare").out)["facts"]
     assert f"left out: {DEAD}" in scare("scare info dead.scare").out
 
 
-def test_a_box_that_dies_before_the_test_is_not_tested(scare: Type, boxes: list[str]) -> None:
+def test_a_box_that_dies_before_the_test_is_not_tested(scare: RunCli, boxes: list[str]) -> None:
     died = pl.when(pl.int_range(600) < 400).then("OX").otherwise(-999.0).alias("OX")
     write(colocation(600, 3).with_columns(died), "box4.csv")
-    said = scare(f"scare train {' '.join(boxes)} box4.csv {COLUMNS} --window 8 --out no2.scare")
-    assert trained(said).facts["devices"] == ["box1", "box2", "box3", "box4"]
-    assert "box4 is left out: OX has no usable value in test; --channels NO2,T,RH does without it" in said.err
+    output = scare(f"scare train {' '.join(boxes)} box4.csv {COLUMNS} --window 8 --out no2.scare")
+    assert trained(output).facts["devices"] == ["box1", "box2", "box3", "box4"]
+    assert "box4 is left out: OX has no usable value in test; --channels NO2,T,RH does without it" in output.err
 
 
 def test_a_channel_dead_on_most_boxes_is_named_with_the_option_that_leaves_it_out(
-    scare: Type, boxes: list[str]
+    scare: RunCli, boxes: list[str]
 ) -> None:
     for name in boxes[1:]:
         write(colocation(600).with_columns(pl.lit(-999.0).alias("T")), name)
-    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
-    assert trained(said).facts["devices"] == ["box1"]
-    assert "T has no usable value on 2 of 3 devices; --channels NO2,OX,RH does without it" in said.err
+    output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
+    assert trained(output).facts["devices"] == ["box1"]
+    assert "T has no usable value on 2 of 3 devices; --channels NO2,OX,RH does without it" in output.err
     again = COLUMNS.replace("NO2,OX,T,RH", "NO2,OX,RH")
     assert (
         len(trained(scare(f"scare train {' '.join(boxes)} {again} --window 8 --out no2.scare")).facts["devices"]) == 3
     )
 
 
-def test_a_dead_box_beside_a_reference_file_is_left_out(scare: Type, apart: float) -> None:
+def test_a_dead_box_beside_a_reference_file_is_left_out(scare: RunCli, apart: float) -> None:
     pl.read_csv("sensor.csv").with_columns(pl.lit(None).alias("NO2")).write_csv("dead.csv")
-    said = scare(APART.replace("sensor.csv", "sensor.csv dead.csv"))
-    assert trained(said).facts["devices"] == ["sensor"]
-    assert "dead is left out: NO2 has no usable value; look at it with 'scare inspect'" in said.err
+    output = scare(APART.replace("sensor.csv", "sensor.csv dead.csv"))
+    assert trained(output).facts["devices"] == ["sensor"]
+    assert "dead is left out: NO2 has no usable value; look at it with 'scare inspect'" in output.err
 
 
 # --- splits ---
 
 
-def test_a_split_by_device_tests_on_a_device_never_seen(scare: Type, boxes: list[str]) -> None:
-    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --split device --window 8 --out no2.scare")
-    assert trained(said).facts["split"] == "by device: train box1; validation box2; test box3"
+def test_a_split_by_device_tests_on_a_device_never_seen(scare: RunCli, boxes: list[str]) -> None:
+    output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --split device --window 8 --out no2.scare")
+    assert trained(output).facts["split"] == "by device: train box1; validation box2; test box3"
     assert Calibrator.load("no2.scare").facts["devices"] == ["box1"]
 
 
-def test_devices_that_share_a_reference_are_noted(scare: Type, sim: Path) -> None:
-    said = scare(f"scare train {sim} --split device --window 8 --out no2.scare")
-    assert said.code == 0
-    assert "this measures a new unit, not a new time" in said.err
+def test_devices_that_share_a_reference_are_noted(scare: RunCli, sim: Path) -> None:
+    output = scare(f"scare train {sim} --split device --window 8 --out no2.scare")
+    assert output.code == 0
+    assert "this measures a new unit, not a new time" in output.err
 
 
-def test_a_split_by_site_keeps_sites_apart(scare: Type, fleet: str) -> None:
+def test_a_split_by_site_keeps_sites_apart(scare: RunCli, fleet: str) -> None:
     Path("site.toml").write_text("[data]\nsite_column = 'site'\n")
     line = f"scare train {fleet} {COLUMNS} --device-column box --config site.toml --split site --window 8"
     assert trained(scare(f"{line} --out no2.scare")).facts["split"] == (
@@ -313,7 +315,7 @@ def test_a_split_by_site_keeps_sites_apart(scare: Type, fleet: str) -> None:
     )
 
 
-def test_borders_are_where_validation_and_test_begin(scare: Type, boxes: list[str]) -> None:
+def test_borders_are_where_validation_and_test_begin(scare: RunCli, boxes: list[str]) -> None:
     Path("split.toml").write_text("[split]\nborders = [2026-01-01T04:00:00, '2026-01-01 06:00']\n")  # a time or text
     line = f"scare train box1.csv {COLUMNS} --config split.toml --window 8 --out no2.scare"
     split = trained(scare(line)).facts["split"]
@@ -323,7 +325,7 @@ def test_borders_are_where_validation_and_test_begin(scare: Type, boxes: list[st
 # --- settings ---
 
 
-def test_settings_travel_into_the_calibrator(scare: Type, boxes: list[str]) -> None:
+def test_settings_travel_into_the_calibrator(scare: RunCli, boxes: list[str]) -> None:
     Path("c.toml").write_text(
         "[training]\nepochs = 2\nbatch = 32\nrate = 0.01\nseed = 7\n"
         "[model]\ngap_policy = 'strict'\nscaling = 'robust'\n"
@@ -338,7 +340,7 @@ def test_settings_travel_into_the_calibrator(scare: Type, boxes: list[str]) -> N
     ("kind", "method", "devices"), [("device", "standard", 3), ("pooled", "standard", 0), ("constant", "constant", 0)]
 )
 def test_scaling_is_per_device_pooled_or_constant(
-    scare: Type, boxes: list[str], kind: str, method: str, devices: int
+    scare: RunCli, boxes: list[str], kind: str, method: str, devices: int
 ) -> None:
     Path("c.toml").write_text(f"[model]\nscaling = '{kind}'\n")
     line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --config c.toml --out no2.scare"
@@ -346,35 +348,35 @@ def test_scaling_is_per_device_pooled_or_constant(
     assert (scaling.method, len(scaling.devices)) == (method, devices)
 
 
-def test_the_scores_are_those_of_the_file(scare: Type, boxes: list[str]) -> None:
-    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare --json")
-    result = json.loads(said.out)
+def test_the_scores_are_those_of_the_file(scare: RunCli, boxes: list[str]) -> None:
+    output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare --json")
+    result = json.loads(output.out)
     assert result["file"] == "no2.scare"
-    assert result["scores"] == trained(said).facts["test_scores"]
+    assert result["scores"] == trained(output).facts["test_scores"]
     assert len({score["rows"] for score in result["scores"].values()}) == 1
     assert np.isfinite([score["rmse"] for score in result["scores"].values()]).all()
 
 
 def test_training_without_its_packages_says_what_to_install(
-    scare: Type, boxes: list[str], monkeypatch: pytest.MonkeyPatch
+    scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scare.extras.is_installed", lambda package: package != "jax")
-    said = scare(f"scare train box1.csv {COLUMNS} --out no2.scare")
-    assert said.code == 2
-    assert "pip install '.[train]'" in said.err
+    output = scare(f"scare train box1.csv {COLUMNS} --out no2.scare")
+    assert output.code == 2
+    assert "pip install '.[train]'" in output.err
     assert not Path("no2.scare").exists()
 
 
-def test_the_window_is_that_of_the_preset_unless_given(scare: Type, boxes: list[str]) -> None:
+def test_the_window_is_that_of_the_preset_unless_given(scare: RunCli, boxes: list[str]) -> None:
     line = f"scare train {' '.join(boxes)} {COLUMNS} --out no2.scare"
     assert trained(scare(line)).window == 60
     assert trained(scare(f"{line} --window 30")).window == 30
 
 
-def test_a_rival_is_trained_by_its_name(scare: Type, boxes: list[str]) -> None:
-    said = scare(f"scare train {' '.join(boxes)} {COLUMNS} --model nlinear --window 8 --steps 20 --out no2.scare")
-    assert trained(said).facts["model"] == "nlinear"
-    assert "nlinear (default)" in said.out
+def test_a_rival_is_trained_by_its_name(scare: RunCli, boxes: list[str]) -> None:
+    output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --model nlinear --window 8 --steps 20 --out no2.scare")
+    assert trained(output).facts["model"] == "nlinear"
+    assert "nlinear (default)" in output.out
 
 
 def test_what_jax_compiles_is_kept_unless_the_user_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,8 +384,8 @@ def test_what_jax_compiles_is_kept_unless_the_user_says_where(tmp_path: Path, mo
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
         monkeypatch.setenv(name, "")  # so that what is set below is undone
         monkeypatch.delenv(name)
-    training_room()
+    require_training()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "jax")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
-    training_room()
+    require_training()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"

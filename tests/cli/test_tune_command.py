@@ -14,7 +14,7 @@ import pytest
 
 from scare import Calibrator
 from scare.experiments import tuning as search_module
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 from tests.cli.test_compare_command import group_exists
 from tests.experiments.tuning.trials_at_once import run_at_once
 
@@ -29,37 +29,37 @@ def ask(trials: int, folds: int = 1, knobs: str = KNOBS) -> None:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch, scare: Type) -> list[int]:
+def started(monkeypatch: pytest.MonkeyPatch, scare: RunCli) -> list[int]:
     """Trials run in this process."""
     ask(trials=2)
     return run_at_once(monkeypatch)
 
 
 def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
-    scare: Type, sim: Path, started: list[int]
+    scare: RunCli, sim: Path, started: list[int]
 ) -> None:
     ask(trials=2, folds=2)
-    said = scare(f"scare tune {sim} {QUICK}")
-    assert said.code == 0, said.err
+    output = scare(f"scare tune {sim} {QUICK}")
+    assert output.code == 0, output.err
     assert started == [0, 1]
     for shown in ("front: means over 2 folds", "RMSE", "top-5 %", "0: preset"):
-        assert shown in said.out
-    for told in (
+        assert shown in output.out
+    for printed in (
         "what candidates take on a board is not measured",
         "on are left for a test and not looked at",
         "2 examined, ",
         "the scores above are optimistic",
         "scare train … --config found/best-1.toml",
     ):
-        assert told in said.err
+        assert printed in output.err
     assert Path("found/best-1.toml").exists()
 
 
-def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: Type, sim: Path, started: list[int]) -> None:
+def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: RunCli, sim: Path, started: list[int]) -> None:
     scare(f"scare tune {sim} {QUICK}")
     ask(trials=3)
-    said = scare(f"scare tune {sim} {QUICK} --json")
-    found = json.loads(said.out)
+    output = scare(f"scare tune {sim} {QUICK} --json")
+    found = json.loads(output.out)
     assert started == [0, 1, 2]
     assert found["candidates"]["examined"] == 3
     assert found["preset"]["values"] == {"model.window": 8, "training.rate": 0.05, "training.steps": 40}
@@ -69,20 +69,20 @@ def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: Type, si
     assert json.loads(Path("found/table.json").read_text())["front"] == found["front"]
 
 
-def test_train_takes_the_config_and_options_come_after_it(scare: Type, sim: Path) -> None:
+def test_train_takes_the_config_and_options_come_after_it(scare: RunCli, sim: Path) -> None:
     Path("best-1.toml").write_text("[model]\nwindow = 12\n[training]\nsteps = 20\nrate = 0.1\nseed = 3\n")
-    said = scare(f"scare train {sim} --config best-1.toml --json --out m.scare")
-    assert said.code == 0, said.err
-    facts = json.loads(said.out)["facts"]
+    output = scare(f"scare train {sim} --config best-1.toml --json --out m.scare")
+    assert output.code == 0, output.err
+    facts = json.loads(output.out)["facts"]
     settings = facts["settings"]
     assert (settings["steps"], settings["rate"], settings["seed"]) == (20, 0.1, 3)
     assert facts["preset"] == "default+best-1"
-    said = scare(f"scare train {sim} --config best-1.toml --steps 30 --json --out m.scare")
-    settings = json.loads(said.out)["facts"]["settings"]
+    output = scare(f"scare train {sim} --config best-1.toml --steps 30 --json --out m.scare")
+    settings = json.loads(output.out)["facts"]["settings"]
     assert (settings["steps"], settings["rate"], settings["seed"]) == (30, 0.1, 3)
 
 
-def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started: list[int]) -> None:
+def test_train_scores_on_the_rows_that_tune_left(scare: RunCli, sim: Path, started: list[int]) -> None:
     ask(trials=1)
     tuned = scare(f"scare tune {sim} {QUICK} --channels pm25_raw,temperature")
     (left,) = (line for line in tuned.err.splitlines() if "are left for a test" in line)
@@ -93,25 +93,25 @@ def test_train_scores_on_the_rows_that_tune_left(scare: Type, sim: Path, started
     assert left.split()[2:4] == split.replace(",", "").split()[7:9]
 
 
-def test_a_dead_box_is_left_out_of_the_search(scare: Type, sim: Path, started: list[int]) -> None:
+def test_a_dead_box_is_left_out_of_the_search(scare: RunCli, sim: Path, started: list[int]) -> None:
     dead = pl.when(pl.col("device") == "box-02").then(None).otherwise("humidity").alias("humidity")
     pl.read_parquet(sim).with_columns(dead).write_parquet("fleet.parquet")
     ask(trials=1)
-    said = scare(f"scare tune fleet.parquet {QUICK} --json")
+    output = scare(f"scare tune fleet.parquet {QUICK} --json")
     sentence = "box-02 is left out: humidity has no usable value; --channels pm25_raw,temperature does without it"
-    assert json.loads(said.out)["left_out"] == [sentence]
-    assert sentence in said.err
+    assert json.loads(output.out)["left_out"] == [sentence]
+    assert sentence in output.err
 
 
-def test_a_model_without_the_usual_knobs_asks_for_its_own(scare: Type, sim: Path, started: list[int]) -> None:
+def test_a_model_without_the_usual_knobs_asks_for_its_own(scare: RunCli, sim: Path, started: list[int]) -> None:
     Path("tune.toml").write_text("[model]\nname = 'nlinear'\n")
-    said = scare(f"scare tune {sim} {QUICK}")
-    assert said.code == 2
-    assert "this model has no model.front.width; [tune.knobs] names what to search instead" in said.err
+    output = scare(f"scare tune {sim} {QUICK}")
+    assert output.code == 2
+    assert "this model has no model.front.width; [tune.knobs] names what to search instead" in output.err
 
 
 def test_an_interruption_prints_what_there_is(
-    scare: Type, sim: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+    scare: RunCli, sim: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = search_module.run_search
 
@@ -120,10 +120,10 @@ def test_an_interruption_prints_what_there_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search_module, "run_search", interrupted)
-    said = scare(f"scare tune {sim} {QUICK}")
-    assert said.code == 130
-    assert "0: preset" in said.out
-    assert "interrupted" in said.err
+    output = scare(f"scare tune {sim} {QUICK}")
+    assert output.code == 130
+    assert "0: preset" in output.out
+    assert "interrupted" in output.err
     assert Path("found/best-1.toml").exists()
 
 
@@ -138,13 +138,13 @@ def test_an_interruption_prints_what_there_is(
     ],
 )
 def test_bad_requests_are_refused_in_a_sentence(
-    scare: Type, sim: Path, started: list[int], options: str, tune: str, reason: str
+    scare: RunCli, sim: Path, started: list[int], options: str, tune: str, reason: str
 ) -> None:
     Path("tune.toml").write_text(f"[tune]\nknobs.training.steps = [20, 40]\n{tune}\n")
-    said = scare(f"scare tune {sim} {QUICK} {options}")
-    assert said.code in (2, 3)
-    assert reason in said.err
-    assert "Traceback" not in said.err
+    output = scare(f"scare tune {sim} {QUICK} {options}")
+    assert output.code in (2, 3)
+    assert reason in output.err
+    assert "Traceback" not in output.err
     assert started == []
 
 
@@ -153,7 +153,7 @@ PATIENCE = 300  # seconds, for a machine that is busy with other things
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Linux or macOS would run it: they signal process groups")
-def test_ctrl_c_ends_all_processes_and_keeps_what_is_finished(scare: Type, sim: Path) -> None:
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_finished(scare: RunCli, sim: Path) -> None:
     Path("tune.toml").write_text("[tune]\nfolds = 1\nknobs.training.steps = [20, 30, 40, 3000]\n")
     line = f"tune {sim} {QUICK.replace('--jobs 1', '--jobs 2')}"
     process = subprocess.Popen(

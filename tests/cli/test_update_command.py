@@ -9,7 +9,7 @@ import pytest
 
 from scare import Calibrator
 from scare.calibrator.passes import LEARNED
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 from tests.upkeep.visits import HOURLY, air, visit
 
 
@@ -27,34 +27,34 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_visit_is_learned_from_and_taken_back(scare: Type, shipped: Path, table: Path) -> None:
-    said = scare(f"scare update {shipped} {table} --time time --out new.scare --json")
-    assert said.code == 0, said.err
-    facts = json.loads(said.out)
+def test_a_visit_is_learned_from_and_taken_back(scare: RunCli, shipped: Path, table: Path) -> None:
+    output = scare(f"scare update {shipped} {table} --time time --out new.scare --json")
+    assert output.code == 0, output.err
+    facts = json.loads(output.out)
     assert facts["changed"]
     assert facts["rmse_after"] < facts["rmse_before"]
     assert Calibrator.load("new.scare").facts[LEARNED] == facts["learned"]
-    assert "what box-1 taught holds for box-2, too" in said.err
-    said = scare("scare update new.scare --revert --out old.scare")
-    assert said.code == 0, said.err
-    assert "taken back" in said.err
+    assert "what box-1 taught holds for box-2, too" in output.err
+    output = scare("scare update new.scare --revert --out old.scare")
+    assert output.code == 0, output.err
+    assert "taken back" in output.err
     assert Path("old.scare").read_bytes() == shipped.read_bytes()
 
 
-def test_what_changes_nothing_says_how_long_a_visit_must_be(scare: Type, shipped: Path, table: Path) -> None:
+def test_what_changes_nothing_says_how_long_a_visit_must_be(scare: RunCli, shipped: Path, table: Path) -> None:
     pl.read_csv(table).head(18).write_csv("box-1.csv")
-    said = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
-    assert said.code == 0, said.err
-    assert "values stay as they are" in said.out
-    assert "every 8 pairs and judged on the next 8" in said.err
+    output = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
+    assert output.code == 0, output.err
+    assert "values stay as they are" in output.out
+    assert "every 8 pairs and judged on the next 8" in output.err
 
 
-def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: Type, shipped: Path, table: Path) -> None:
+def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: RunCli, shipped: Path, table: Path) -> None:
     wrong = pl.read_csv(table).with_columns(pl.col("reference pm25") * 1000)
     wrong.write_csv("box-1.csv")
-    said = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
-    assert said.code == 3
-    assert "see whether its unit is that of training" in said.err
+    output = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
+    assert output.code == 3
+    assert "see whether its unit is that of training" in output.err
     assert not Path("new.scare").exists()
 
 
@@ -68,26 +68,26 @@ def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: Type, shipped: Pa
         ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not say how it was trained"),
     ],
 )
-def test_what_cannot_be_done_is_said(scare: Type, shipped: Path, table: Path, line: str, sentence: str) -> None:
-    said = scare(line)
-    assert said.code == 2
-    assert sentence in " ".join(said.err.split())
+def test_what_cannot_be_done_is_said(scare: RunCli, shipped: Path, table: Path, line: str, sentence: str) -> None:
+    output = scare(line)
+    assert output.code == 2
+    assert sentence in " ".join(output.err.split())
 
 
-def test_a_new_box_gets_a_file_of_its_own(scare: Type, shipped: Path, table: Path) -> None:
-    said = scare(f"scare update {shipped} {table} --time time --device box-9 --out nine.scare --json")
-    assert said.code == 0, said.err
+def test_a_new_box_gets_a_file_of_its_own(scare: RunCli, shipped: Path, table: Path) -> None:
+    output = scare(f"scare update {shipped} {table} --time time --device box-9 --out nine.scare --json")
+    assert output.code == 0, output.err
     assert list(Calibrator.load("nine.scare").inputs.scaling.devices) == ["box-9"]
-    assert json.loads(said.out)["learned"]["devices"] == ["box-9"]
+    assert json.loads(output.out)["learned"]["devices"] == ["box-9"]
 
 
-def test_the_lines_of_its_page_run(scare: Type) -> None:
+def test_the_lines_of_its_page_run(scare: RunCli) -> None:
     page = (Path(__file__).parents[2] / "docs" / "update.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (scare .*)$", page, re.MULTILINE)
     assert len(lines) == 8
-    said = {line: scare(line) for line in lines}
-    assert [one.err for one in said.values() if one.code] == []
-    assert "and holds now" in said[lines[3]].out
+    output = {line: scare(line) for line in lines}
+    assert [one.err for one in output.values() if one.code] == []
+    assert "and holds now" in output[lines[3]].out
     assert Path("pm-1.scare").read_bytes() == Path("pm.scare").read_bytes()
     assert Path("pm_c/model_learning.c").exists()
-    assert "trained anew" in said[next(line for line in lines if "--full" in line)].out
+    assert "trained anew" in output[next(line for line in lines if "--full" in line)].out

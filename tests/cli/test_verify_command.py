@@ -12,7 +12,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import ExitCode
 from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 
 @pytest.fixture
@@ -20,18 +20,18 @@ def line(tmp_path: Path) -> Path:
     return make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
 
 
-def test_the_help_fits_a_terminal(scare: Type) -> None:
-    said = scare("scare verify --help")
-    assert said.code == 0
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert "scare verify no2.scare" in said.out.split("Examples:")[1]
+def test_the_help_fits_a_terminal(scare: RunCli) -> None:
+    output = scare("scare verify --help")
+    assert output.code == 0
+    assert max(map(len, output.out.splitlines())) <= 80
+    assert "scare verify no2.scare" in output.out.split("Examples:")[1]
 
 
-def test_a_certificate_is_printed_and_written(scare: Type, line: Path) -> None:
-    said = scare("scare verify line.scare --windows 1")
-    assert said.code == ExitCode.OK, said.err
-    assert said.out.splitlines()[-1] == "PASSED: float32, int8"
-    assert "certificate written to certificate.json" in said.err
+def test_a_certificate_is_printed_and_written(scare: RunCli, line: Path) -> None:
+    output = scare("scare verify line.scare --windows 1")
+    assert output.code == ExitCode.OK, output.err
+    assert output.out.splitlines()[-1] == "PASSED: float32, int8"
+    assert "certificate written to certificate.json" in output.err
     written = Path("certificate.json").read_text(encoding="utf-8")
     facts = json.loads(written)
     assert facts["sha256"] == hashlib.sha256(line.read_bytes()).hexdigest()
@@ -41,29 +41,29 @@ def test_a_certificate_is_printed_and_written(scare: Type, line: Path) -> None:
     assert Path("again.json").read_text(encoding="utf-8") == written
 
 
-def test_one_arithmetic_one_device_another_board(scare: Type, line: Path) -> None:
-    said = scare("scare verify line.scare --windows 1 --arithmetic int8 --device box-2 --board rp2040 --json")
-    assert said.code == ExitCode.OK, said.err
-    facts = json.loads(said.out)
+def test_one_arithmetic_one_device_another_board(scare: RunCli, line: Path) -> None:
+    output = scare("scare verify line.scare --windows 1 --arithmetic int8 --device box-2 --board rp2040 --json")
+    assert output.code == ExitCode.OK, output.err
+    facts = json.loads(output.out)
     assert list(facts["results"]) == ["int8"]
     assert (facts["calibrator"]["device"], facts["made_with"]["board"]) == ("box-2", "rp2040")
 
 
-def test_float32_only_is_said(scare: Type, tmp_path: Path) -> None:
+def test_float32_only_is_said(scare: RunCli, tmp_path: Path) -> None:
     make_calibrator(attention_plan()).save(tmp_path / "network.scare")
-    said = scare("scare verify network.scare --windows 1")
-    assert said.code == ExitCode.OK, said.err
-    assert "int8: float32 only: " in said.out
-    assert said.out.splitlines()[-1] == "PASSED: float32"
+    output = scare("scare verify network.scare --windows 1")
+    assert output.code == ExitCode.OK, output.err
+    assert "int8: float32 only: " in output.out
+    assert output.out.splitlines()[-1] == "PASSED: float32"
 
 
-def test_a_published_correction_has_no_file(scare: Type) -> None:
-    said = scare("scare verify barkjohn-2021 --windows 1 --arithmetic float32 --json")
-    assert said.code == ExitCode.OK, said.err
-    assert json.loads(said.out)["sha256"] is None
+def test_a_published_correction_has_no_file(scare: RunCli) -> None:
+    output = scare("scare verify barkjohn-2021 --windows 1 --arithmetic float32 --json")
+    assert output.code == ExitCode.OK, output.err
+    assert json.loads(output.out)["sha256"] is None
 
 
-def test_runtimes_that_differ_are_exit_code_5(scare: Type, line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runtimes_that_differ_are_exit_code_5(scare: RunCli, line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def export(calibrator: Calibrator, target: str, arithmetic: str, folder: Path, device: str) -> Any:
         package = export_calibrator(calibrator, target, arithmetic, folder, device)
         source = (folder / "model.c").read_text(encoding="utf-8")
@@ -72,10 +72,10 @@ def test_runtimes_that_differ_are_exit_code_5(scare: Type, line: Path, monkeypat
         return package
 
     monkeypatch.setattr(certificate, "export_calibrator", export)
-    said = scare("scare verify line.scare --windows 1 --arithmetic float32")
-    assert said.code == ExitCode.PARITY_FAILED
-    assert said.out.splitlines()[-1] == "FAILED: float32"
-    assert "it fails: float32: " in said.err
+    output = scare("scare verify line.scare --windows 1 --arithmetic float32")
+    assert output.code == ExitCode.PARITY_FAILED
+    assert output.out.splitlines()[-1] == "FAILED: float32"
+    assert "it fails: float32: " in output.err
     assert not json.loads(Path("certificate.json").read_text())["passed"]
 
 
@@ -94,12 +94,12 @@ def test_runtimes_that_differ_are_exit_code_5(scare: Type, line: Path, monkeypat
     ],
 )
 def test_what_cannot_be_verified_is_refused_and_leaves_nothing(
-    scare: Type, line: Path, tmp_path: Path, options: str, code: int, reason: str
+    scare: RunCli, line: Path, tmp_path: Path, options: str, code: int, reason: str
 ) -> None:
     make_calibrator(attention_plan()).save(tmp_path / "network.scare")
     (tmp_path / "cut.scare").write_bytes(line.read_bytes()[:500])
     before = set(tmp_path.iterdir())
-    said = scare(f"scare verify {options}")
-    assert (said.code, said.out) == (code, "")
-    assert reason in " ".join(said.err.split())
+    output = scare(f"scare verify {options}")
+    assert (output.code, output.out) == (code, "")
+    assert reason in " ".join(output.err.split())
     assert set(tmp_path.iterdir()) == before

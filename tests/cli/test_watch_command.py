@@ -7,20 +7,20 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.cli.said import Type
+from tests.cli.output import RunCli
 
 PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
 
 
-def test_the_page_the_numbers_and_the_table_agree(scare: Type, model: Path, sim: Path) -> None:
-    said = scare(f"scare watch {model} {sim} --out w --json")
-    assert said.code == 0, said.err
-    told = json.loads(said.out)
-    assert told.pop("page") == "w/watch.html"
-    assert told == json.loads(Path("w/watch.json").read_text())
-    assert [one["device"] for one in told["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
-    assert told["states"] == {"re-collocate": 0, "look": 0, "fine": 4}
-    assert "1 days are too few to tell a change" in " ".join(said.err.split())
+def test_the_page_the_numbers_and_the_table_agree(scare: RunCli, model: Path, sim: Path) -> None:
+    output = scare(f"scare watch {model} {sim} --out w --json")
+    assert output.code == 0, output.err
+    printed = json.loads(output.out)
+    assert printed.pop("page") == "w/watch.html"
+    assert printed == json.loads(Path("w/watch.json").read_text())
+    assert [one["device"] for one in printed["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
+    assert printed["states"] == {"re-collocate": 0, "look": 0, "fine": 4}
+    assert "1 days are too few to tell a change" in " ".join(output.err.split())
     page = Path("w/watch.html").read_text(encoding="utf-8")
     assert page.count('class="grade good"') == page.count("<polyline") == 4
     assert "http" not in page.replace("http-equiv", "")
@@ -28,7 +28,7 @@ def test_the_page_the_numbers_and_the_table_agree(scare: Type, model: Path, sim:
     assert "box-03" in scare(f"scare watch {model} {sim} --out w").out
 
 
-def test_a_box_may_be_in_several_files(scare: Type, model: Path, sim: Path) -> None:
+def test_a_box_may_be_in_several_files(scare: RunCli, model: Path, sim: Path) -> None:
     rows = pl.read_parquet(sim)
     noon = rows["time"].min() + pl.duration(hours=6)
     rows.filter(pl.col("time") <= noon).write_csv("one.csv")
@@ -48,24 +48,24 @@ def test_a_box_may_be_in_several_files(scare: Type, model: Path, sim: Path) -> N
     ],
 )
 def test_what_cannot_be_watched_is_said_and_nothing_is_written(
-    scare: Type, model: Path, sim: Path, line: str, sentence: str
+    scare: RunCli, model: Path, sim: Path, line: str, sentence: str
 ) -> None:
     Path("other.csv").write_text("time,co2\n2026-01-01T00:00:00Z,400\n2026-01-01T00:01:00Z,401\n")
     pl.read_parquet(sim).with_columns(pl.lit(None, pl.Float64).alias("pm25_raw")).write_parquet("dead.parquet")
     before = set(Path().rglob("*"))
-    said = scare(line.format(model=model, sim=sim))
-    assert said.code in (2, 3), said.err
-    assert sentence in " ".join(said.err.split())
+    output = scare(line.format(model=model, sim=sim))
+    assert output.code in (2, 3), output.err
+    assert sentence in " ".join(output.err.split())
     assert set(Path().rglob("*")) == before
 
 
-def test_the_lines_of_its_page_run(scare: Type) -> None:
+def test_the_lines_of_its_page_run(scare: RunCli) -> None:
     lines = re.findall(r"^\$ (scare .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(lines) == 4
-    said = {line: scare(line) for line in lines}
-    assert [one.err for one in said.values() if one.code] == []
-    told = json.loads(Path("out/watch/watch.json").read_text())
-    assert told["notes"] == []  # a model that is trained today tells the hours of its training
-    assert told["boxes"][0]["device"] == "box-02"
-    assert told["boxes"][0]["state"] == "re-collocate"
-    assert [one["state"] for one in told["boxes"][1:]] == ["fine"] * 5
+    output = {line: scare(line) for line in lines}
+    assert [one.err for one in output.values() if one.code] == []
+    printed = json.loads(Path("out/watch/watch.json").read_text())
+    assert printed["notes"] == []  # a model that is trained today tells the hours of its training
+    assert printed["boxes"][0]["device"] == "box-02"
+    assert printed["boxes"][0]["state"] == "re-collocate"
+    assert [one["state"] for one in printed["boxes"][1:]] == ["fine"] * 5

@@ -13,7 +13,7 @@ from scare.web.server import Server
 from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
-from tests.web.opened import PHONE, Visitor, serving, visiting
+from tests.web.browser_session import PHONE, Visitor, serving, visiting
 from tests.web.tables import write_messy, write_tidy
 
 pytestmark = [

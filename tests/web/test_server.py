@@ -13,7 +13,7 @@ import pytest
 from scare.web.jobs import RUNNING, Command, Job, Jobs
 from scare.web.server import Server
 from tests.needs import needs
-from tests.web.opened import serving
+from tests.web.browser_session import serving
 from tests.web.tables import write_tidy
 
 pytestmark = needs("web")
