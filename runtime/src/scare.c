@@ -68,7 +68,7 @@ SCARE_SMALL scare_status scale(const scare_model *model, const float *reading, f
     for (uint32_t c = model->channels; c-- > 0u;) {
         const scare_channel *channel = &model->channel[c];
         float number = reading[c], scaled = ((number - channel->center) - channel->rest) * channel->inverse;
-        float held = clamp(&channel->held, scaled);
+        float held = clamp(&channel->clamp, scaled);
         row[c] = held;
         *beyond = scaled - held;
         if (clamp(&channel->valid, number) != number) {
@@ -225,7 +225,7 @@ SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
     uint32_t outside = 0u;
     SCARE_ROLLED
     for (uint32_t line = 0u; line < model->channels; line++) {
-        float sum = *weight++, cut = clamp(&model->channel[line].known, row[line]);
+        float sum = *weight++, cut = clamp(&model->channel[line].trained, row[line]);
         outside |= cut != row[line];
         row[line] = cut;
         SCARE_ROLLED

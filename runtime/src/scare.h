@@ -62,8 +62,8 @@ typedef struct {
     scare_range valid;  /* readings */
     float center, rest; /* center + rest is the center more precisely than one float can say */
     float inverse;
-    float quantum;           /* steps of the int16_t window for a scaled value of 1; 0 in float32 models */
-    scare_range held, known; /* scaled values as the window holds them; those that training had */
+    float quantum;              /* steps of the int16_t window for a scaled value of 1; 0 in float32 models */
+    scare_range clamp, trained; /* of scaled values: the window clamps them; training range */
 } scare_channel;
 
 /* Distances below and above a value, by its band: the number of edges that are not above it. */

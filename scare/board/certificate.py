@@ -504,7 +504,7 @@ class _Trial:
         """A number of the first channel, scaled and held, and how much of it is not held; both as on a board."""
         channel = self.model.descriptor.channels[0]
         scaled = channel.scale(float(number))
-        held = np.clip(scaled, *np.array(channel.held, np.float32))
+        held = np.clip(scaled, *np.array(channel.clamp, np.float32))
         return held, scaled - held
 
     def _status(self, flag: Flag, row: np.ndarray) -> int:

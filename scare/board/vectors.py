@@ -159,7 +159,7 @@ def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> 
 
 def _ends_of(channel: InputChannel) -> np.ndarray:
     """The edges of training, what lies just beyond and far beyond them, and the ends of the valid range."""
-    edges = channel.center + channel.rest + np.array(channel.known) / channel.inverse
+    edges = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
     beyond = np.multiply.outer(BEYOND, [-1, 1]) * (edges[1] - edges[0])
     return np.unique(np.append(edges + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
 

@@ -120,8 +120,8 @@ class InputChannel(NamedTuple):
     rest: float
     inverse: float
     quantum: float
-    held: Range = EVERYTHING
-    known: Range = EVERYTHING
+    clamp: Range = EVERYTHING
+    trained: Range = EVERYTHING
 
     def scale(self, reading: float) -> np.float32:
         """A reading scaled and rounded as on a board, not held."""
@@ -266,7 +266,7 @@ def _hold(validity: TrainingRange, affine: Affine, channels: Iterable[InputChann
         beyond = np.nextafter(known, np.array([-inf, inf], np.float32))
         low = min(np.float32(validity.held_low[index]), beyond[0])
         high = max(np.float32(validity.held_high[index]), beyond[1])
-        yield channel._replace(held=Range(float(low), float(high)), known=Range(*known.tolist()))
+        yield channel._replace(clamp=Range(float(low), float(high)), trained=Range(*known.tolist()))
 
 
 def _inward(limit: float, inside: float) -> float:

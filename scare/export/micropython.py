@@ -345,7 +345,7 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
 
 def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
     rows = [
-        f"    {(*one.valid, one.center, one.rest, one.inverse, *one.held, *one.known)!r},"
+        f"    {(*one.valid, one.center, one.rest, one.inverse, *one.clamp, *one.trained)!r},"
         for one in descriptor.channels
     ]
     facts = {name: getattr(descriptor, name) for name in FACTS}

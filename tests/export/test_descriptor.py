@@ -54,9 +54,9 @@ def test_a_row_clamped_at_the_training_range_still_lies_outside_it() -> None:
     inputs = with_edges(make_calibrator()).inputs
     edges = replace(inputs.validity, held_low=inputs.validity.low, held_high=inputs.validity.high)
     for channel in describe(changed(validity=edges), "").channels:
-        assert channel.held.low < channel.known.low
-        assert channel.held.high > channel.known.high
-        assert np.allclose(channel.held, channel.known, rtol=1e-6, atol=1e-37)
+        assert channel.clamp.low < channel.trained.low
+        assert channel.clamp.high > channel.trained.high
+        assert np.allclose(channel.clamp, channel.trained, rtol=1e-6, atol=1e-37)
 
 
 def test_the_gap_policy_is_in_rows() -> None:
