@@ -27,7 +27,7 @@ from scare.data.split import Split
 from scare.files import replacing
 from scare.layers.front import HatBasis
 from scare.scorecard.accuracy import cover
-from scare.training.extrapolation import with_validity
+from scare.training.extrapolation import with_training_range
 from scare.training.fit import fit, with_intervals
 from scare.training.recipe import Recipe
 from scare.windowing.examples import design_matrix, make_examples
@@ -84,7 +84,7 @@ def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrato
     if calibrator.intervals is not None and not calibrator.intervals.kept_windows:
         return calibrator
     learned = make_examples(split.train, replace(calibrator.inputs, policy=recipe.learned_from))
-    calibrator = with_validity(calibrator, split.train, learned)
+    calibrator = with_training_range(calibrator, split.train, learned)
     return with_intervals(calibrator, learned, split.validation, LEVEL)
 
 

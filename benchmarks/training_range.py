@@ -1,6 +1,6 @@
 """What holding readings beyond training costs: RMSE on the test rows of accuracy.toml, held, not held, at the edge.
 
-    python -m benchmarks.validity DATA [--tasks JRC] [--work out/validity] [--json]
+    python -m benchmarks.training_range DATA [--tasks JRC] [--work out/training_range] [--json]
 
 What is fitted (preset `default`, one seed) stays in `--work` as a `.scare` file and is not fitted again.
 """
@@ -17,7 +17,7 @@ from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.data.split import Split
-from scare.training.extrapolation import flagged_outside, with_validity
+from scare.training.extrapolation import flagged_outside, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
 from scare.windowing.examples import make_examples
@@ -51,13 +51,13 @@ class Found:
 
 
 def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
-    """A calibrator with the validity of its training rows, and the same without or with closer edges."""
-    if calibrator.inputs.validity is None:
+    """A calibrator with the training_range of its training rows, and the same without or with closer edges."""
+    if calibrator.inputs.training_range is None:
         examples = make_examples(split.train, replace(calibrator.inputs, policy=ANY))
-        calibrator = with_validity(calibrator, split.train, examples)
-    known = calibrator.inputs.validity
+        calibrator = with_training_range(calibrator, split.train, examples)
+    known = calibrator.inputs.training_range
     assert known is not None
-    closer = replace(known, held_low=known.low, held_high=known.high)
+    closer = replace(known, clamp_low=known.low, clamp_high=known.high)
     shares = flagged_outside(calibrator.inputs, validation=split.validation, test=split.test)
     errors = [_rmse(calibrator, one, split) for one in (None, known, closer)]
     outcome = str(calibrator.facts.get("outcome", "network"))
@@ -66,14 +66,14 @@ def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
 
 def _where(known: TrainingRange) -> str:
     """Where the first channel is held: below and above."""
-    ends = {"below": known.held_low[0] < known.low[0], "above": known.held_high[0] > known.high[0]}
+    ends = {"below": known.clamp_low[0] < known.low[0], "above": known.clamp_high[0] > known.high[0]}
     far = [side for side, is_far in ends.items() if is_far]
     return "far out" if len(far) == 2 else f"far out {far[0]}" if far else "at the edge"
 
 
-def _rmse(calibrator: Calibrator, validity: TrainingRange | None, split: Split) -> float:
-    """The error on the test rows with another validity."""
-    changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, validity=validity)), []
+def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: Split) -> float:
+    """The error on the test rows with another training_range."""
+    changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range)), []
     for one in split.test:
         answers = changed.stream(one.device).push(one.times, changed.inputs.select(one))
         known = np.isfinite(answers.values) & np.isfinite(one.targets) & ((answers.flags & Flag.NOT_FINITE) == 0)
@@ -95,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--tasks", default="")
-    parser.add_argument("--work", type=Path, default=Path("out/validity"))
+    parser.add_argument("--work", type=Path, default=Path("out/training_range"))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     found = []

@@ -1,5 +1,5 @@
-/* Readings become windows: the same rules as windowing/ring.py, windowing/validity.py and data/flags.py, which the tests
- * compare with. */
+/* Readings become windows: the same rules as windowing/live.py, windowing/training_range.py and data/flags.py, which
+ * the tests compare with. */
 #include "scare.h"
 
 #include "scare_port.h"

@@ -447,11 +447,11 @@ class _Trial:
 
     def _flags(self, readings: Sequence[StreamRow], share: float) -> np.ndarray:
         """The flags in NumPy where the limits of distances are a share of what they are."""
-        validity = self.inputs.validity
-        if validity is None:
+        training_range = self.inputs.training_range
+        if training_range is None:
             return np.zeros(len(readings), np.uint32)
-        limits = {name: getattr(validity, name) * share for name in ("limit", "slow_limit")}
-        return self._feed(readings, replace(self.inputs, validity=replace(validity, **limits)))[1]
+        limits = {name: getattr(training_range, name) * share for name in ("limit", "slow_limit")}
+        return self._feed(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
     def _live(self, readings: Sequence[StreamRow]) -> Answers:
         """NumPy's answers, of windows of its own."""
@@ -459,7 +459,7 @@ class _Trial:
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
         ran, none = statuses == OK, np.full(len(readings), np.nan, np.float32)
-        own = self.inputs.validity.hold(windows) if self.inputs.validity else windows
+        own = self.inputs.training_range.clamp(windows) if self.inputs.training_range else windows
         answers = none.copy()
         answers[ran] = self._values(readings, ran, own)
         return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, none, none, flags, own, {})

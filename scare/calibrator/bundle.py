@@ -180,7 +180,7 @@ class InputsPart:
     step_seconds: StepSeconds
     policy: GapPolicy
     quality: QualitySettings
-    validity: TrainingRange | None = None  # of a file without: nothing is held, no row is outside
+    training_range: TrainingRange | None = None  # of a file without: nothing is held, no row is outside
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,31 @@ def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
     }
 
 
+# Names in files made before these were renamed.
+FORMER_KEYS = {
+    "validity": "training_range",
+    "held_low": "clamp_low",
+    "held_high": "clamp_high",
+    "least": "lower_bound",
+}
+
+
+def with_current_keys(table: Any) -> Any:
+    """A parsed JSON table that may hold a training range, with today's keys.
+
+    >>> with_current_keys({"validity": {"held_low": [0.0], "slope": 1.0}, "floor": 0.0})
+    {'training_range': {'clamp_low': [0.0], 'slope': 1.0}, 'floor': 0.0}
+    """
+    if not isinstance(table, dict):
+        return table
+    parts = {name: with_current_keys(part) if name == "validity" else part for name, part in table.items()}
+    return {FORMER_KEYS.get(name, name): part for name, part in parts.items()}
+
+
 def read_schema(facts: Any) -> Manifest:
     """What a manifest says, of the right types and within the limits; a newer minor version may say more."""
+    if isinstance(facts, dict) and "inputs" in facts:
+        facts = {**facts, "inputs": with_current_keys(facts["inputs"])}
     found = convert(facts, Manifest, "its manifest", unknown="ignore")
     _check_facts(found.facts)
     convert(found.facts, Facts, "its facts", unknown="ignore")
@@ -330,7 +353,7 @@ def card(calibrator: "Calibrator") -> str:
     if inputs.scaling.settle:
         settling = f"for its first {inputs.scaling.settle} readings"
         lines += [f"- a device that was not in training is scaled with the fleet's mean and spread {settling}"]
-    lines += [f"- {KNOWN if inputs.validity else UNKNOWN}"]
+    lines += [f"- {KNOWN if inputs.training_range else UNKNOWN}"]
     if calibrator.floor is not None:
         lines += [f"- no value is below {calibrator.floor:g} {calibrator.target.unit}".rstrip()]
     lines += [f"- {line}" for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit)]
@@ -378,17 +401,19 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
         "step_seconds": inputs.step_seconds,
         "policy": asdict(inputs.policy),
         "quality": asdict(inputs.quality),
-        **({} if inputs.validity is None else {"validity": asdict(inputs.validity)}),
+        **({} if inputs.training_range is None else {"training_range": asdict(inputs.training_range)}),
     }
 
 
 def _restore_inputs(found: InputsPart, arrays: Arrays, plan: Plan) -> Inputs:
     if len(found.channels) != plan.channels:
         raise ValueError(f"{len(found.channels)} channels are named but the plan reads {plan.channels}")
-    if found.validity is not None and len(found.validity.low) != plan.channels:
-        raise ValueError("the edges of validity do not fit the channels")
+    if found.training_range is not None and len(found.training_range.low) != plan.channels:
+        raise ValueError("the training range does not fit the channels")
     scaling = _restore_scaling(found.scaling, arrays, plan.channels)
-    return Inputs(found.channels, scaling, found.step_seconds, plan.window, found.policy, found.quality, found.validity)
+    return Inputs(
+        found.channels, scaling, found.step_seconds, plan.window, found.policy, found.quality, found.training_range
+    )
 
 
 def _describe_plan(plan: Plan, arrays: Arrays) -> dict[str, Any]:

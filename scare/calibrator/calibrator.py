@@ -109,18 +109,22 @@ class Calibrator:
     def compute(self, scaled: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
         """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
 
-        The plan sees them held at the edges of training, where those are known (`windowing/validity`). Windows of a
-        stream come oldest first with the `choice` that the stream carries, windows of many with theirs.
+        The plan sees them clamped to the training range, if that is known. Windows of a stream come oldest first with
+        the `choice` that the stream carries, windows of many streams with theirs.
         """
-        validity = self.inputs.validity
-        return self.compute_held(validity.hold(scaled) if validity else scaled, scaled[:, -1, 0], choice)
+        training_range = self.inputs.training_range
+        return self.compute_clamped(
+            training_range.clamp(scaled) if training_range else scaled, scaled[:, -1, 0], choice
+        )
 
-    def compute_held(self, held: np.ndarray, first: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
+    def compute_clamped(
+        self, held: np.ndarray, first: np.ndarray, choice: Choice | Choices | None = None
+    ) -> np.ndarray:
         """The same of windows that are held already, given the first channel of their newest rows as it was [n]."""
         with np.errstate(over="ignore", invalid="ignore"):  # NaN below
             outputs = run(self.plan, held, choice).astype(np.float64)
-            if self.inputs.validity is not None:
-                outputs = self.inputs.validity.answers(outputs, first)
+            if self.inputs.training_range is not None:
+                outputs = self.inputs.training_range.extrapolate(outputs, first)
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
@@ -192,12 +196,12 @@ class Stream:
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows that end in these slots [n]; a slot is held once, not in each window."""
-        validity, values = self._calibrator.inputs.validity, np.empty(len(ends))
-        held = replace(grid, values=validity.hold(grid.values)) if validity else grid
+        training_range, values = self._calibrator.inputs.training_range, np.empty(len(ends))
+        held = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
         for start in range(0, len(ends), CHUNK):
             some = ends[start : start + CHUNK]
             windows, first = held.windows(some), grid.values[some, 0]
-            values[start : start + CHUNK] = self._calibrator.compute_held(windows, first, self._choice)
+            values[start : start + CHUNK] = self._calibrator.compute_clamped(windows, first, self._choice)
         return values
 
     def state(self) -> dict[str, np.ndarray]:

@@ -36,7 +36,7 @@ def newest_of(inputs: Inputs, channels: int) -> Inputs:
     devices = {device: first(affine) for device, affine in scaling.devices.items()}
     narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices)
     narrow = replace(inputs, channels=inputs.channels[:channels], scaling=narrowed)
-    return replace(narrow, window=1, policy=STRICT, validity=None)
+    return replace(narrow, window=1, policy=STRICT, training_range=None)
 
 
 def line_weights(plan: Plan) -> np.ndarray | None:

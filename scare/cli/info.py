@@ -42,7 +42,7 @@ def info(
                 "scaling": inputs.scaling.method,
                 "devices": list(inputs.scaling.devices),
                 "settle_readings": inputs.scaling.settle,
-                "validity": asdict(inputs.validity) if inputs.validity else None,
+                "training_range": asdict(inputs.training_range) if inputs.training_range else None,
                 "floor": model.floor,
                 "cost": asdict(cost),
                 "steps": [step.kernel for step in model.plan.steps],

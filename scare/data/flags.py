@@ -2,7 +2,7 @@
 
 Every rule looks only at the row and at what is remembered of the rows before (`Past`), so rows flagged as they arrive
 carry the same bits as rows flagged at once. Why a row has no window (EARLY, MISSING, HISTORY) is said by
-`windowing/slicing` and `windowing/ring`, whether it is like training (OUTSIDE) by `windowing/validity`.
+`windowing/slicing` and `windowing/ring`, whether it is like training (OUTSIDE) by `windowing/training_range`.
 Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 """
 

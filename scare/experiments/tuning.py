@@ -119,7 +119,7 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
     draws = [np.random.default_rng(member) for member in range(recipe.settings.members)]
     plans = [draw_plan(recipe, len(inputs.channels), member, draw) for member, draw in enumerate(draws)]
     sample = Sample(windows, np.zeros(len(windows)))
-    inputs = replace(inputs, validity=fit_training_range(scaled_rows(train, inputs), inputs.window))
+    inputs = replace(inputs, training_range=fit_training_range(scaled_rows(train, inputs), inputs.window))
     plan, sure = fold(average(plans)).astype(np.float32), Intervals(LEVEL, (), (0.0,), (0.0,))
     return Calibrator(plan, inputs, target, sample, sample, intervals=sure)
 

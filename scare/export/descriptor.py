@@ -24,7 +24,7 @@ from scare.words import suggestion
 
 # The edges of training as readings: float32 numbers by which a board decides as Python does in double precision.
 #
-# Comes from `windowing/validity`; goes to `descriptor`.
+# Comes from `windowing/training_range`; goes to `descriptor`.
 
 
 TOP = int(np.float32(LARGEST).view(np.int32))
@@ -184,7 +184,7 @@ def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) 
         _float32(target.center[0], "the target's center"),
         -LARGEST_FLOAT if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
         interval_table(calibrator.intervals) if calibrator.intervals else None,
-        _training(inputs.validity) if inputs.validity else Training(),
+        _training(inputs.training_range) if inputs.training_range else Training(),
         inputs.quality.stuck_rows - 1,
         _float32(share := inputs.quality.spike_factor / PAST_ROWS, "the factor of a spike"),
         tuple(_float32(share * _spike_floor(one), "a spike") for one in inputs.channels),
@@ -225,23 +225,25 @@ def _step_ms(seconds: float) -> int:
     return round(milliseconds)
 
 
-def _training(validity: TrainingRange) -> Training:
-    weights, mean = np.array(validity.whitening), np.array(validity.mean)
+def _training(training_range: TrainingRange) -> Training:
+    weights, mean = np.array(training_range.whitening), np.array(training_range.mean)
     lines = [(-float(line @ mean), *line[:size]) for size, line in enumerate(weights, 1)]
     return Training(
-        tuple(_float32(number, "a weight of validity") for line in lines for number in line),
-        _float32(validity.limit, "the limit of distances"),
-        _float32(validity.slow_limit, "the limit of slow distances"),
-        _float32(validity.mean[0], "the mean of the first channel"),
-        -LARGEST_FLOAT if validity.least is None else _float32(validity.least, "the lowest answer"),
-        _float32(validity.slope, "the slope beyond training"),
+        tuple(_float32(number, "a weight of the training range") for line in lines for number in line),
+        _float32(training_range.limit, "the limit of distances"),
+        _float32(training_range.slow_limit, "the limit of slow distances"),
+        _float32(training_range.mean[0], "the mean of the first channel"),
+        -LARGEST_FLOAT
+        if training_range.lower_bound is None
+        else _float32(training_range.lower_bound, "the lowest answer"),
+        _float32(training_range.slope, "the slope beyond training"),
     )
 
 
 def _channels(inputs: Inputs, affine: Affine, quanta: Sequence[float]) -> tuple[InputChannel, ...]:
     columns = zip(inputs.channels, affine.center.tolist(), affine.scale.tolist(), quanta, strict=True)
-    channels = (_channel(*column, held=inputs.validity is not None) for column in columns)
-    return tuple(channels) if inputs.validity is None else tuple(_hold(inputs.validity, affine, channels))
+    channels = (_channel(*column, held=inputs.training_range is not None) for column in columns)
+    return tuple(channels) if inputs.training_range is None else tuple(_hold(inputs.training_range, affine, channels))
 
 
 def _channel(channel: Channel, center: float, scale: float, quantum: float, held: bool) -> InputChannel:
@@ -256,16 +258,16 @@ def _channel(channel: Channel, center: float, scale: float, quantum: float, held
     return InputChannel(valid, near, float(np.float32(center - near)), inverse, quantum)
 
 
-def _hold(validity: TrainingRange, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
+def _hold(training_range: TrainingRange, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
     """The channels with what training had of each, at whose edges a board decides as Python does."""
     for index, channel in enumerate(channels):
-        edges = validity.low[index], validity.high[index]
+        edges = training_range.low[index], training_range.high[index]
         readings = edge_readings(float(affine.center[index]), float(affine.scale[index]), *edges)
         known = np.array([channel.scale(end) for end in readings])
         # A board compares the clamped row with the training range: clamped at that range, every row would lie inside.
         beyond = np.nextafter(known, np.array([-inf, inf], np.float32))
-        low = min(np.float32(validity.held_low[index]), beyond[0])
-        high = max(np.float32(validity.held_high[index]), beyond[1])
+        low = min(np.float32(training_range.clamp_low[index]), beyond[0])
+        high = max(np.float32(training_range.clamp_high[index]), beyond[1])
         yield channel._replace(clamp=Range(float(low), float(high)), trained=Range(*known.tolist()))
 
 

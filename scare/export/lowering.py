@@ -156,8 +156,8 @@ def window_quanta(calibrator: Calibrator) -> np.ndarray:
     """
     windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
-    scaling, validity = calibrator.inputs.scaling, calibrator.inputs.validity
-    held = np.abs([validity.held_low, validity.held_high]).max(axis=0) if validity else 0.0
+    scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
+    held = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
     limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
     ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
     limit = np.max(ends, axis=0)

@@ -198,6 +198,6 @@ def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> D
         runtime=f"{up}{artefact.runtime}" if artefact.runtime else "",
         kept=artefact.kept,
         intervals=calibrator.intervals,
-        validity=calibrator.inputs.validity,
+        training_range=calibrator.inputs.training_range,
         floor=calibrator.floor,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from scare.calibrator.bundle import with_current_keys
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.parity import (
@@ -90,7 +91,7 @@ class Description:
     kept: Mapping[str, Kept] = field(default_factory=dict)
     sha256: Mapping[str, str] = field(default_factory=dict)
     intervals: Intervals | None = None
-    validity: TrainingRange | None = None
+    training_range: TrainingRange | None = None
     floor: float | None = None
 
     def as_text(self) -> str:
@@ -158,7 +159,7 @@ def _digest(path: Path) -> str:
 
 
 def _read(path: Path) -> Description:
-    return convert(load_json(path), Description, path, DataError, unknown="ignore")
+    return convert(with_current_keys(load_json(path)), Description, path, DataError, unknown="ignore")
 
 
 def _scaled(channel: Channel, center: float, scale: float) -> ScaledChannel:

@@ -19,7 +19,7 @@ from scare.upkeep.live_drift import Watching
 from scare.windowing.inputs import Inputs
 from scare.windowing.live import Columns, Rings
 from scare.windowing.scaling import Affine, Settling
-from scare.windowing.training_range import slower
+from scare.windowing.training_range import update_slow_mean
 
 # A group is the devices that one calibrator reads, side by side: rings, scalings, choices, what is remembered.
 
@@ -197,13 +197,13 @@ class Group:
 
     def _outside(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
         """OUTSIDE where a real row of each device is unlike training, uint32 [n]."""
-        validity, column = self.calibrator.inputs.validity, self._columns
-        if validity is None:
+        training_range, column = self.calibrator.inputs.training_range, self._columns
+        if training_range is None:
             return np.zeros(len(at), np.uint32)
         rows = Affine(column["center"][at], column["scale"][at]).apply(real).astype(np.float32)
-        distances = validity.distances(rows)
-        slow = column["slow"][at] = slower(column["slow"][at], distances, self.calibrator.window)
-        return np.where(validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
+        distances = training_range.distances(rows)
+        slow = column["slow"][at] = update_slow_mean(column["slow"][at], distances, self.calibrator.window)
+        return np.where(training_range.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
 
     def _compute(self, at: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows of devices [n]."""
@@ -226,7 +226,7 @@ def _scaled(windows: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.nd
 
 def _usual(calibrator: Calibrator) -> float:
     """Where the slow mean of a device begins."""
-    return calibrator.inputs.validity.usual if calibrator.inputs.validity else 0.0
+    return calibrator.inputs.training_range.usual if calibrator.inputs.training_range else 0.0
 
 
 def history_of(inputs: Inputs) -> str:

@@ -2,7 +2,7 @@
 
 A plan that goes on by itself as a line would is let go on. A sweep finds out: the first channel steps beyond the edge
 of training, at every age of the step. Where the answer rises each time, and not too steeply, the channel is held only
-far out; otherwise at the edge. docs/decisions/validity.md has what either costs.
+far out; otherwise at the edge. docs/decisions/training_range.md has what either costs.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,13 @@ TAIL = 0.8  # the slope is that of training's rows with more of the first channe
 LOOKED_AT = 2000  # windows, for a slope or the lowest answer
 
 
-def with_validity(calibrator: Calibrator, readings: Sequence[Readings], examples: Examples) -> Calibrator:
+def with_training_range(calibrator: Calibrator, readings: Sequence[Readings], examples: Examples) -> Calibrator:
     """The calibrator with what the readings it was trained on had; `examples` are their windows as it reads them."""
-    validity = fit_training_range(scaled_rows(readings, calibrator.inputs), calibrator.window)
-    validity = _held_by_sweep(validity, calibrator, examples)
-    slope, least = _slope(calibrator.plan, examples), _least(calibrator.plan, examples)
-    return replace(calibrator, inputs=replace(calibrator.inputs, validity=replace(validity, slope=slope, least=least)))
+    training_range = fit_training_range(scaled_rows(readings, calibrator.inputs), calibrator.window)
+    training_range = _held_by_sweep(training_range, calibrator, examples)
+    slope, lower_bound = _slope(calibrator.plan, examples), _lower_bound(calibrator.plan, examples)
+    training_range = replace(training_range, slope=slope, lower_bound=lower_bound)
+    return replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range))
 
 
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
@@ -55,9 +56,9 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
     return [one for one in rows if len(one)]
 
 
-def _held_by_sweep(validity: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
+def _held_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
     """With the first channel held far out, no farther than it can be, or at its edge, on each side."""
-    low, high = validity.low[0], validity.high[0]
+    low, high = training_range.low[0], training_range.high[0]
     least, most = _limits(calibrator.inputs)
     far = max(low - FAR * (high - low), min(low, least)), min(high + FAR * (high - low), max(high, most))
     windows, spread = examples.windows(examples.spread(SWEPT)), float(_first(examples).std())
@@ -66,7 +67,11 @@ def _held_by_sweep(validity: TrainingRange, calibrator: Calibrator, examples: Ex
         end if _rises(calibrator.plan, windows, edge, end, steepest) else edge
         for edge, end in zip((low, high), far, strict=True)
     )
-    return replace(validity, held_low=(below, *validity.held_low[1:]), held_high=(above, *validity.held_high[1:]))
+    return replace(
+        training_range,
+        clamp_low=(below, *training_range.clamp_low[1:]),
+        clamp_high=(above, *training_range.clamp_high[1:]),
+    )
 
 
 def _limits(inputs: Inputs) -> tuple[float, float]:
@@ -114,7 +119,7 @@ def _slope(plan: Plan, examples: Examples) -> float:
     return max(0.0, float(beyond @ (examples.targets[some] - run(plan, windows)) / (beyond @ beyond)))
 
 
-def _least(plan: Plan, examples: Examples) -> float | None:
+def _lower_bound(plan: Plan, examples: Examples) -> float | None:
     """The lowest answer or reference of training, where the target rises with the first channel."""
     first, targets = _first(examples), examples.targets
     if (first - first.mean()) @ (targets - targets.mean()) <= 0:

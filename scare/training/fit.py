@@ -20,7 +20,7 @@ from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
 from scare.models.selection import NETWORK, OFFSET, BlendWeight, RawBaseline, SelectionRules, describe_outcome
 from scare.training.data import hold_out, prepare_inputs
-from scare.training.extrapolation import flagged_outside, with_validity
+from scare.training.extrapolation import flagged_outside, with_training_range
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import training_hours
@@ -98,7 +98,7 @@ def fit(
     learned, shown = examples, held
     if calibrator.inputs is not inputs:  # the plain reading
         learned, shown = (make_examples(part, calibrator.inputs) for part in (train, validation))
-    calibrator = with_validity(replace(calibrator, floor=recipe.floor), train, learned)
+    calibrator = with_training_range(replace(calibrator, floor=recipe.floor), train, learned)
     facts = _facts(recipe, train, examples, held) | _ties(calibrator.plan, shown)
     facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
     facts |= {"left_out": list(left_out)} if left_out else {}
@@ -178,10 +178,10 @@ def _usable(
 
 def _with_samples(calibrator: Calibrator, held: Examples) -> Calibrator:
     """With golden windows and their outputs, and validation windows and their references, as the plan sees them."""
-    validity, kept = calibrator.inputs.validity, held.spread(KEPT)
+    training_range, kept = calibrator.inputs.training_range, held.spread(KEPT)
     golden, windows = (held.windows(which) for which in (held.spread(GOLDEN), kept))
-    if validity is not None:
-        golden, windows = validity.hold(golden), validity.hold(windows)
+    if training_range is not None:
+        golden, windows = training_range.clamp(golden), training_range.clamp(windows)
     references = calibrator.inputs.scaling.target.invert(held.targets[kept].astype(np.float64)[:, None])[:, 0]
     return replace(
         calibrator,

@@ -65,7 +65,11 @@ def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], rules: Lear
 
 def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) -> tuple[np.ndarray, ...]:
     """The pairs of one device."""
-    target, validity, inputs = calibrator.inputs.scaling.target, calibrator.inputs.validity, rules.numbers - 2
+    target, training_range, inputs = (
+        calibrator.inputs.scaling.target,
+        calibrator.inputs.training_range,
+        rules.numbers - 2,
+    )
     segments, flags = Feed(calibrator.inputs, readings.device).take(readings.times, calibrator.inputs.select(readings))
     references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
@@ -75,7 +79,7 @@ def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) 
         for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
-            held = validity.hold(windows) if validity else windows
+            held = training_range.clamp(windows) if training_range else windows
             features.append(np.column_stack([values, held[:, -1, :inputs], np.ones(len(part))]))
             rows.append(segment.rows[part])
     found, where = np.concatenate(features), np.concatenate(rows)

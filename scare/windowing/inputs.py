@@ -1,7 +1,7 @@
 """Feeding turns one device's readings into scaled windows and flags, the same way in training, prediction and live use.
 
 Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling →
-whether the newest row is like training (`validity`).
+whether the newest row is like training (`training_range`).
 All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
 """
 
@@ -32,7 +32,7 @@ class Inputs:
     window: int
     policy: GapPolicy
     quality: QualitySettings
-    validity: TrainingRange | None = None  # None: nothing is known of training
+    training_range: TrainingRange | None = None  # None: nothing is known of training
 
     def flagging(self) -> Flagging:
         """The quality rules at the beginning of one device's rows."""
@@ -181,18 +181,18 @@ class Outside:
     """Which rows of one device are unlike training, as they come; remembers the slow mean of their distances."""
 
     def __init__(self, inputs: Inputs) -> None:
-        self._validity, self._window = inputs.validity, inputs.window
-        self.slow = self._validity.usual if self._validity else 0.0
+        self._training_range, self._window = inputs.training_range, inputs.window
+        self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
         """OUTSIDE where real rows [n, channels], oldest first, lie outside, uint32 [n]."""
-        if self._validity is None:
+        if self._training_range is None:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)
-        distances = self._validity.distances(rows)
+        distances = self._training_range.distances(rows)
         slow = slow_means(distances, self.slow, self._window)
         self.slow = float(slow[-1])
-        return np.where(self._validity.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
+        return np.where(self._training_range.outside(rows, distances, slow), np.uint32(Flag.OUTSIDE), np.uint32(0))
 
 
 class _DeviceScaling:

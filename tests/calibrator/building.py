@@ -24,7 +24,7 @@ LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
 STEP_SECONDS = 60.0
 RANGES = (-2.5, -2.0), (3.0, 2.5), (-2.5, -3.0), (4.0, 3.5)  # of training, and where values are held
 EDGES = TrainingRange(
-    *RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, least=-2.0
+    *RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, lower_bound=-2.0
 )
 
 
@@ -102,7 +102,7 @@ def attention_plan(window: int = 12) -> Plan:
 
 
 def make_calibrator(
-    plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT, validity: TrainingRange | None = None
+    plan: Plan | None = None, settle: int = 0, policy: GapPolicy = LENIENT, training_range: TrainingRange | None = None
 ) -> Calibrator:
     """A calibrator of dust and current; `box-1` and `box-2` are known to it."""
     plan = plan or newest_plan()
@@ -112,7 +112,7 @@ def make_calibrator(
     }
     fleet, target = Affine(np.array([22.0, 280.0]), np.array([8.5, 55.0])), Affine(np.array([18.0]), np.array([6.0]))
     scaling = Scaling("standard", fleet, target, devices, settle)
-    inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings(), validity)
+    inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings(), training_range)
     windows = np.random.default_rng(9).normal(size=(6, plan.window, 2)).astype(np.float32)
     validation = Sample(windows[3:], np.array([3.0, 4.5, np.pi]))
     facts = {"model": "hand-made", "seed": 7, "scores": {"rmse": 1.25, "rows": [1, 2]}, "note": "µg and °C"}
@@ -122,9 +122,9 @@ def make_calibrator(
 
 def with_edges(calibrator: Calibrator) -> Calibrator:
     """The same calibrator, which says how sure it is, knows the edges of its training, and gives nothing below 1."""
-    edges = replace(EDGES, limit=3.0, least=0.5)
+    edges = replace(EDGES, limit=3.0, lower_bound=0.5)
     sure = Intervals(0.9, (12.0, 17.5, 21.0), (1.0, 1.5, 2.0, 2.75), (0.5, 1.25, 2.5, 3.0), 1.7)
-    return replace(calibrator, inputs=replace(calibrator.inputs, validity=edges), intervals=sure, floor=1.0)
+    return replace(calibrator, inputs=replace(calibrator.inputs, training_range=edges), intervals=sure, floor=1.0)
 
 
 def make_readings(

@@ -20,7 +20,7 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from scare.calibrator.bundle import CARD, LIMITS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
+from scare.calibrator.bundle import CARD, FORMER_KEYS, LIMITS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
 from tests.calibrator.building import CURRENT, DUST, EDGES, TARGET, attention_plan, make_calibrator, newest_plan
@@ -32,7 +32,7 @@ Change = Callable[[Any], None]
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound bundle."""
-    return make_calibrator(attention_plan(), settle=30, validity=EDGES).save(
+    return make_calibrator(attention_plan(), settle=30, training_range=EDGES).save(
         tmp_path_factory.mktemp("bundle") / "sound.scare"
     )
 
@@ -46,7 +46,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 WAYS = (
     make_calibrator(),
     make_calibrator(attention_plan(), settle=30),
-    replace(make_calibrator(validity=EDGES), floor=-0.5),
+    replace(make_calibrator(training_range=EDGES), floor=-0.5),
 )
 
 
@@ -128,7 +128,7 @@ def test_what_is_saved_is_what_is_loaded(calibrator: Calibrator, tmp_path: Path)
 
 
 def test_the_same_calibrator_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
-    again = make_calibrator(attention_plan(), settle=30, validity=EDGES).save(tmp_path / "again.scare")
+    again = make_calibrator(attention_plan(), settle=30, training_range=EDGES).save(tmp_path / "again.scare")
     loaded = Calibrator.load(saved).save(str(tmp_path / "loaded.scare"))
     assert again.read_bytes() == loaded.read_bytes() == saved.read_bytes()
 
@@ -353,7 +353,8 @@ def drop(place: tuple[Any, ...]) -> Change:
 
 
 FREE = ("facts", "made_with", "sha256")  # what they hold is the writer's, or rewritten by `pack`
-OPTIONAL = {"unit", "low", "high", "checked", "hold", "percent", "bias", "validity", "slope", "least"}  # have defaults
+# have defaults
+OPTIONAL = {"unit", "low", "high", "checked", "hold", "percent", "bias", "training_range", "slope", "lower_bound"}
 
 
 def test_every_part_of_the_manifest_is_needed(saved: Path, tmp_path: Path) -> None:
@@ -468,6 +469,17 @@ def test_a_missing_array_is_named(missing: str, saved: Path, tmp_path: Path) -> 
 def test_an_unknown_kernel_is_named(saved: Path, tmp_path: Path) -> None:
     path = with_facts(saved, tmp_path / "a.scare", lambda facts: facts["plan"]["steps"][3].update(kernel="system"))
     assert refusal(path) == "refused: no kernel called 'system'"
+
+
+def test_a_file_with_the_former_names_of_the_training_range_loads(saved: Path, tmp_path: Path) -> None:
+    def rename(facts: Any) -> None:
+        former = {today: name for name, today in FORMER_KEYS.items()}
+        part = facts["inputs"].pop("training_range")
+        facts["inputs"]["validity"] = {former.get(name, name): value for name, value in part.items()}
+
+    older = with_facts(saved, tmp_path / "older.scare", rename)
+    assert "held_low" in members_of(older)[MANIFEST].decode()
+    assert Calibrator.load(older).inputs.training_range == EDGES
 
 
 def test_a_newer_major_version_asks_for_an_upgrade(saved: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ REASONS = int(NO_VALUE)
 # Of a value: BLAS adds in another order when a window comes alone or in another batch. 7e-7 is the most seen in
 # 20 000 rows. Were an activation that close to zero, its hash bit could differ: hence no random seeds here.
 LAST_BITS = 1e-5
-PLAIN, NETWORK = make_calibrator(settle=40), make_calibrator(attention_plan(), settle=40, validity=EDGES)
+PLAIN, NETWORK = make_calibrator(settle=40), make_calibrator(attention_plan(), settle=40, training_range=EDGES)
 
 
 def results(frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -186,15 +186,15 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: RunCli, model: Path) ->
     assert facts["devices"] == ["box-01", "box-02", "box-03", "box-04"]
     assert facts["facts"]["test_scores"].keys() == {"raw", "linear", "linear, all", "line (default)"}
     assert facts["facts"]["flagged_outside"].keys() == {"at_most", "training", "validation"}
-    assert facts["validity"]["high"] > facts["validity"]["low"]
+    assert facts["training_range"]["high"] > facts["training_range"]["low"]
     assert facts["floor"] is None
 
 
 def test_info_says_of_a_file_without_it_that_training_is_not_known(scare: RunCli, model: Path) -> None:
     known = Calibrator.load(model)
-    replace(known, inputs=replace(known.inputs, validity=None)).save("older.scare")
+    replace(known, inputs=replace(known.inputs, training_range=None)).save("older.scare")
     assert "what training had is not known: no row is flagged OUTSIDE" in scare("scare info older.scare").out
-    assert json.loads(scare("scare info older.scare --json").out)["validity"] is None
+    assert json.loads(scare("scare info older.scare --json").out)["training_range"] is None
 
 
 def test_the_demo_leaves_a_calibrator_a_figure_and_a_page(scare: RunCli) -> None:

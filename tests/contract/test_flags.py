@@ -80,7 +80,7 @@ def by_command(calibrator: Calibrator, readings: Readings, folder: Path) -> tupl
 
 @pytest.mark.parametrize("device", ["box-1", "never seen"])
 def test_flags_and_values_are_the_same_everywhere(device: str, tmp_path: Path) -> None:
-    calibrator, readings = make_calibrator(attention_plan(), settle=100, validity=EDGES), messy_readings(device)
+    calibrator, readings = make_calibrator(attention_plan(), settle=100, training_range=EDGES), messy_readings(device)
     values, flags = by_table(calibrator, readings)
     every = Flag(int(np.bitwise_or.reduce(flags)))
     assert every == (EVERY if device == "never seen" else EVERY & ~Flag.UNSETTLED)

@@ -52,8 +52,8 @@ def test_scaling_in_float32_keeps_six_digits(center: float, scale: float, offset
 
 def test_a_row_clamped_at_the_training_range_still_lies_outside_it() -> None:
     inputs = with_edges(make_calibrator()).inputs
-    edges = replace(inputs.validity, held_low=inputs.validity.low, held_high=inputs.validity.high)
-    for channel in describe(changed(validity=edges), "").channels:
+    edges = replace(inputs.training_range, clamp_low=inputs.training_range.low, clamp_high=inputs.training_range.high)
+    for channel in describe(changed(training_range=edges), "").channels:
         assert channel.clamp.low < channel.trained.low
         assert channel.clamp.high > channel.trained.high
         assert np.allclose(channel.clamp, channel.trained, rtol=1e-6, atol=1e-37)

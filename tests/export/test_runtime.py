@@ -1,4 +1,4 @@
-"""`scare.c` by itself: windows of `Ring`, verdicts of `usable_values` and `Validity`; what it says of misuse."""
+"""`scare.c` by itself: windows of `Ring`, flags of `usable_values` and `TrainingRange`; what it says of misuse."""
 
 import ctypes
 from collections.abc import Iterator

@@ -9,10 +9,11 @@ import pytest
 import scare
 from scare.board.exports import read_export
 from scare.board.verify_export import verify_export
+from scare.calibrator.bundle import FORMER_KEYS
 from scare.errors import DataError
 from scare.export.package import TARGETS, export_calibrator
 from scare.export.scare_json import SCARE_JSON, find_exports
-from tests.calibrator.building import attention_plan, make_calibrator
+from tests.calibrator.building import EDGES, attention_plan, make_calibrator
 from tests.needs import needs
 
 NETWORK = make_calibrator(attention_plan())
@@ -67,6 +68,19 @@ def test_an_export_of_an_older_version_is_refused(exported: Path) -> None:
 def test_a_newer_version_may_say_more(exported: Path) -> None:
     change(exported, weather="fine")
     assert not verify_export(exported)[0].reasons
+
+
+def test_the_former_names_of_the_training_range_are_read(tmp_path: Path) -> None:
+    known = make_calibrator(attention_plan(), training_range=EDGES)
+    folder = export_calibrator(known, "c", "float32", tmp_path / "out").folder
+    (path,) = folder.rglob(SCARE_JSON)
+    text = path.read_text(encoding="utf-8")
+    for former, name in FORMER_KEYS.items():
+        assert f'"{name}":' in text
+        text = text.replace(f'"{name}":', f'"{former}":')
+    path.write_text(text, encoding="utf-8")
+    (export,) = find_exports(folder)
+    assert export.description.training_range == EDGES
 
 
 @pytest.mark.parametrize(

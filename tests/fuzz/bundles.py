@@ -65,7 +65,7 @@ def bases() -> list[Members]:
     with TemporaryDirectory() as folder:
         calibrators = [
             make_calibrator(newest_plan(3)),
-            make_calibrator(attention_plan(), settle=30, validity=EDGES),
+            make_calibrator(attention_plan(), settle=30, training_range=EDGES),
             make_calibrator(curve_plan(12, hats=False)),
             make_calibrator(curve_plan(20)),
         ]

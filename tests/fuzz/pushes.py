@@ -54,7 +54,7 @@ def program(number: int) -> Path:
     """The model of a number, compiled; made once for this computer and these sources."""
     name, arithmetic = MODELS[number]
     with TemporaryDirectory() as folder:
-        calibrator = make_calibrator(PLANS[name], validity=EDGES if name == "network" else None)
+        calibrator = make_calibrator(PLANS[name], training_range=EDGES if name == "network" else None)
         export_calibrator(calibrator, "c", arithmetic, Path(folder) / "model", "box-1")
         exported = read_export(Path(folder) / "model")
         sources = [exported.source, Path(__file__).with_name("pushes.c"), *exported.runtime]

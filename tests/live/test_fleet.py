@@ -21,7 +21,7 @@ WAITS = (61.0, 20.0, 120.0, 180.0, 3600.0, 0.0, -40.0, -290.0, -310.0, -1e7, 1e7
 SPOILT = (np.nan, -999.0, 65535.0, -5.0, np.inf)
 CALIBRATORS = {
     "line": make_calibrator(newest_plan(), settle=30),
-    "network": make_calibrator(attention_plan(), settle=30, validity=EDGES),
+    "network": make_calibrator(attention_plan(), settle=30, training_range=EDGES),
     "chosen": make_calibrator(choice_plan(), settle=30),
 }
 ROBUST = {

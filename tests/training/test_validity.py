@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from benchmarks.validity import measure
+from benchmarks.training_range import measure
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.linear import raw_reading
 from scare.calibrator.plan import Plan, Step
@@ -16,7 +16,7 @@ from scare.data.flags import DEFAULT_SETTINGS, Flag
 from scare.data.readings import Channel, Readings
 from scare.data.simulate import Kind, Simulation, simulate
 from scare.data.split import Split
-from scare.training.extrapolation import FAR, flagged_outside, with_validity
+from scare.training.extrapolation import FAR, flagged_outside, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
 from scare.windowing.examples import make_examples
@@ -45,7 +45,7 @@ READINGS = smoke_free_readings()
 
 
 def linear_calibrator(weights: np.ndarray, tanh: bool = False) -> Calibrator:
-    """A plan of the whole window [window, channels], scaled as READINGS are, with their validity."""
+    """A plan of the whole window [window, channels], scaled as READINGS are, with their training_range."""
     values, targets = READINGS.values, READINGS.targets[:, None]
     affines = [Affine(part.mean(axis=0), part.std(axis=0)) for part in (values, targets)]
     inputs = Inputs(READINGS.channels, Scaling("standard", *affines), 60.0, WINDOW, RECENT, DEFAULT_SETTINGS)
@@ -53,7 +53,7 @@ def linear_calibrator(weights: np.ndarray, tanh: bool = False) -> Calibrator:
     steps = (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", weight))
     none = Sample(np.empty((0, WINDOW, 2), np.float32), np.empty(0))
     calibrator = Calibrator(Plan(WINDOW, 2, steps), inputs, Channel("reference"), none, none)
-    return with_validity(calibrator, [READINGS], make_examples([READINGS], replace(inputs, policy=ANY)))
+    return with_training_range(calibrator, [READINGS], make_examples([READINGS], replace(inputs, policy=ANY)))
 
 
 def weights(newest: float, before: float) -> np.ndarray:
@@ -78,13 +78,13 @@ def answers(calibrator: Calibrator, age: int, times: np.ndarray = TIMES) -> np.n
 
 
 def test_a_plan_that_rises_at_every_age_is_let_go_on_and_another_is_held_at_the_edge() -> None:
-    (free, held) = (one.inputs.validity for one in (RISES, FALLS))
+    (free, held) = (one.inputs.training_range for one in (RISES, FALLS))
     assert free is not None
     assert held is not None
-    assert free.held_high[0] == pytest.approx(free.high[0] + FAR * (free.high[0] - free.low[0]))
-    assert held.held_high[0] == held.high[0]
-    assert free.held_high[1] == held.held_high[1] == pytest.approx(1.5 * held.high[1] - 0.5 * held.low[1])
-    bare = replace(RISES, inputs=replace(RISES.inputs, validity=None))
+    assert free.clamp_high[0] == pytest.approx(free.high[0] + FAR * (free.high[0] - free.low[0]))
+    assert held.clamp_high[0] == held.high[0]
+    assert free.clamp_high[1] == held.clamp_high[1] == pytest.approx(1.5 * held.high[1] - 0.5 * held.low[1])
+    bare = replace(RISES, inputs=replace(RISES.inputs, training_range=None))
     assert_allclose(answers(RISES, 1, TIMES[:7]), answers(bare, 1, TIMES[:7]), rtol=1e-5)
 
 
@@ -105,7 +105,7 @@ def test_a_step_is_answered_with_a_number_that_beyond_training_never_falls_and_i
 
 @pytest.mark.parametrize("calibrator", [RISES, FALLS])
 def test_the_first_minutes_of_smoke_are_never_below_what_training_had(calibrator: Calibrator) -> None:
-    bare = replace(calibrator, inputs=replace(calibrator.inputs, validity=None))
+    bare = replace(calibrator, inputs=replace(calibrator.inputs, training_range=None))
     lowest = min(READINGS.targets.min(), bare.predict(READINGS)["calibrated"].min())
     found = np.array([answers(calibrator, age, TIMES[3:]) for age in range(1, WINDOW + 1)])
     assert (found >= lowest - 1e-4).all()
@@ -113,8 +113,8 @@ def test_the_first_minutes_of_smoke_are_never_below_what_training_had(calibrator
     assert (found < 60 * READINGS.values[:, 0].max()).all()
 
 
-def test_without_validity_the_first_minute_of_smoke_is_far_below_zero() -> None:
-    bare = replace(FALLS, inputs=replace(FALLS.inputs, validity=None))
+def test_without_a_training_range_the_first_minute_of_smoke_is_far_below_zero() -> None:
+    bare = replace(FALLS, inputs=replace(FALLS.inputs, training_range=None))
     assert (answers(bare, 1)[-3:] < -20).all()
 
 
@@ -130,7 +130,7 @@ def test_any_reading_beyond_training_gives_a_number_and_is_flagged(reading: list
 
 def test_training_itself_is_inside_and_its_answers_are_the_plans() -> None:
     for calibrator in (RISES, FALLS):
-        bare = replace(calibrator, inputs=replace(calibrator.inputs, validity=None))
+        bare = replace(calibrator, inputs=replace(calibrator.inputs, training_range=None))
         ours, theirs = (one.predict(READINGS)["calibrated"].to_numpy() for one in (calibrator, bare))
         assert_array_equal(ours, theirs)
         assert 0 < flagged_outside(calibrator.inputs, training=[READINGS])["training"] <= 1e-3
@@ -145,19 +145,19 @@ def test_a_stated_floor_holds_for_every_answer() -> None:
 
 def test_the_reading_as_it_is_stays_that() -> None:
     raw = raw_reading(RISES.inputs, RISES.target)
-    raw = with_validity(raw, [READINGS], make_examples([READINGS], replace(raw.inputs, policy=ANY)))
+    raw = with_training_range(raw, [READINGS], make_examples([READINGS], replace(raw.inputs, policy=ANY)))
     for reading in (-1e4, 0.0, 20.0, 1e3, 1e6):
         assert raw.predict_one(np.array([[reading]])) == pytest.approx(reading, rel=1e-6, abs=1e-3)
 
 
 def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Readings) -> None:
     calibrator = trained_default.calibrator
-    validity, told = calibrator.inputs.validity, calibrator.facts["flagged_outside"]
-    assert validity is not None
+    training_range, told = calibrator.inputs.training_range, calibrator.facts["flagged_outside"]
+    assert training_range is not None
     assert told["training"] <= told["at_most"] == 1e-3
     assert 0 <= told["validation"] <= 1
-    assert_array_equal(validity.hold(calibrator.golden.windows), calibrator.golden.windows)
-    assert_array_equal(validity.hold(calibrator.validation.windows), calibrator.validation.windows)
+    assert_array_equal(training_range.clamp(calibrator.golden.windows), calibrator.golden.windows)
+    assert_array_equal(training_range.clamp(calibrator.validation.windows), calibrator.validation.windows)
     largest = linear.values[:, 0].max()
     window = np.full((calibrator.window, 1), np.median(linear.values[:, 0]))
     for age in range(1, calibrator.window + 1):

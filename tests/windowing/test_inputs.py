@@ -81,7 +81,7 @@ def spoil(rows: Rows, places: list[tuple[int, int, float]]) -> Rows:
     method=st.sampled_from(["standard", "robust"]),
     device=st.sampled_from(["seen", "unseen"]),
     cuts=st.lists(st.integers(0, 60), max_size=6),
-    validity=st.sampled_from([None, EDGES]),
+    training_range=st.sampled_from([None, EDGES]),
 )
 def test_chunks_and_single_readings_give_what_the_whole_gives(
     rows: Rows,
@@ -92,9 +92,12 @@ def test_chunks_and_single_readings_give_what_the_whole_gives(
     method: str,
     device: str,
     cuts: list[int],
-    validity: TrainingRange | None,
+    training_range: TrainingRange | None,
 ) -> None:
-    rows, inputs = spoil(rows, spoilt), replace(make_inputs(window, policy, settle, method), validity=validity)
+    rows, inputs = (
+        spoil(rows, spoilt),
+        replace(make_inputs(window, policy, settle, method), training_range=training_range),
+    )
     windows, flags = feed(inputs, device, rows, [])
     assert all(values.dtype == np.float32 and np.isfinite(values).all() for values in windows.values())
     for other_windows, other_flags in (feed(inputs, device, rows, cuts), feed_live(inputs, device, rows)):
