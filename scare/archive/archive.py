@@ -41,7 +41,7 @@ from scare.archive.files import (
     on_disk,
     stamp,
 )
-from scare.calibrator.calibrator import Calibrator, Streams
+from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.data.flags import Flag, summary
 from scare.data.inspection import find_labels
 from scare.data.mapping import ColumnMapping
@@ -209,7 +209,7 @@ class _Desk:
     def __init__(self, task: Task, series: Series) -> None:
         self._task, self._series = task, series
         self._out, self._journal = Path(task.out), Journal(Path(task.out), series.key)
-        self._streams: dict[Model, Streams] = {}
+        self._streams: dict[Model, DeviceStreams] = {}
         self._until: dict[str, float] = {}
 
     def work(self) -> None:
@@ -283,9 +283,9 @@ class _Desk:
         model = self._task.models[device]
         return load_model(model.path, model.sha256)
 
-    def _stream(self, model: Model) -> Streams:
+    def _stream(self, model: Model) -> DeviceStreams:
         if model not in self._streams:
-            self._streams[model] = Streams(load_model(model.path, model.sha256))
+            self._streams[model] = DeviceStreams(load_model(model.path, model.sha256))
         return self._streams[model]
 
     def _state(self) -> State:

@@ -16,9 +16,8 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind, find_channels
 from scare.calibrator.cost import BYTES, count
-from scare.calibrator.linear import newest_of, on_newest, raw_reading, same_unit
+from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading, same_unit
 from scare.calibrator.plan import INPUT, Plan, Step
-from scare.data.flags import usable_values
 from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
@@ -26,7 +25,7 @@ from scare.layers.front import HatBasis
 from scare.models.selection import PENALTIES, Moments, fit_ridge, squared_errors
 from scare.windowing.examples import Examples, check_examples, design_matrix, make_examples
 from scare.windowing.grid import ANY
-from scare.windowing.inputs import Feed, Inputs
+from scare.windowing.inputs import Inputs, WindowStream
 
 # Persistence: the reference as it was one window ago, without any sensor.
 #
@@ -137,7 +136,7 @@ class Boosted:
 
     def predict(self, readings: Readings) -> pl.DataFrame:
         """The rows of one device with `calibrated` (null where there is none) and `flags`."""
-        segments, flags = Feed(self.inputs, readings.device).take(readings.times, self.inputs.select(readings))
+        segments, flags = WindowStream(self.inputs, readings.device).take(readings.times, self.inputs.select(readings))
         calibrated = np.full(len(readings), np.nan)
         for segment in segments:
             for start in range(0, len(segment.ends), ROWS):
@@ -222,19 +221,18 @@ Baseline = Callable[[Sequence[Readings], Sequence[Readings], Inputs, Channel], P
 
 def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
     """Least squares on the newest reading of the first `channels` channels."""
-    inputs = newest_of(inputs, channels)
+    inputs = newest_inputs(inputs, channels)
     rows, targets = [], []
     for one in readings:
-        values, _ = usable_values(inputs.select(one), inputs.channels, inputs.quality)
         affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
-        rows.append(affine.apply(values))
+        rows.append(affine.apply(inputs.usable(one)))
         targets.append(inputs.scaling.target.apply(one.targets[:, None])[:, 0])
     design, wanted = np.concatenate(rows), np.concatenate(targets)
     known = np.isfinite(design).all(axis=1) & np.isfinite(wanted)
     if not known.any():
         raise DataError("no row has both a reading and a reference")
     solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))])[known], wanted[known], rcond=None)
-    line = on_newest(inputs, target, solution[:-1], float(solution[-1]), "linear")
+    line = linear_calibrator(inputs, target, solution[:-1], float(solution[-1]), "linear")
     golden = design[known][:GOLDEN, None].astype(np.float32)
     return replace(line, golden=Sample(golden, line.compute(golden)))
 

@@ -15,12 +15,12 @@ from scare.calibrator import bundle
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals, derive
 from scare.calibrator.plan import Plan, deep_share, run
-from scare.data.flags import NO_VALUE, Flag, usable_values
+from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import Choice, Choices
 from scare.windowing.grid import Grid
-from scare.windowing.inputs import Feed, Inputs, LiveFeed
+from scare.windowing.inputs import Inputs, LiveFeed, WindowStream
 
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
@@ -33,7 +33,7 @@ class Sample:
     numbers: np.ndarray
 
 
-class Answer(NamedTuple):
+class CalibratedReading(NamedTuple):
     """What a reading becomes: the calibrated value, its interval, NaN where there is none, and the row's flags."""
 
     value: float
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     flags: Flag
 
 
-class Answers(NamedTuple):
+class CalibratedRows(NamedTuple):
     """The same of many rows, [n] each."""
 
     values: np.ndarray
@@ -100,7 +100,7 @@ class Calibrator:
         shape = (self.window, len(self.inputs.channels))
         if window.shape != shape:
             raise DataError(f"a window of this calibrator has shape {shape}, not {window.shape}")
-        usable, _ = usable_values(window, self.inputs.channels, self.inputs.quality)
+        usable, _ = self.inputs.usable_rows(window)
         if not np.isfinite(usable).all():
             return float("nan")
         affine = self.inputs.scaling.known(device) or self.inputs.scaling.fleet
@@ -128,7 +128,7 @@ class Calibrator:
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
-    def answers(self, values: np.ndarray, flags: np.ndarray) -> Answers:
+    def add_intervals(self, values: np.ndarray, flags: np.ndarray) -> CalibratedRows:
         """Calibrated values [n] of rows with these flags [n], with their intervals if the calibrator has any.
 
         A row that should have a value and has none is flagged `NOT_FINITE`.
@@ -136,7 +136,7 @@ class Calibrator:
         flags = np.where(np.isnan(values) & ((flags & NO_VALUE) == 0), flags | np.uint32(Flag.NOT_FINITE), flags)
         none = np.full(len(values), np.nan)
         low, high = self.intervals.around(values, flags) if self.intervals else (none, none)
-        return Answers(values, self._floored(low), self._floored(high), flags)
+        return CalibratedRows(values, self._floored(low), self._floored(high), flags)
 
     def _floored(self, values: np.ndarray) -> np.ndarray:
         return values if self.floor is None else np.maximum(values, self.floor)
@@ -181,10 +181,10 @@ class Stream:
     """One device's calibration, chunk by chunk."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._feed, self._choice = calibrator, Feed(calibrator.inputs, device), Choice()
+        self._calibrator, self._feed, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
         self._history = 0
 
-    def push(self, times: np.ndarray, values: np.ndarray) -> Answers:
+    def push(self, times: np.ndarray, values: np.ndarray) -> CalibratedRows:
         """What rows become, of `times` in seconds and `values` [rows, channels]."""
         segments, flags = self._feed.take(times, values)
         calibrated = np.full(len(times), np.nan)
@@ -192,7 +192,7 @@ class Stream:
             if segment.history != self._history:
                 self._choice, self._history = Choice(), segment.history
             calibrated[segment.rows] = self._compute(segment.grid, segment.ends)
-        return self._calibrator.answers(calibrated, flags)
+        return self._calibrator.add_intervals(calibrated, flags)
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows that end in these slots [n]; a slot is held once, not in each window."""
@@ -221,23 +221,25 @@ class Live:
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._feed, self._choice = calibrator, LiveFeed(calibrator.inputs, device), Choice()
 
-    def push(self, time: float, row: np.ndarray) -> Answer:
+    def push(self, time: float, row: np.ndarray) -> CalibratedReading:
         """What the reading at `time` (seconds) becomes."""
         window, flag = self._feed.take(time, row)
         if flag & Flag.RESTART:
             self._choice = Choice()
         value = np.full(1, np.nan) if window is None else self._calibrator.compute(window[None], self._choice)
-        answers = self._calibrator.answers(value, np.full(1, flag, np.uint32))
-        return Answer(float(value[0]), float(answers.low[0]), float(answers.high[0]), Flag(int(answers.flags[0])))
+        answers = self._calibrator.add_intervals(value, np.full(1, flag, np.uint32))
+        return CalibratedReading(
+            float(value[0]), float(answers.low[0]), float(answers.high[0]), Flag(int(answers.flags[0]))
+        )
 
 
-# Streams calibrate the rows of many devices as they come in one table, each device by a stream of its own.
+# DeviceStreams calibrate the rows of many devices as they come in one table, each device by a stream of its own.
 
 
 ROW = " row"  # no name in a header begins with a space
 
 
-class Streams:
+class DeviceStreams:
     """A stream for each device of a table that comes in chunks; chunks of any size give what the whole would."""
 
     def __init__(self, calibrator: Calibrator, on_new_device: Callable[[str], object] = lambda device: None) -> None:

@@ -17,8 +17,8 @@ from scare.windowing.scaling import Affine, Scaling
 def raw_reading(inputs: Inputs, target: Channel, offset: float = 0.0) -> Calibrator:
     """The first channel as it is, plus an offset in its unit."""
     as_is = Affine(np.zeros(1), np.ones(1))
-    inputs = replace(newest_of(inputs, 1), scaling=Scaling("constant", as_is, as_is))
-    return on_newest(inputs, target, np.ones(1), offset, "offset" if offset else "raw")
+    inputs = replace(newest_inputs(inputs, 1), scaling=Scaling("constant", as_is, as_is))
+    return linear_calibrator(inputs, target, np.ones(1), offset, "offset" if offset else "raw")
 
 
 def same_unit(channel: Channel, target: Channel) -> bool:
@@ -26,7 +26,7 @@ def same_unit(channel: Channel, target: Channel) -> bool:
     return not (channel.unit and target.unit) or spell_unit(channel.unit) == spell_unit(target.unit)
 
 
-def newest_of(inputs: Inputs, channels: int) -> Inputs:
+def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
     """The first channels of the newest row alone; not held anywhere."""
 
     def first(affine: Affine) -> Affine:
@@ -46,7 +46,7 @@ def line_weights(plan: Plan) -> np.ndarray | None:
     return np.asarray(plan.steps[-1].weights["weight"][:, 0])
 
 
-def on_newest(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
+def linear_calibrator(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
     """A calibrator that multiplies the newest readings and adds a bias."""
     channels = len(inputs.channels)
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}

@@ -383,7 +383,7 @@ def _steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
 # `kernels/rounding.py`.
 
 
-def quantize(plan: Plan, quanta: np.ndarray) -> Plan:
+def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
     """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
     lacking = {
         QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps

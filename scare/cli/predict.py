@@ -11,7 +11,7 @@ import typer
 
 from scare.archive.archive import Archive, run_archive
 from scare.archive.files import Labels, model_table, one_model
-from scare.calibrator.calibrator import Calibrator, Streams
+from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.data.flags import flag_names, summary
@@ -137,7 +137,7 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
     times, guessed_device = find_labels(file, labels.time, labels.dates)
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
-    streams = Streams(model, partial(_announce, model))
+    streams = DeviceStreams(model, partial(_announce, model))
     rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()
     flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
     with progress("calibrating", "count") as (bar, task), writing_table(out) as write:

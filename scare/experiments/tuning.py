@@ -43,7 +43,7 @@ from scare.training.extrapolation import scaled_rows
 from scare.training.fit import fit
 from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
 from scare.windowing.examples import make_examples
-from scare.windowing.inputs import Feed
+from scare.windowing.inputs import WindowStream
 from scare.windowing.training_range import fit_training_range
 
 # A budget on a board: what a candidate may take, and what it takes before it is trained.
@@ -489,7 +489,7 @@ def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Spli
     for window in windows:
         inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe, window=window))
         for index, one in enumerate(tests):
-            segments, _ = Feed(inputs, one.device).take(one.times, inputs.select(one))
+            segments, _ = WindowStream(inputs, one.device).take(one.times, inputs.select(one))
             rows = np.concatenate([np.empty(0, int), *(segment.rows for segment in segments)])
             kept = np.full(len(one), np.nan)
             kept[rows] = one.targets[rows]

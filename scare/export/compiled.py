@@ -10,7 +10,7 @@ import numpy as np
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.passes import fuse, quantize
+from scare.calibrator.passes import fuse, quantise
 from scare.calibrator.plan import Plan, run
 from scare.data.readings import Channel
 from scare.export.c_source import CModel
@@ -45,7 +45,7 @@ class Compiled:
         """The plan that the program computes; one without an integer form says so."""
         if self.arithmetic is Arithmetic.FLOAT32:
             return self.fused
-        return quantize(self.fused, window_quanta(self.calibrator))
+        return quantise(self.fused, window_quanta(self.calibrator))
 
     @cached_property
     def program(self) -> Program:

@@ -114,14 +114,14 @@ def _calls(plan: Plan) -> tuple[tuple[CCall, ...], CValue]:
 
 # Int8: a quantized plan as a program of `_q` kernels, their C forms in `kernels/<family>/int8.py`.
 #
-# Comes from `calibrator.quantize`, goes to `memory` and `c_source`.
+# Comes from `calibrator.quantise`, goes to `memory` and `c_source`.
 
 
 FIXED_LOWERING = Lowering(C_FIXED, "int32_t", "q")
 
 
 def lower_fixed(plan: Plan) -> Program:
-    """A plan made by `quantize` as a program; its first step, the window in steps, is what the program reads."""
+    """A plan made by `quantise` as a program; its first step, the window in steps, is what the program reads."""
     first, *steps = plan.steps
     window = CValue(WINDOW_NAME, "int16_t", (plan.channels, plan.window))
     calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})

@@ -21,7 +21,7 @@ from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
 from scare.kernels import hat_fractions, hat_matrix
 from scare.windowing.grid import RECENT
-from scare.windowing.inputs import Feed, Inputs
+from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.scaling import fit_scaling
 
 BESIDE_DAYS, FIELD_DAYS = 7.0, 12.0
@@ -83,7 +83,7 @@ def _inputs(boxes: Sequence[Readings]) -> Inputs:
 
 def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """Scaled windows [n, window, channels] and the reference's values [n]."""
-    (segment,) = Feed(inputs, box.device).segments(box.times, box.values)
+    (segment,) = WindowStream(inputs, box.device).segments(box.times, box.values)
     known = np.flatnonzero(np.isfinite(box.targets[segment.rows]))[::APART]
     return segment.grid.windows(segment.ends[known]), box.targets[segment.rows[known]]
 

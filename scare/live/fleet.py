@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from scare.calibrator.calibrator import Answers, Calibrator
-from scare.data.flags import NO_VALUE, Flag, Past, usable_values
+from scare.calibrator.calibrator import CalibratedRows, Calibrator
+from scare.data.flags import NO_VALUE, Flag, Past
 from scare.errors import DataError, UsageError
 from scare.kernels import Choices
 from scare.upkeep.live_drift import Watching
@@ -55,13 +55,13 @@ class Group:
         """What two calibrators must have in common for one to go on with the other's devices."""
         return history_of(self.calibrator.inputs)
 
-    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> Answers:
+    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:
         """What a row [n, channels] of each device becomes."""
         at, values, flags = self._find(devices), np.empty(len(devices)), np.empty(len(devices), np.uint32)
         for start in range(0, len(at), BLOCK):
             part = slice(start, start + BLOCK)
             values[part], flags[part] = self._push(at[part], times[part], rows[part])
-        return self.calibrator.answers(values, flags)
+        return self.calibrator.add_intervals(values, flags)
 
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
         """The same devices read by another calibrator: as if always, or with a history that begins anew."""
@@ -101,7 +101,7 @@ class Group:
 
     def _push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inputs = self.calibrator.inputs
-        usable, flags = usable_values(rows, inputs.channels, inputs.quality)
+        usable, flags = inputs.usable_rows(rows)
         reasons = self._rings.push(at, times, usable) | self._replaced(at)
         self._forget(at[(reasons & Flag.RESTART) > 0])
         flags |= reasons | self._remarks(at, times, usable)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.flags import summary, usable_values
+from scare.data.flags import summary
 from scare.data.quantities import spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
@@ -28,7 +28,7 @@ from scare.scorecard.accuracy import (
     rows_made_from,
 )
 from scare.scorecard.requirements import Finding
-from scare.windowing.inputs import Feed
+from scare.windowing.inputs import WindowStream
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,11 @@ def coverage_of(calibrator: Calibrator, readings: Sequence[Readings]) -> Coverag
 
 def _calibrate_one(calibrator: Calibrator, readings: Readings) -> pl.DataFrame:
     inputs = calibrator.inputs
-    usable, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
-    known = pl.DataFrame(usable, [channel.name for channel in inputs.channels]).fill_nan(None).get_columns()
+    known = (
+        pl.DataFrame(inputs.usable(readings), [channel.name for channel in inputs.channels])
+        .fill_nan(None)
+        .get_columns()
+    )
     return _in_order(calibrator.predict(readings).with_columns(known), readings)
 
 
@@ -211,7 +214,7 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
     """The scaled windows [n, window, channels] of successive rows of one device: `count`, or as many as there are."""
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
     for one in readings:
-        for segment in Feed(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
+        for segment in WindowStream(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
             if min(count, len(segment.ends)) > len(best):
                 best = segment.grid.windows(segment.ends[:count])
         if len(best) == count:

@@ -13,10 +13,9 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.linear import line_weights
 from scare.calibrator.plan import Plan, run
-from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.windowing.examples import Examples
-from scare.windowing.inputs import Inputs, Outside
+from scare.windowing.inputs import Inputs, RangeMonitor
 from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range
 
 FAR = 8.0  # ranges beyond the range: where a first channel is held that may go on
@@ -40,7 +39,8 @@ def with_training_range(calibrator: Calibrator, readings: Sequence[Readings], ex
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
     """The share of rows that may be flagged falsely, and the share that are in each part; fleet scaling if unknown."""
     flags = {
-        name: [Outside(inputs).take(rows) > 0 for rows in scaled_rows(part, inputs)] for name, part in parts.items()
+        name: [RangeMonitor(inputs).take(rows) > 0 for rows in scaled_rows(part, inputs)]
+        for name, part in parts.items()
     }
     shares = {name: float(f"{np.concatenate(some).mean():.4g}") for name, some in flags.items() if some}
     return {"at_most": FALSE_ALARMS, **shares}
@@ -50,7 +50,7 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
     """The usable complete rows of each device that has any, scaled [rows, channels]."""
     rows = []
     for one in readings:
-        values, _ = usable_values(inputs.select(one), inputs.channels, inputs.quality)
+        values = inputs.usable(one)
         affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
         rows.append(affine.apply(values[np.isfinite(values).all(axis=1)]).astype(np.float32))
     return [one for one in rows if len(one)]

@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.flags import Flag, usable_values
+from scare.data.flags import Flag
 from scare.data.quantities import display_unit, is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
@@ -238,8 +238,7 @@ def scaled_rows(inputs: Inputs, device: str, calibrated: np.ndarray, values: np.
 
 def _scaled(inputs: Inputs, device: str, values: np.ndarray) -> np.ndarray:
     """The usable readings [n, channels] of a device in its scales, in the fleet's if it was not in training."""
-    usable, _ = usable_values(values, inputs.channels, inputs.quality)
-    return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(usable)
+    return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(inputs.usable_rows(values)[0])
 
 
 def hourly(times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

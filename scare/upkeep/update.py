@@ -17,13 +17,13 @@ from scare.calibrator.linear import same_unit
 from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
 from scare.data.alignment import find_clock_offset
-from scare.data.flags import Flag, usable_values, without_unusable_references
+from scare.data.flags import Flag, without_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.upkeep.learner import Learner
 from scare.upkeep.learner_state import KEPT_SHARE, LIMIT, LearningRules, rules_of
-from scare.windowing.inputs import Feed
+from scare.windowing.inputs import WindowStream
 from scare.windowing.scaling import Affine, Scaling
 
 # Pairs: what a visit of the reference gives a learner, row by row, scaled as the calibrator's plan sees it.
@@ -70,7 +70,9 @@ def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) 
         calibrator.inputs.training_range,
         rules.numbers - 2,
     )
-    segments, flags = Feed(calibrator.inputs, readings.device).take(readings.times, calibrator.inputs.select(readings))
+    segments, flags = WindowStream(calibrator.inputs, readings.device).take(
+        readings.times, calibrator.inputs.select(readings)
+    )
     references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     features, rows = [np.empty((0, rules.numbers))], [np.empty(0, int)]
@@ -348,6 +350,5 @@ def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
 
 
 def _real_rows(calibrator: Calibrator, readings: Readings) -> np.ndarray:
-    inputs = calibrator.inputs
-    values, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
+    values = calibrator.inputs.usable(readings)
     return values[np.isfinite(values).all(axis=1)]

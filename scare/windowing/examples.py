@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.windowing.grid import lay, longest_run
-from scare.windowing.inputs import Feed, Inputs
+from scare.windowing.inputs import Inputs, WindowStream
 
 STORED_BYTES = 1 << 30
 ROWS = 8192  # windows turned into features at once
@@ -64,7 +63,7 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
     for one in readings:
         values = inputs.select(one)
-        for segment in Feed(inputs, one.device).segments(one.times, values):
+        for segment in WindowStream(inputs, one.device).segments(one.times, values):
             wanted = np.isfinite(one.targets[segment.rows])
             rows = segment.rows[wanted]
             series.append(segment.grid.values)
@@ -122,8 +121,7 @@ def _longest_run(readings: Readings, inputs: Inputs) -> int:
     """The longest run of steps with a usable row."""
     if not len(readings):
         return 0
-    values, _ = usable_values(inputs.select(readings), inputs.channels, inputs.quality)
-    grid = lay(readings.times, values, inputs.step_seconds, inputs.window, inputs.policy, None)
+    grid = lay(readings.times, inputs.usable(readings), inputs.step_seconds, inputs.window, inputs.policy, None)
     return longest_run(grid.real)
 
 

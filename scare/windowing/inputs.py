@@ -46,6 +46,14 @@ class Inputs:
             raise DataError(f"{readings.device}: no channel {', '.join(missing)}; there are {', '.join(names)}")
         return readings.values[:, [names.index(channel.name) for channel in self.channels]]
 
+    def usable(self, readings: Readings) -> np.ndarray:
+        """The values of these channels [rows, channels], NaN where one is unusable."""
+        return self.usable_rows(self.select(readings))[0]
+
+    def usable_rows(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A copy of `values` [..., channels] with NaN for unusable ones, and their flags, uint32 [...]."""
+        return usable_values(values, self.channels, self.quality)
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -60,20 +68,20 @@ class Segment:
     history: int
 
 
-class Feed:
+class WindowStream:
     """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
         self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
-        self._outside = Outside(inputs)
+        self._outside = RangeMonitor(inputs)
         self._before: Grid | None = None
         self._histories = 0
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
         """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
         check_rows(self._inputs, self._device, times, values)
-        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
+        usable, flags = self._inputs.usable_rows(values)
         starts = self._starts(times)
         flags[starts] |= np.uint32(Flag.RESTART)
         for part in _parts(starts, len(times)):
@@ -87,7 +95,7 @@ class Feed:
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
         """The same segments, for those who do not ask for flags."""
-        usable, _ = usable_values(values, self._inputs.channels, self._inputs.quality)
+        usable, _ = self._inputs.usable_rows(values)
         return self._cut(times, usable, self._starts(times))[0]
 
     def state(self) -> dict[str, np.ndarray]:
@@ -115,7 +123,7 @@ class Feed:
         for part in _parts(starts, len(times)):
             if part.start in starts:
                 self._before, self._histories = None, self._histories + 1
-                self._outside = Outside(self._inputs)
+                self._outside = RangeMonitor(self._inputs)
             some, flags[part] = self._cut_history(times[part], values[part])
             segments += [replace(one, rows=one.rows + part.start) for one in some]
         return segments, flags
@@ -155,16 +163,16 @@ class LiveFeed:
         self._inputs, self._device = inputs, device
         self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
         self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
-        self._outside = Outside(inputs)
+        self._outside = RangeMonitor(inputs)
 
     def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
         """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
         times, values = np.full(1, time), np.asarray(row, float)[None]
         check_rows(self._inputs, self._device, times, values)
-        usable, flags = usable_values(values, self._inputs.channels, self._inputs.quality)
+        usable, flags = self._inputs.usable_rows(values)
         reason = self._ring.push(time, usable[0])
         if reason & Flag.RESTART:
-            self._flagging, self._outside = self._inputs.flagging(), Outside(self._inputs)
+            self._flagging, self._outside = self._inputs.flagging(), RangeMonitor(self._inputs)
         flag = reason | Flag(int(flags[0] | self._flagging.take(times[None], usable[None])[0, 0]))
         if reason & (Flag.EARLY | Flag.MISSING):
             return None, flag
@@ -177,7 +185,7 @@ class LiveFeed:
         return affine.apply(self._ring.window()).astype(np.float32), flag
 
 
-class Outside:
+class RangeMonitor:
     """Which rows of one device are unlike training, as they come; remembers the slow mean of their distances."""
 
     def __init__(self, inputs: Inputs) -> None:

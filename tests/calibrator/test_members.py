@@ -5,7 +5,7 @@ import pytest
 
 from scare.baselines import Sendal
 from scare.calibrator.cost import all_operations
-from scare.calibrator.passes import average, fold, fuse, quantize
+from scare.calibrator.passes import average, fold, fuse, quantise
 from scare.calibrator.plan import Plan, run
 from scare.export.lowering import lower_float32
 from scare.models import Architecture, Scare
@@ -49,7 +49,7 @@ def test_members_run_in_c_and_in_integers() -> None:
     windows = random_windows(1, 30).astype(np.float32)
     machine, expected = Machine(lower_float32(mean)), run(mean, windows)
     np.testing.assert_allclose([machine.run(window) for window in windows], expected, rtol=1e-4, atol=1e-4)
-    integer = run(quantize(mean, np.array([4000.0])), windows)
+    integer = run(quantise(mean, np.array([4000.0])), windows)
     assert np.corrcoef(integer, expected)[0, 1] > 0.99
 
 

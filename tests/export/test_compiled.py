@@ -29,7 +29,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return call
 
-    for name in ("fuse", "quantize", "plan_memory", "describe", "golden_vectors"):
+    for name in ("fuse", "quantise", "plan_memory", "describe", "golden_vectors"):
         monkeypatch.setattr(compiled, name, counting(name))
     return counted
 
@@ -38,7 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_an_int8_export_makes_every_part_once(calls: Counter[str], target: str, tmp_path: Path) -> None:
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
     assert run(["export", target, model, "--arithmetic", "int8", "--out", str(tmp_path / "out")]) == 0
-    assert calls == {"fuse": 1, "quantize": 1, "plan_memory": 1, "describe": 1, "golden_vectors": 1}
+    assert calls == {"fuse": 1, "quantise": 1, "plan_memory": 1, "describe": 1, "golden_vectors": 1}
 
 
 @needs("board")
@@ -46,7 +46,7 @@ def test_measuring_it_for_a_board_makes_nothing_anew(calls: Counter[str], tmp_pa
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
     command = ["export", "arduino", model, "--arithmetic", "int8", "--board", "nano33ble"]
     assert run([*command, "--out", str(tmp_path / "out")]) == 0
-    assert (calls["fuse"], calls["quantize"]) == (1, 1)
+    assert (calls["fuse"], calls["quantise"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_other_targets_make_no_more_than_they_need(
 ) -> None:
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
     assert run(["export", target, model, "--out", str(tmp_path / "out")]) == 0
-    assert (calls["fuse"], calls["quantize"], calls["plan_memory"]) == (fused, 0, 0)
+    assert (calls["fuse"], calls["quantise"], calls["plan_memory"]) == (fused, 0, 0)

@@ -19,7 +19,7 @@ from safetensors.numpy import save as encode
 import scare
 from scare.board.build import cache_folder
 from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS, card
-from scare.calibrator.calibrator import Answers, Calibrator
+from scare.calibrator.calibrator import CalibratedRows, Calibrator
 from scare.data.flags import NO_VALUE
 from scare.errors import NotApplicableError
 from scare.export.compiled import compile_calibrator
@@ -229,7 +229,7 @@ def use(path: Path) -> None:
         export(calibrator, target, arithmetic)
 
 
-def check_answers(answers: Answers) -> None:
+def check_answers(answers: CalibratedRows) -> None:
     """A value is a finite number, or there is none and a flag says so."""
     said = (answers.flags & NO_VALUE) > 0
     if not (np.isfinite(answers.values) == ~said).all():

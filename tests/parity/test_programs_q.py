@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.baselines import DLinear, Tesla
-from scare.calibrator.passes import fold, fuse, quantize
+from scare.calibrator.passes import fold, fuse, quantise
 from scare.calibrator.plan import Plan, Step, values
 from scare.export.lowering import FIXED_LOWERING, lower_fixed
 from scare.kernels import FIXED_KERNELS
@@ -37,7 +37,7 @@ def strange(window: int, channels: int, seed: int) -> np.ndarray:
 def check(plan: Plan, seed: int) -> set[str]:
     """Compare all values; the names of the kernels that were called."""
     quanta = np.random.default_rng(seed).uniform(500, 5000, plan.channels)
-    integer = quantize(fuse(plan), quanta)
+    integer = quantise(fuse(plan), quanta)
     machine, windows = Machine(lower_fixed(integer)), strange(plan.window, plan.channels, seed)
     without_first = replace(integer, steps=(_given(integer), *integer.steps[1:]))
     computed = {step.output for step in integer.steps[1:] if step.kernel in FIXED_KERNELS}

@@ -15,7 +15,7 @@ from scare.data.flags import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.grid import STRICT, GapPolicy
-from scare.windowing.inputs import Feed, Inputs, LiveFeed
+from scare.windowing.inputs import Inputs, LiveFeed, WindowStream
 from scare.windowing.scaling import Affine, Scaling, standard
 from scare.windowing.training_range import TrainingRange
 from tests.calibrator.building import EDGES
@@ -35,7 +35,7 @@ def make_inputs(window: int, policy: GapPolicy = STRICT, settle: int = 0, method
 
 def feed(inputs: Inputs, device: str, rows: Rows, cuts: list[int]) -> tuple[dict[int, np.ndarray], np.ndarray]:
     """Scaled window by row number, and the flags, of rows fed in chunks."""
-    source, windows, flags = Feed(inputs, device), {}, []
+    source, windows, flags = WindowStream(inputs, device), {}, []
     ends = [0, *sorted(min(cut, len(rows.times)) for cut in cuts), len(rows.times)]
     for start, end in pairwise(ends):
         segments, some_flags = source.take(rows.times[start:end], rows.values[start:end])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.calibrator.passes import fold, fuse, quantize
+from scare.calibrator.passes import fold, fuse, quantise
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.errors import NotApplicableError
 from scare.kernels import KERNELS
@@ -39,7 +39,7 @@ def wandering(window: int, channels: int, count: int = 200) -> np.ndarray:
 @pytest.mark.parametrize(("window", "channels"), [(15, 1), (60, 1), (61, 3), (360, 1)])
 def test_integers_give_nearly_the_same(name: str, window: int, channels: int) -> None:
     plan = fuse(fold(random_network(CASES[name], window, channels).plan()))
-    integer, windows = quantize(plan, np.full(channels, 32767 / 8)), wandering(window, channels)
+    integer, windows = quantise(plan, np.full(channels, 32767 / 8)), wandering(window, channels)
     coded = {step.output for step in plan.steps if step.kernel == "hash_codes"}
     ours, theirs = values(plan, windows, coded), values(integer, windows, coded)
     alike = np.ones(len(windows), bool)
@@ -54,13 +54,13 @@ def test_integers_give_nearly_the_same(name: str, window: int, channels: int) ->
 @pytest.mark.parametrize("model", [CASES[name] for name in CASES if "ablation" not in name and name not in INTEGER])
 def test_what_has_no_integer_form_says_so(model: Architecture) -> None:
     with pytest.raises(NotApplicableError, match="float32 only"):
-        quantize(fuse(fold(random_network(model, 16, 1).plan())), np.ones(1))
+        quantise(fuse(fold(random_network(model, 16, 1).plan())), np.ones(1))
 
 
 def test_large_and_small_inputs_lose_nothing_of_their_shape() -> None:
     """Doubling or halving the window's unit, and the quanta with it, changes no bit."""
     plan = fuse(fold(random_network(CASES["scare-default"], 30, 1).plan()))
-    integer, windows = quantize(plan, np.array([1000.0])), wandering(30, 1)
+    integer, windows = quantise(plan, np.array([1000.0])), wandering(30, 1)
     assert len(np.unique(run(integer, windows))) > 190
     same = run(integer, np.full((1, 30, 1), 1e30, np.float32)), run(integer, np.full((1, 30, 1), 32.767, np.float32))
     assert same[0] == same[1]
@@ -69,7 +69,7 @@ def test_large_and_small_inputs_lose_nothing_of_their_shape() -> None:
 def test_a_plan_without_weights_is_exact() -> None:
     newest = Step("newest", ("x",), "now")
     plan = Plan(4, 1, (newest, Step("dense", ("now",), "y", {"weight": np.ones((1, 1)), "bias": np.array([0.5])})))
-    integer = quantize(plan, np.array([64.0]))
+    integer = quantise(plan, np.array([64.0]))
     windows = np.array([0.25, -3.0, 100.0], np.float32)[:, None, None] * np.ones((1, 4, 1), np.float32)
     np.testing.assert_allclose(run(integer, windows), [0.75, -2.5, 100.5], rtol=1e-4)
 
@@ -78,7 +78,7 @@ def test_a_plan_without_weights_is_exact() -> None:
 @pytest.mark.parametrize(("window", "channels"), [(9, 1), (60, 4)])
 def test_a_curve_in_integers_is_nearly_the_curve(hats: bool, window: int, channels: int) -> None:
     plan, windows = fuse(fold(curve_plan(window, channels, hats))), 2 * wandering(window, channels)
-    integer = quantize(plan, np.linspace(3000, 500, channels))
+    integer = quantise(plan, np.linspace(3000, 500, channels))
     assert "products_q" in [step.kernel for step in integer.steps]
     assert 3 < np.abs(windows[:, -1]).max() <= np.abs(windows).max() < 32767 / 3000
     expected = run(plan, windows)
@@ -91,7 +91,7 @@ def test_products_in_integers_are_within_their_roundings(limit: float, steps: fl
     now, pairs = Step("newest", ("x",), "now"), Step("products", ("now",), "pairs", settings={"limit": limit})
     weight = np.ones((len(row) * (len(row) + 1) // 2, 1))
     plan = Plan(1, len(row), (now, pairs, Step("dense", ("pairs",), "y", {"weight": weight})))
-    step = quantize(plan, np.full(len(row), steps / limit)).steps[2]
+    step = quantise(plan, np.full(len(row), steps / limit)).steps[2]
     got = KERNELS[step.kernel].run(np.array([row], np.int32) << 14, step.weights, step.settings)[0]
     exact = KERNELS["products"].run(np.array([row]) * (limit / steps), {}, {"limit": limit})[0]
     resolution = 2.0 ** -np.floor(np.log2(28000 / limit))
@@ -101,9 +101,9 @@ def test_products_in_integers_are_within_their_roundings(limit: float, steps: fl
 
 def test_products_of_steps_larger_than_the_limit_have_no_integer_form() -> None:
     plan = curve_plan(9, 1)
-    quantize(plan, np.array([1.1]))
+    quantise(plan, np.array([1.1]))
     with pytest.raises(NotApplicableError, match="float32 only: ±3 is too few steps"):
-        quantize(plan, np.array([0.9]))
+        quantise(plan, np.array([0.9]))
 
 
 @given(st.integers(LEAST_SQUARE, 2**32 - 1))
