@@ -159,7 +159,7 @@ def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -
         return ""
     if not is_installed("jax"):
         return f"; to be told the largest window that would, {remedy('train')}"
-    from scare.experiments.largest_window import largest_window
+    from scare.experiments.board_budget import largest_window
 
     window = largest_window(calibrator, compiled.arithmetic, report.board, advance)
     if window is None:

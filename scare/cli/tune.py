@@ -70,13 +70,14 @@ def tune(
     asked = given.config.tune
     preset = recipe_of(given)
     require("train", "optuna")
-    from scare.experiments.tuning import Effort, Terms, make_knobs, prepare_search, run_search, usual_knobs
+    from scare.experiments.trials import TrialSettings, default_space, make_space
+    from scare.experiments.tuning import Effort, prepare_search, run_search
 
-    knobs = make_knobs(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else usual_knobs(preset)
-    terms = Terms(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
+    space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
+    trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
     readings = [prepare(one, given.config.data.step, note) for one in read(files, given.config.data, note)]
     try:
-        search = prepare_search(out, _before(readings, asked.until), knobs, terms)
+        search = prepare_search(out, _before(readings, asked.until), space, trial_settings)
     except DataError as error:
         raise DataError(f"{error}; a shorter window, fewer tune.folds or more data may help") from error
     for sentence in search.left_out:
@@ -98,7 +99,7 @@ def tune(
 
 def _budget(asked: TuneSection) -> Any:
     """The budget that [tune] describes, or none."""
-    from scare.experiments.tuning import Budget
+    from scare.experiments.board_budget import Budget
 
     limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
     if not asked.board and not any(limits):
@@ -146,7 +147,7 @@ def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         emit({"folder": str(search.folder), **outcome})
     else:
-        _show(outcome, search.terms)
+        _show(outcome, search.settings)
     for one in outcome["failed"]:
         note(f"trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
     note(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))

@@ -1,1 +1,1 @@
-"""What to fit and for whom: baselines and comparisons."""
+"""Comparisons of methods, hyperparameter tuning, and what a model costs before it is trained."""

@@ -1,7 +1,7 @@
 """Paired block bootstrap: is one estimate better than another, or did the weather favour it?
 
-Errors of neighbouring minutes are one event, so whole blocks of time are drawn anew, for all devices and both
-estimates together. Less than a day of blocks says nothing about other days: then there is no interval.
+Errors of neighbouring minutes are one event, so whole blocks of time are resampled, for all devices and both estimates
+together. Less than a day of blocks says nothing about other days: then there is no interval.
 """
 
 from dataclasses import dataclass
@@ -9,17 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK_SECONDS = 3 * 3600.0
-
-
-LEAST_BLOCKS = 8
-
-
+MIN_BLOCKS = 8
 DRAWS = 2000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A difference of two RMSE (first − second) and the 95 % of draws around it; NaN if there are too few blocks."""
+    """A difference of two RMSE (first − second) and its 95 % interval; NaN if there are too few blocks."""
 
     difference: float
     low: float
@@ -32,7 +28,7 @@ class Interval:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
@@ -46,9 +42,9 @@ def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, see
     _, block = np.unique(np.floor(times / BLOCK_SECONDS), return_inverse=True)
     counts = np.bincount(block).astype(float)
     sums = np.stack([np.bincount(block, weights=errors) for errors in (first, second)])
-    whole = np.sqrt(sums.sum(axis=1) / counts.sum())
-    difference = float(whole[0] - whole[1])
-    if len(counts) < LEAST_BLOCKS:
+    overall = np.sqrt(sums.sum(axis=1) / counts.sum())
+    difference = float(overall[0] - overall[1])
+    if len(counts) < MIN_BLOCKS:
         return Interval(difference, np.nan, np.nan)
     drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
     rmse = np.sqrt(sums[:, drawn].sum(axis=2) / counts[drawn].sum(axis=1))

@@ -1,4 +1,4 @@
-"""What JAX compiles: kept for the next process that trains the same shapes, dropped where there is too much of it."""
+"""JAX's compilation cache: kept on disk between processes, and dropped from memory in long ones."""
 
 import itertools
 import os
@@ -6,14 +6,12 @@ import sys
 
 from scare.board.build import cache_folder
 
-COMPILED_FOR = 20  # jobs, before a process forgets what it has compiled for them
-
-
-JOBS = itertools.count(1)  # of this process
+JOBS_PER_CLEAR = 20
+JOBS = itertools.count(1)  # finished in this process
 
 
 def keep_compiled() -> None:
-    """What JAX compiles, in this process if it is not loaded yet and in those started from here, is kept.
+    """Keep on disk what JAX compiles, in this process if JAX is not loaded yet and in those started from here.
 
     The next training of the same shapes reads it: seconds in place of half a minute, and the same numbers.
     """
@@ -22,6 +20,6 @@ def keep_compiled() -> None:
 
 
 def forget_compiled() -> None:
-    """After every twentieth job drop what JAX has compiled in this process: after some hundred no more fits."""
-    if next(JOBS) % COMPILED_FOR == 0 and "jax" in sys.modules:
+    """After every twentieth job drop what JAX holds in memory: after some hundred it would be full."""
+    if next(JOBS) % JOBS_PER_CLEAR == 0 and "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

@@ -1,8 +1,11 @@
-"""Untrained networks: what a board or a computer must do for one is known before it is trained.
+"""Untrained networks with random weights: what they cost on a board or a computer is known before training.
 
-Training changes values, not sizes. In int8 it moves counts a little (docs/benchmarks/board.md says why).
+Training changes values, not sizes. In fixed point it moves instruction counts a little (docs/benchmarks/board.md says
+why).
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,30 +15,33 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import BANDS, LEVEL, Intervals
-from scare.calibrator.passes import fold
+from scare.calibrator.passes import average, fold
 from scare.calibrator.plan import Plan
 from scare.data.flags import QualitySettings
-from scare.data.readings import Channel
+from scare.data.readings import Channel, Readings
 from scare.experiments.study import recipe_of
 from scare.models import Network
+from scare.training.data import prepare_inputs
+from scare.training.extrapolation import scaled_rows
 from scare.training.recipe import Recipe
+from scare.windowing.examples import make_examples
 from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_range import fit_training_range
 
-SAMPLES = 16  # windows that the integer form is made from
-SMALL = 0.1  # standard deviation of what starts at zero: results are about as large as trained ones
-NEAR = 1.5, 2.5  # where a trained hash's bandwidth ends, a number alone that starts at zero
+SAMPLES = 16  # windows that the fixed-point form is scaled from
+SMALL = 0.1  # standard deviation of weights that start at zero: outputs are about as large as trained ones
+BANDWIDTH = 1.5, 2.5  # range of a trained hash bandwidth, a scalar that starts at zero
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
-    """A network as it is built; zeros become small numbers, a bandwidth one about 2."""
+    """Build a recipe's network and replace its zeros: weights by small numbers, bandwidths by one about 2."""
 
     def fill(leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
             return leaf
-        drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*NEAR)
+        drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*BANDWIDTH)
         return np.where(leaf == 0, drawn, leaf)
 
     filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window, channels, jax.random.key(seed)))
@@ -43,8 +49,25 @@ def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Gener
 
 
 def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
-    """The plan of such a network."""
+    """Like `draw_network`, as a plan that is not folded yet."""
     return draw_network(recipe, channels, seed, draw).plan()
+
+
+def draw_ensemble(recipe: Recipe, channels: int, members: int) -> Plan:
+    """Plan (folded, float32) of the mean of several untrained networks."""
+    plans = [draw_plan(recipe, channels, member, np.random.default_rng(member)) for member in range(members)]
+    return fold(average(plans)).astype(np.float32)
+
+
+def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings]) -> Calibrator:
+    """A calibrator of a recipe with random weights, scaled for these readings."""
+    inputs, target = prepare_inputs(train, validation, recipe)
+    examples = make_examples(validation, inputs)
+    windows = examples.windows(examples.spread(SAMPLES))
+    sample = Sample(windows, np.zeros(len(windows)))
+    inputs = replace(inputs, training_range=fit_training_range(scaled_rows(train, inputs), inputs.window))
+    plan = draw_ensemble(recipe, len(inputs.channels), recipe.settings.members)
+    return Calibrator(plan, inputs, target, sample, sample, intervals=Intervals(LEVEL, (), (0.0,), (0.0,)))
 
 
 @cache
@@ -57,5 +80,5 @@ def draw_method(name: str, window: int) -> Calibrator:
     windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
     training_range, sample = fit_training_range(list(windows), window), Sample(windows, np.zeros(SAMPLES))
     inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), training_range)
-    sure = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
-    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=sure, floor=0.0)
+    bands = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=bands, floor=0.0)

@@ -1,4 +1,7 @@
-"""The task of a study, `task.json`: which readings are compared, how they were split, what is told of the results."""
+"""The task of a study, `task.json`: which readings are compared, how they were split, what its calibrators record.
+
+Imports no JAX, so that `scare score` and the report read the results of a study quickly.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +20,7 @@ TASK = "task.json"
 
 
 @dataclass(frozen=True)
-class Described:
+class ReadingsFingerprint:
     """What identifies the readings of one device in a part."""
 
     device: str
@@ -30,26 +33,35 @@ class Described:
 
 @dataclass(frozen=True)
 class Task:
-    """What is compared: how the readings were split, which they are, and what is told of every calibrator."""
+    """How the readings were split, which they are (by part), and facts that every fitted calibrator records."""
 
     how: str
     notes: tuple[str, ...]
     settings: Mapping[str, Any]
-    readings: Mapping[str, tuple[Described, ...]]
+    readings: Mapping[str, tuple[ReadingsFingerprint, ...]]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_task(folder: Path) -> Task:
-    """The task of a study."""
+    """Read the task of the study in a folder."""
     return read_json(folder / TASK, Task)
 
 
-def describe(split: Split) -> dict[str, list[dict[str, Any]]]:
-    """What identifies the readings of each part."""
-    return {part: [_describe_readings(one) for one in readings] for part, readings in split.parts.items()}
+def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A result row of any version: up to version 0.1 the key `method` was called `contender`.
+
+    >>> upgrade_row({"contender": "ridge", "rmse": 3.5})
+    {'method': 'ridge', 'rmse': 3.5}
+    """
+    return {"method" if name == "contender" else name: value for name, value in row.items()}
 
 
-def _describe_readings(readings: Readings) -> dict[str, Any]:
+def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:
+    """The fingerprints of the readings of each part, as JSON holds them."""
+    return {part: [_fingerprint(one) for one in readings] for part, readings in split.parts.items()}
+
+
+def _fingerprint(readings: Readings) -> dict[str, Any]:
     digest = hashlib.sha256()
     for array in (readings.times, readings.values, readings.targets):
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -57,13 +69,13 @@ def _describe_readings(readings: Readings) -> dict[str, Any]:
     return {
         "device": readings.device,
         "site": readings.site,
-        "channels": [_finite(channel) for channel in readings.channels],
-        "reference": _finite(readings.reference),
+        "channels": [_without_infinity(channel) for channel in readings.channels],
+        "reference": _without_infinity(readings.reference),
         "rows": len(readings),
         "sha256": digest.hexdigest(),
     }
 
 
-def _finite(channel: Channel) -> dict[str, Any]:
-    """A channel as JSON can hold it: no infinite limits."""
+def _without_infinity(channel: Channel) -> dict[str, Any]:
+    """A channel as JSON can hold it."""
     return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf)}

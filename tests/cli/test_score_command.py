@@ -11,7 +11,7 @@ import pytest
 
 from scare.data.readings import Channel
 from scare.errors import ExitCode
-from scare.experiments.task import Described, Task
+from scare.experiments.task import ReadingsFingerprint, Task
 from scare.scorecard import card as room
 from scare.scorecard.agency_targets import find_target
 from scare.scorecard.card import read_card
@@ -35,7 +35,7 @@ def entries(output: Output) -> dict[str, dict[str, Any]]:
 def write_study(folder: Path, reference: str, rows: list[dict[str, Any]]) -> None:
     """A comparison as far as a card reads it."""
     folder.mkdir()
-    test = Described("box-01", "", (Channel("pm25"),), Channel(reference), 9, "")
+    test = ReadingsFingerprint("box-01", "", (Channel("pm25"),), Channel(reference), 9, "")
     task = Task("by time", (), {}, {"test": (test,)})
     (folder / "task.json").write_text(json.dumps(asdict(task)))
     (folder / "table.json").write_text(json.dumps(rows))

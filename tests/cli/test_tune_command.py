@@ -16,7 +16,7 @@ from scare import Calibrator
 from scare.experiments import tuning as search_module
 from tests.cli.output import RunCli
 from tests.cli.test_compare_command import group_exists
-from tests.experiments.tuning.trials_at_once import run_at_once
+from tests.experiments.trials_at_once import run_at_once
 
 SEARCH = "[tune]\nfolds = {folds}\ntrials = {trials}\n[tune.knobs]\n"
 KNOBS = "model.window = [8, 12]\ntraining.rate = [0.02, 0.05, 0.1]\ntraining.steps = [20, 40]\n"

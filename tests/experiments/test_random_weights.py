@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from scare.experiments.random_weights import NEAR, draw_method, draw_network
+from scare.experiments.random_weights import BANDWIDTH, draw_method, draw_network
 from scare.experiments.study import recipe_of
 
 
@@ -21,7 +21,7 @@ def test_nothing_is_left_at_zero_and_the_rest_is_as_built(name: str) -> None:
         assert (np.asarray(after)[zero] != 0).all()
         np.testing.assert_array_equal(np.asarray(after)[~zero], np.asarray(before)[~zero])
         if zero.ndim == 0 and zero:
-            assert NEAR[0] <= after <= NEAR[1]
+            assert BANDWIDTH[0] <= after <= BANDWIDTH[1]
 
 
 def test_a_method_is_drawn_once_and_the_same_again() -> None:

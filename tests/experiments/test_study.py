@@ -15,7 +15,6 @@ from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
 from scare.experiments import jax_cache
-from scare.experiments import study as methods_module
 from scare.experiments import study as study_module
 from scare.experiments.study import Job, Study, choose, grid, prepare, read_parts, recipe_of, run_study
 from scare.experiments.table import make_table
@@ -32,9 +31,9 @@ def split() -> Split:
 
 
 def run(study: Study, processes: int = 1) -> list[str]:
-    told: list[str] = []
-    run_study(study, processes, lambda done, total, job: told.append(f"{done}/{total} {job}"))
-    return told
+    reported: list[str] = []
+    run_study(study, processes, lambda done, total, job: reported.append(f"{done}/{total} {job}"))
+    return reported
 
 
 def test_readings_come_back_as_they_were(split: Split, tmp_path: Path) -> None:
@@ -45,11 +44,20 @@ def test_readings_come_back_as_they_were(split: Split, tmp_path: Path) -> None:
             assert (same.device, same.channels, same.reference) == (one.device, one.channels, one.reference)
 
 
-def test_every_job_is_told_and_leaves_its_row(split: Split, tmp_path: Path) -> None:
+def test_every_job_is_reported_and_leaves_its_row(split: Split, tmp_path: Path) -> None:
     study = prepare(tmp_path, split, grid(NAMES, [WINDOW], 2), {})
     assert run(study) == ["1/3 linear-w15-s0", "2/3 ridge-w15-s0", "3/3 raw-w15-s0"]
     assert all(study.result(job)["failed"] is None for job in study.jobs)  # type: ignore[index]
     assert run(study) == []
+
+
+def test_a_row_of_an_earlier_version_is_read(split: Split, tmp_path: Path) -> None:
+    study = prepare(tmp_path, split, [Job("linear", WINDOW, 0)], {})
+    run(study)
+    path = tmp_path / "rows" / "linear-w15-s0.json"
+    path.write_text(path.read_text().replace('"method"', '"contender"'))
+    assert study.result(study.jobs[0])["method"] == "linear"  # type: ignore[index]
+    assert study.open() == []
 
 
 def test_a_process_with_many_jobs_forgets_what_it_compiled(
@@ -57,7 +65,7 @@ def test_a_process_with_many_jobs_forgets_what_it_compiled(
 ) -> None:
     compiled = jax.jit(lambda number: number + 1)
     compiled(1)
-    monkeypatch.setattr(jax_cache, "COMPILED_FOR", 2)
+    monkeypatch.setattr(jax_cache, "JOBS_PER_CLEAR", 2)
     monkeypatch.setattr(jax_cache, "JOBS", count(1))
     run(prepare(tmp_path, split, grid(["raw"], [WINDOW], 1), {}))
     assert compiled._cache_size() == 1
@@ -95,7 +103,7 @@ def test_a_study_resumes_after_an_interruption(split: Split, tmp_path: Path, mon
 
 
 def test_half_a_training_is_no_result(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods_module, "fit", lambda *_: SimpleNamespace(facts={"interrupted": True}))
+    monkeypatch.setattr(study_module, "fit", lambda *_: SimpleNamespace(facts={"interrupted": True}))
     study = prepare(tmp_path, split, [Job("scare", WINDOW, 0)], {})
     with pytest.raises(KeyboardInterrupt):
         run(study)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import UsageError
-from scare.experiments.tuning import KNOBS
+from scare.experiments.trials import HYPERPARAMETERS
 from scare.models.scare import Sampling
 from scare.records import load_toml
 from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
 from scare.windowing.grid import ANY, RECENT, STRICT
 
-VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KNOBS.items()})
+VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HYPERPARAMETERS.items()})
 
 
 @given(VALUES, st.integers(4, 2000))

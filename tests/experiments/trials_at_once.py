@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from scare.executor import Executor
-from scare.experiments import tuning as search_module
-from scare.experiments.tuning import Search, Terms, Trial, examine, write_trial
+from scare.experiments import tuning as tuning
+from scare.experiments.trials import Trial, TrialSettings, examine, write_trial
+from scare.experiments.tuning import Search
 
 
 def ended(error: Exception | None = None) -> "Future[None]":
@@ -19,18 +20,18 @@ def ended(error: Exception | None = None) -> "Future[None]":
     return future
 
 
-Examine = Callable[[Path, Trial, Terms], Trial]
+Examine = Callable[[Path, Trial, TrialSettings], Trial]
 
 
 def run_at_once(monkeypatch: pytest.MonkeyPatch, examine: Examine = examine) -> list[int]:
-    """From now on; the list gets the numbers of the trials that are started."""
+    """Run trials in this process from now on; returns the list to which their numbers are added."""
     started: list[int] = []
 
     def start(search: Search, trial: Trial, done: Sequence[Trial], executor: Executor) -> "Future[None]":
         started.append(trial.number)
-        terms = replace(search.terms, hopeless=search_module._hopeless(search, done))
-        write_trial(search.folder, examine(search.folder, trial, terms))
+        settings = replace(search.settings, hopeless=tuning._hopeless(search, done))
+        write_trial(search.folder, examine(search.folder, trial, settings))
         return ended()
 
-    monkeypatch.setattr(search_module, "_start", start)
+    monkeypatch.setattr(tuning, "_start", start)
     return started

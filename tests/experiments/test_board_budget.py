@@ -10,7 +10,7 @@ from scare.baselines import DLinear
 from scare.board.boards import board
 from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
-from scare.experiments.largest_window import largest, largest_window
+from scare.experiments.board_budget import largest, largest_window
 from scare.experiments.random_weights import draw_method
 from scare.export.compiled import compile_calibrator
 

@@ -16,40 +16,41 @@ from scare.board.boards import board
 from scare.board.measure import measure
 from scare.data.split import split_by_time
 from scare.errors import DataError, UsageError
+from scare.experiments import trials as trials_module
 from scare.experiments import tuning as search_module
-from scare.experiments import tuning as trials_module
-from scare.experiments.tuning import (
-    Budget,
-    Effort,
-    Knobs,
-    Proposer,
+from scare.experiments.board_budget import Budget, measure_cost
+from scare.experiments.trials import (
     Score,
-    Search,
-    Terms,
+    SearchSpace,
     Trial,
+    TrialSettings,
     examine,
-    make_outcome,
-    measure_cost,
-    on_shared_rows,
-    prepare_search,
     read_trials,
-    run_search,
     run_trial,
     score,
-    write_configs,
     write_trial,
+)
+from scare.experiments.tuning import (
+    Effort,
+    Proposer,
+    Search,
+    make_outcome,
+    on_shared_rows,
+    prepare_search,
+    run_search,
+    write_configs,
 )
 from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit
 from scare.training.recipe import PRESETS, Recipe, make_recipe
-from tests.experiments.tuning.trials_at_once import ended, run_at_once
+from tests.experiments.trials_at_once import ended, run_at_once
 from tests.needs import needs
 from tests.training.small_fits import line_recipe, make_readings
 
-KNOBS: Knobs = {"model.window": (4, 8), "training.rate": (0.01, 0.05, 0.2), "training.steps": (20, 40)}
+SPACE: SearchSpace = {"model.window": (4, 8), "training.rate": (0.01, 0.05, 0.2), "training.steps": (20, 40)}
 PRESET = {"model.window": 4, "training.rate": 0.05, "training.steps": 40}
-TERMS = Terms(folds=2)
+SETTINGS = TrialSettings(folds=2)
 SMALL = Budget("nano33ble", "float32", 1000, 5000, 20_000)
 COST = {"instructions": 900, "ram_bytes": 4000, "flash_bytes": 9000}
 BIG = {**COST, "instructions": 2500, "flash_bytes": 30_000}
@@ -65,8 +66,8 @@ def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Trials find something as soon as they start; their numbers."""
 
-    def find(folder: Path, trial: Trial, terms: Terms) -> Trial:
-        return replace(trial, scores=((5.0 + trial.number, 9.0),) * terms.folds)
+    def find(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
+        return replace(trial, scores=((5.0 + trial.number, 9.0),) * settings.folds)
 
     return run_at_once(monkeypatch, find)
 
@@ -77,8 +78,8 @@ def noisy(rows: int = 400) -> Any:
     return make_readings(raw, 2 * raw[:, 0] + 5 + draw.normal(size=rows))
 
 
-def begin(folder: Path, knobs: Knobs = KNOBS, terms: Terms = TERMS) -> Search:
-    return prepare_search(folder, [noisy()], knobs, terms)
+def begin(folder: Path, space: SearchSpace = SPACE, settings: TrialSettings = SETTINGS) -> Search:
+    return prepare_search(folder, [noisy()], space, settings)
 
 
 def scored(number: int, *scores: Score, **facts: Any) -> Trial:
@@ -92,7 +93,7 @@ ERRORS = st.tuples(st.integers(1, 5).map(float), st.integers(1, 5).map(float))
 
 @given(st.lists(ERRORS, min_size=1, max_size=12))
 def test_nothing_on_the_front_is_beaten_and_everything_else_is(errors: list[Score]) -> None:
-    search = Search(Path(), KNOBS, PRESET, Terms(folds=1))
+    search = Search(Path(), SPACE, PRESET, TrialSettings(folds=1))
     trials = [scored(number, one) for number, one in enumerate(errors)]
     front = {trial.number for trial in search.front(trials)}
     for number, (rmse, top5) in enumerate(errors):
@@ -101,7 +102,7 @@ def test_nothing_on_the_front_is_beaten_and_everything_else_is(errors: list[Scor
 
 
 def test_the_front_has_only_what_is_finished_and_fits() -> None:
-    search = Search(Path(), KNOBS, PRESET, Terms(2, budget=SMALL))
+    search = Search(Path(), SPACE, PRESET, TrialSettings(2, budget=SMALL))
     good = scored(1, (3.0, 4.0), (5.0, 6.0), cost=COST)
     trials = [
         scored(0, (1.0, 1.0), (1.0, 1.0), cost=BIG),
@@ -166,7 +167,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
 def test_a_candidate_is_trained_by_its_values_on_every_fold(tmp_path: Path, fits: list[Recipe]) -> None:
     values = {"model.window": 8, "training.rate": 0.2, "training.steps": 20}
     begin(tmp_path)
-    found = examine(tmp_path, Trial(3, values), Terms(2, seed=5, start={"training": {"batch": 8}}))
+    found = examine(tmp_path, Trial(3, values), TrialSettings(2, seed=5, start={"training": {"batch": 8}}))
     assert {one.settings.batch for one in fits} == {8}
     assert found.scores == ((4.0, 10.0),) * 2
     assert [(one.window, one.settings.rate, one.settings.steps, one.settings.seed) for one in fits] == [
@@ -180,20 +181,20 @@ def test_a_candidate_over_the_budget_is_never_trained_but_the_preset_is(
 ) -> None:
     begin(tmp_path)
     monkeypatch.setattr(trials_module, "measure_cost", lambda *_: BIG)
-    found = examine(tmp_path, Trial(1, PRESET), replace(TERMS, budget=SMALL))
+    found = examine(tmp_path, Trial(1, PRESET), replace(SETTINGS, budget=SMALL))
     assert (found.cost, found.scores, fits) == (BIG, (), [])
-    assert len(examine(tmp_path, Trial(0, PRESET), replace(TERMS, budget=SMALL)).scores) == 2
+    assert len(examine(tmp_path, Trial(0, PRESET), replace(SETTINGS, budget=SMALL)).scores) == 2
 
 
 def test_a_candidate_hopeless_in_both_on_the_first_fold_ends_there(tmp_path: Path, fits: list[Recipe]) -> None:
     begin(tmp_path)
     for hopeless, folds in (((3.0, 9.0), 1), ((3.0, 11.0), 2), ((5.0, 9.0), 2)):
-        assert len(examine(tmp_path, Trial(1, PRESET), replace(TERMS, hopeless=hopeless)).scores) == folds
-    assert len(examine(tmp_path, Trial(0, PRESET), replace(TERMS, hopeless=(0.0, 0.0))).scores) == 2
+        assert len(examine(tmp_path, Trial(1, PRESET), replace(SETTINGS, hopeless=hopeless)).scores) == folds
+    assert len(examine(tmp_path, Trial(0, PRESET), replace(SETTINGS, hopeless=(0.0, 0.0))).scores) == 2
 
 
 def test_hopeless_is_worse_than_the_worst_on_the_front_by_a_margin() -> None:
-    search = Search(Path(), KNOBS, PRESET, TERMS)
+    search = Search(Path(), SPACE, PRESET, SETTINGS)
     trials = [scored(1, (4.0, 10.0), (4.0, 10.0)), scored(2, (6.0, 8.0), (6.0, 8.0))]
     assert search_module._hopeless(search, trials) is None
     assert search_module._hopeless(search, [scored(0, (9.0, 20.0), (9.0, 20.0)), *trials]) == pytest.approx((6.3, 10.5))
@@ -201,14 +202,14 @@ def test_hopeless_is_worse_than_the_worst_on_the_front_by_a_margin() -> None:
 
 def test_whatever_stops_a_trial_is_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path)
-    terms = {"folds": 2, "seed": 0, "budget": None, "hopeless": None}
+    settings = {"folds": 2, "seed": 0, "budget": None, "hopeless": None}
     for number, error in ((1, DataError("too few")), (2, ZeroDivisionError("oh"))):
 
         def fail(*_: object, error: Exception = error) -> None:
             raise error
 
         monkeypatch.setattr(trials_module, "fit", fail)
-        run_trial(str(tmp_path), {"number": number, "values": PRESET}, terms)
+        run_trial(str(tmp_path), {"number": number, "values": PRESET}, settings)
     assert [trial.failed for trial in read_trials(tmp_path)] == ["too few", "ZeroDivisionError: oh"]
 
 
@@ -217,7 +218,7 @@ def test_a_row_without_a_value_is_no_score() -> None:
     calibrator = fit(split.train, split.validation, line_recipe(8))
     assert score(calibrator, on_shared_rows(split, [8], line_recipe()).test)[0] > 0
     shorter = split_by_time([noisy()], 60.0)
-    with pytest.raises(DataError, match="it has no value for 6 of 99 rows"):
+    with pytest.raises(DataError, match="the candidate has no value for 6 of 99 rows"):
         score(calibrator, shorter.test)
 
 
@@ -239,7 +240,7 @@ def errors(trial: Trial, done: Sequence[Trial]) -> Score:
 
 
 def proposals(count: int, seed: int, done: list[Trial]) -> list[Trial]:
-    proposer = Proposer(KNOBS, PRESET, errors, seed)
+    proposer = Proposer(SPACE, PRESET, errors, seed)
     for _ in range(count):
         trial = proposer.propose(done, [])
         if trial is not None:
@@ -263,15 +264,15 @@ def test_one_seed_gives_one_sequence_and_a_resumed_search_repeats_nothing() -> N
 
 
 def test_what_runs_is_not_proposed() -> None:
-    running = Proposer(KNOBS, PRESET, errors, 0).propose([], [])
+    running = Proposer(SPACE, PRESET, errors, 0).propose([], [])
     assert running is not None
-    other = Proposer(KNOBS, PRESET, errors, 0).propose([], [running])
+    other = Proposer(SPACE, PRESET, errors, 0).propose([], [running])
     assert other is not None
     assert (other.number, other.values != running.values) == (1, True)
 
 
 def test_errors_for_the_search_rank_scores_before_hopeless_before_unfit() -> None:
-    search = Search(Path(), KNOBS, PRESET, replace(TERMS, budget=SMALL))
+    search = Search(Path(), SPACE, PRESET, replace(SETTINGS, budget=SMALL))
     preset = scored(0, (4.0, 10.0), (2.0, 6.0), cost=COST)
     half = scored(1, (8.0, 15.0), cost=COST)
     over = scored(2, cost=BIG)
@@ -320,7 +321,7 @@ def test_a_file_half_written_is_not_a_trial(tmp_path: Path) -> None:
 
 
 def test_a_search_ends_when_everything_is_known(tmp_path: Path, at_once: list[int]) -> None:
-    few: Knobs = {"model.window": (4,), "training.rate": (0.01, 0.05), "training.steps": (40,)}
+    few: SearchSpace = {"model.window": (4,), "training.rate": (0.01, 0.05), "training.steps": (40,)}
     run_search(begin(tmp_path, few), Effort(600.0), lambda _: None)
     assert at_once == [0, 1]
 
@@ -352,9 +353,9 @@ def test_a_preset_that_failed_is_tried_again(tmp_path: Path, at_once: list[int])
 
 def test_another_search_in_the_folder_is_refused(tmp_path: Path) -> None:
     begin(tmp_path)
-    for knobs, terms in (({**KNOBS, "model.window": (4,)}, TERMS), (KNOBS, Terms(2, seed=1))):
+    for space, settings in (({**SPACE, "model.window": (4,)}, SETTINGS), (SPACE, TrialSettings(2, seed=1))):
         with pytest.raises(UsageError, match="other data or settings; choose another --out"):
-            begin(tmp_path, knobs, terms)
+            begin(tmp_path, space, settings)
 
 
 def test_a_known_architecture_is_not_measured_again() -> None:
@@ -368,7 +369,7 @@ def test_a_known_architecture_is_not_measured_again() -> None:
 
 
 def test_differences_to_the_preset_are_paired_by_fold(tmp_path: Path) -> None:
-    search = Search(tmp_path, KNOBS, PRESET, Terms(2, budget=SMALL))
+    search = Search(tmp_path, SPACE, PRESET, TrialSettings(2, budget=SMALL))
     best = replace(scored(1, (3.0, 9.0), (5.0, 8.0), cost=COST), values={**PRESET, "model.window": 8})
     for trial in (
         scored(0, (4.0, 8.0), (8.0, 8.0), cost=COST),
@@ -394,7 +395,7 @@ def test_differences_to_the_preset_are_paired_by_fold(tmp_path: Path) -> None:
 
 
 def test_configs_of_the_front_are_written_and_older_ones_go(tmp_path: Path) -> None:
-    search = Search(tmp_path, KNOBS, PRESET, Terms(1, start={"training": {"batch": 7}}))
+    search = Search(tmp_path, SPACE, PRESET, TrialSettings(1, start={"training": {"batch": 7}}))
     (tmp_path / "best-2.toml").write_text("old")
     best = replace(scored(1, (1.0, 1.0)), values={**PRESET, "model.window": 8})
     write_trial(tmp_path, best)

@@ -1,0 +1,187 @@
+"""Trials of a tuning search: which hyperparameters it varies, and how one candidate is examined.
+
+    folder/fold-1/…             the readings of a fold, as `study` keeps them
+    folder/trials/0007.json     the result of a finished trial
+
+A trial measures a candidate's cost on a board, then its error on one fold after the other, in a process of its own that
+is given plain values. It stops early when the candidate is over the budget, or after the first fold when it is hopeless
+there. A config file calls the hyperparameters `[tune.knobs]`.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import MinLen
+
+from scare.data.readings import Readings
+from scare.errors import DataError, ScareError, UsageError
+from scare.executor import work_on_sent
+from scare.experiments.board_budget import Budget, Cost, measure_cost
+from scare.experiments.jax_cache import forget_compiled
+from scare.experiments.study import compare, read_parts
+from scare.files import replacing
+from scare.records import convert, merged, read_json
+from scare.training.fit import fit
+from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
+
+Number = int | float
+SearchSpace = Mapping[str, tuple[Number, ...]]  # the values to try, by the hyperparameter's dotted name in a recipe
+Score = tuple[float, float]  # RMSE, and RMSE of the 5 % of rows with the largest change
+
+HYPERPARAMETERS: dict[str, tuple[Number, ...]] = {
+    "model.front.width": (4, 8, 12, 16),  # D
+    "model.block.hidden": (16, 32, 64),  # F
+    "model.attention.bits": (4, 8, 16),  # c
+    "model.attention.supports": (8, 16, 32),  # m
+    "training.steps": (1500, 3000, 6000),
+    "training.rate": (0.00125, 0.0025, 0.005, 0.01, 0.02),
+    "training.weight_decay": (0.0, 0.001, 0.01, 0.1),
+    "training.members": (1, 2, 3),
+}
+WINDOW, SEED = "model.window", "training.seed"
+WINDOW_FACTORS = (0.5, 1, 2, 4)  # times the window of the preset
+ON_BOARD = ("model.", "training.members")  # prefixes of hyperparameters that change the cost on a board
+
+
+def default_space(preset: Recipe) -> SearchSpace:
+    """The search space without a config file, with window lengths around the preset's.
+
+    >>> default_space(Recipe(window=24))["model.window"]
+    (12, 24, 48, 96)
+    """
+    lengths = tuple(max(4, round(factor * preset.window)) for factor in WINDOW_FACTORS)
+    return _with_preset({WINDOW: lengths, **HYPERPARAMETERS}, preset)
+
+
+def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> SearchSpace:
+    """The search space of [tune.knobs]: the tables of a recipe, with a list of numbers for each key."""
+    listed = convert(flattened(tables), dict[str, Annotated[tuple[Number, ...], MinLen(1)]], where)
+    if SEED in listed:
+        raise UsageError(f"{where}: '{SEED}' cannot be tuned: a seed that scores better is luck")
+    for name, values in listed.items():
+        for value in values:
+            adjust(preset, nested({name: value}), where)
+    return _with_preset({WINDOW: (preset.window,), **listed}, preset)
+
+
+def preset_values(space: SearchSpace, preset: Recipe) -> dict[str, Number]:
+    """The preset's own value of each hyperparameter."""
+    return {name: look_up(preset, name) for name in space}
+
+
+def architecture(values: Mapping[str, Number]) -> dict[str, Number]:
+    """The values that change the cost on a board."""
+    return {name: value for name, value in values.items() if name.startswith(ON_BOARD)}
+
+
+def _with_preset(space: SearchSpace, preset: Recipe) -> SearchSpace:
+    return {name: tuple(sorted({*space[name], value})) for name, value in preset_values(space, preset).items()}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate (hyperparameters by dotted name) and what is known of it; trial 0 is the preset itself."""
+
+    number: int
+    values: Mapping[str, int | float]
+    cost: Cost | None = None
+    scores: tuple[Score, ...] = ()  # one per fold
+    seconds: float = 0.0
+    failed: str | None = None
+
+    @property
+    def mean(self) -> Score:
+        """The mean over the folds."""
+        rmse, top5 = np.mean(self.scores, axis=0).tolist()
+        return rmse, top5
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """What all trials of a search share.
+
+    A candidate whose errors on the first fold are both above `hopeless` ends there.
+    """
+
+    folds: int
+    seed: int = 0
+    start: Mapping[str, Any] = field(default_factory=dict)  # tables of the recipe that the search begins at
+    budget: Budget | None = None
+    hopeless: Score | None = None
+
+    def recipe(self, values: Mapping[str, int | float]) -> Recipe:
+        """The recipe of a candidate."""
+        start = merged(self.start, {"training": {"seed": self.seed}})
+        return adjust(make_recipe(start, "start"), nested(values), "knobs")
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """The finished trials of a folder, by number."""
+    return [read_json(path, Trial) for path in sorted((folder / "trials").glob("[0-9]*.json"))]
+
+
+def trial_file(folder: Path, number: int) -> Path:
+    """The file of the trial of this number."""
+    return folder / "trials" / f"{number:04}.json"
+
+
+def write_trial(folder: Path, trial: Trial, results: str = "") -> None:
+    """Write a trial's result to its file, or to a file of the same name in the folder `results`."""
+    path = trial_file(folder, trial.number)
+    with replacing(Path(results) / path.name if results else path) as temporary:
+        temporary.write_text(json.dumps(asdict(trial), indent=1), encoding="utf-8")
+
+
+def run_sent_trial(packed: bytes, trial: dict[str, Any], settings: dict[str, Any]) -> dict[str, bytes]:
+    """Like `run_trial`, on a cluster: the folds are sent along, the result file is sent back."""
+    return work_on_sent(packed, run_trial, trial, settings)
+
+
+def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
+    """Examine one candidate and write its result; any exception becomes its reason in `failed`."""
+    candidate, begun = convert(trial, Trial, "trial"), time.perf_counter()
+    try:
+        candidate = examine(Path(folder), candidate, convert(settings, TrialSettings, "trial"))
+    except ScareError as error:
+        candidate = replace(candidate, failed=str(error))
+    except Exception as error:
+        candidate = replace(candidate, failed=f"{type(error).__name__}: {error}")
+    write_trial(Path(folder), replace(candidate, seconds=round(time.perf_counter() - begun, 2)), results)
+    forget_compiled()
+
+
+def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
+    """Add its cost to a trial, and its scores unless it is over the budget; the preset is always scored."""
+    recipe, budget = settings.recipe(trial.values), settings.budget
+    for number in range(1, settings.folds + 1):
+        parts = read_parts(folder / f"fold-{number}")
+        if budget and trial.cost is None:
+            trial = replace(trial, cost=measure_cost(recipe, parts["train"], parts["validation"], budget))
+        if trial.number and budget and trial.cost and budget.reasons(trial.cost):
+            break
+        calibrator = fit(parts["train"], parts["validation"], recipe)
+        trial = replace(trial, scores=(*trial.scores, score(calibrator, parts["test"])))
+        if (
+            trial.number
+            and number == 1
+            and settings.hopeless
+            and np.all(np.greater(trial.scores[0], settings.hopeless))
+        ):
+            break
+    return trial
+
+
+def score(calibrator: Any, test: Sequence[Readings]) -> Score:
+    """RMSE and top-5 % RMSE over all test rows that have a reference; a row without a value is an error."""
+    accuracy = compare({"": calibrator}, test)[""]
+    rows = sum(int(np.isfinite(one.targets).sum()) for one in test)
+    if accuracy.rows < rows:
+        raise DataError(f"the candidate has no value for {rows - accuracy.rows} of {rows} rows")
+    if not np.isfinite([accuracy.rmse, accuracy.top5_rmse]).all():
+        raise DataError("the candidate's error is not a number, or no row has a known change of the raw reading")
+    return accuracy.rmse, accuracy.top5_rmse
