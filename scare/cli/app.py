@@ -177,7 +177,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:  # how rich leaves when nobody reads stdout any more
         return ExitCode.OK
     except Exception:
-        _fail("this should not have happened; please report it with the lines below", ExitCode.UNEXPECTED)
+        _fail("This should not have happened. Please report it with the lines below.", ExitCode.UNEXPECTED)
         traceback.print_exc()
         return ExitCode.UNEXPECTED
     if code == ExitCode.INTERRUPTED:

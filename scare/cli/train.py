@@ -114,7 +114,7 @@ def _fitted(names: Sequence[str], split: Split, recipe: Any) -> dict[str, Any]:
 
     found = {}
     for name in names:
-        note(f"fitting {name}")
+        note(f"Fitting {name}.")
         inputs, target = prepare_inputs(split.train, split.validation, recipe)
         try:
             found[name] = BASELINES[name](split.train, split.validation, inputs, target)

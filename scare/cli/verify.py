@@ -106,7 +106,7 @@ def verify(
         _show(certificate)
     note(f"certificate written to {out}")
     for reason in certificate.reasons:
-        note(f"it fails: {reason}")
+        note(f"Failed: {reason}")
     if not certificate.passed:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 

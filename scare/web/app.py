@@ -1,6 +1,6 @@
-"""All that `scare open` answers: the page, sessions, files that are dropped, steps, what they made.
+"""The web application of `scare open`: the page, sessions, uploads, steps and downloads.
 
-Comes from a browser on this computer; goes to a `workshop` for each session. The page is told by server-sent events.
+Comes from a browser on this computer; goes to a `Session`. The page gets its state by server-sent events.
 """
 
 import asyncio
@@ -23,183 +23,186 @@ from scare.errors import DataError, ScareError
 from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
 from scare.server import refuse
-from scare.web.sessions import FILES, LATER, SessionRegistry, Sessions, WebSession, as_event, safe_name
+from scare.web.auth import AccessTokens
+from scare.web.sessions import LATER, Session, SessionRegistry, safe_name
+from scare.web.setup import FILES
 
 PAGE = Path(__file__).with_name("page")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # its own policy stands in the report
-LARGEST_REQUEST = 1 << 16
+FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # the report has its own policy
+LARGEST_REQUEST = 1 << 16  # bytes of JSON
 TICK_SECONDS = 0.2  # between two events, at least
-PATIENCE_SECONDS = 15.0  # without news
+KEEPALIVE_SECONDS = 15.0  # between two events, at most
 
 
-class Answers:
-    """What is answered to each request."""
+def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
+    """Make the application: every route and its handler."""
+    handlers, session = SessionHandlers(registry, tokens), "/v1/sessions/{session}"
+    routes: dict[tuple[str, str], Callable[..., Any]] = {
+        ("POST", "/v1/enter"): handlers.enter,
+        ("GET", "/v1/sessions"): handlers.list_sessions,
+        ("POST", "/v1/sessions"): handlers.create_session,
+        ("DELETE", session): handlers.delete_session,
+        ("POST", f"{session}/selections"): handlers.select,
+        ("GET", f"{session}/events"): handlers.stream_events,
+        ("PUT", f"{session}/{FILES}/{{name:path}}"): partial(handlers.upload, FILES),
+        ("PUT", f"{session}/{LATER}/{{name:path}}"): partial(handlers.upload, LATER),
+        ("DELETE", f"{session}/{FILES}/{{name}}"): handlers.delete_file,
+        ("GET", f"{session}/jobs/{{job}}"): handlers.show_results,
+        ("POST", f"{session}/jobs/{{job}}"): handlers.start_step,
+        ("DELETE", f"{session}/jobs/{{job}}"): handlers.stop_step,
+        ("POST", f"{session}/tickets"): handlers.issue_ticket,
+        ("GET", "/v1/download/{ticket}"): handlers.download,
+    }
+    folders = {"/uplot": UPLOT, "/pages": PAGES, "/": PAGE}
+    return Starlette(
+        routes=[
+            *(Route(path, handler, methods=[method]) for (method, path), handler in routes.items()),
+            *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in folders.items()),
+        ],
+        exception_handlers={ScareError: _refuse_error, Exception: _report_bug},
+    )
 
-    def __init__(self, house: SessionRegistry) -> None:
-        self.house = house
 
-    def _workshop(self, request: Request) -> WebSession:
-        return self.house.workshop(request.path_params["session"])
+class SessionHandlers:
+    """One handler per route."""
+
+    def __init__(self, registry: SessionRegistry, tokens: AccessTokens) -> None:
+        self.registry, self.tokens = registry, tokens
+
+    def _session(self, request: Request) -> Session:
+        return self.registry.open(request.path_params["session"])
 
     async def enter(self, request: Request) -> Response:
-        """The key, for the token of a link."""
-        key = self.house.entrance.enter(str((await _asked(request)).get("token", "")))
-        return JSONResponse({"key": key}) if key else refuse(401, "this link has been used; run scare open again")
+        """Exchange a one-time token for a session key."""
+        key = self.tokens.exchange(str((await _read_json(request)).get("token", "")))
+        return JSONResponse({"key": key}) if key else refuse(401, "This link has been used. Run scare open again.")
 
     async def list_sessions(self, request: Request) -> Response:
-        """All sessions, and what there is to choose from."""
-        sessions = self.house.sessions
-        found = [{"id": one.id, "title": one.title, "created": one.created} for one in sessions.list()]
-        return JSONResponse({"sessions": found, "folder": str(sessions.folder), **_facts()})
+        """List all sessions, and the boards, targets and units that there are."""
+        sessions = [{"id": one.id, "title": one.title, "created": one.created} for one in self.registry.list()]
+        names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
+        return JSONResponse(
+            {
+                "sessions": sessions,
+                "folder": str(self.registry.folder),
+                "boards": [{name: getattr(one, name) for name in names} for one in boards().values()],
+                "targets": [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()],
+                "units": units(),
+                "version": __version__,
+            }
+        )
 
-    async def make_session(self, request: Request) -> Response:
-        """A new session."""
-        title = str((await _asked(request)).get("title", ""))
-        return JSONResponse({"id": self.house.sessions.make(title).id})
+    async def create_session(self, request: Request) -> Response:
+        """Create a session."""
+        title = str((await _read_json(request)).get("title", ""))
+        return JSONResponse({"id": self.registry.create(title).id})
 
     async def delete_session(self, request: Request) -> Response:
-        """A session less."""
-        await self.house.delete(request.path_params["session"])
+        """Delete a session."""
+        await self.registry.delete(request.path_params["session"])
         return JSONResponse({})
 
-    async def tell_events(self, request: Request) -> Response:
-        """What a session comes to, whenever that changes."""
-        events = _events(self.house, self._workshop(request))
+    async def stream_events(self, request: Request) -> Response:
+        """Send the state of a session whenever it changes."""
+        events = _events(self.registry, self._session(request))
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-    async def take_file(self, place: str, request: Request) -> Response:
-        """A file that is dropped, to learn from or only to be calibrated."""
-        workshop, name = self._workshop(request), safe_name(request.path_params["name"])
-        with replacing(workshop.session.folder / place / name) as temporary:
-            await _receive(request, temporary, self.house.sessions)
-        workshop.arrived(place, name)
+    async def upload(self, place: str, request: Request) -> Response:
+        """Take an uploaded file, to train on or only to be calibrated."""
+        session, name = self._session(request), safe_name(request.path_params["name"])
+        with replacing(session.folder / place / name) as temporary:
+            await _receive(request, temporary, self.registry)
+        session.add_file(place, name)
         return JSONResponse({"name": name})
 
-    async def drop_file(self, request: Request) -> Response:
-        """A file less."""
-        self._workshop(request).drop(request.path_params["name"])
+    async def delete_file(self, request: Request) -> Response:
+        """Delete an uploaded file."""
+        self._session(request).remove_file(request.path_params["name"])
         return JSONResponse({})
 
-    async def take_choices(self, request: Request) -> Response:
-        """What the person chose."""
-        self._workshop(request).say(await _asked(request))
+    async def select(self, request: Request) -> Response:
+        """Take over what the person selected."""
+        self._session(request).select(await _read_json(request))
         return JSONResponse({})
 
-    async def begin(self, request: Request) -> Response:
-        """A step that is to be made."""
-        self._workshop(request).begin(request.path_params["job"], await _asked(request))
+    async def start_step(self, request: Request) -> Response:
+        """Start a step."""
+        self._session(request).start_step(request.path_params["job"], await _read_json(request))
         return JSONResponse({})
 
-    async def stop(self, request: Request) -> Response:
-        """A step that is to end."""
-        self._workshop(request).jobs.stop(request.path_params["job"])
+    async def stop_step(self, request: Request) -> Response:
+        """Ask a step to end in order."""
+        self._session(request).jobs.stop(request.path_params["job"])
         return JSONResponse({})
 
     async def show_results(self, request: Request) -> Response:
-        """What a step has found."""
-        job = self._workshop(request).jobs.found.get(request.path_params["job"])
+        """Send the results of a step."""
+        job = self._session(request).jobs.by_name.get(request.path_params["job"])
         return JSONResponse(job.results if job else [])
 
-    async def give_ticket(self, request: Request) -> Response:
-        """What fetches a file that was made, once."""
-        made = self._workshop(request).session.made(str((await _asked(request)).get("file", "")))
-        return JSONResponse({"address": f"v1/take/{self.house.entrance.ticket(made)}"})
+    async def issue_ticket(self, request: Request) -> Response:
+        """Send the address that downloads a file, once."""
+        path = self._session(request).find_output(str((await _read_json(request)).get("file", "")))
+        return JSONResponse({"address": f"v1/download/{self.tokens.issue_ticket(path)}"})
 
-    async def take(self, request: Request) -> Response:
-        """The file of a ticket, to save or in a frame."""
-        path = self.house.entrance.take(request.path_params["ticket"])
+    async def download(self, request: Request) -> Response:
+        """Send the file of a ticket, to save or to show in a frame."""
+        path = self.tokens.redeem(request.path_params["ticket"])
         if path is None:
-            return refuse(404, "this link has been used or is too old; click again")
+            return refuse(404, "This download link has been used or is too old. Click the button again.")
         is_framed = path.suffix == ".html" and "framed" in request.query_params
         attached = {"content-disposition": f'attachment; filename="{path.name}"'}
         headers = {"content-security-policy": FRAMED} if is_framed else attached
         return FileResponse(path, headers={**headers, "cache-control": "no-store"})
 
 
-def make_app(house: SessionRegistry) -> Starlette:
-    """The application: every address, and who answers there."""
-    answers, one = Answers(house), "/v1/sessions/{session}"
-    routes: dict[tuple[str, str], Callable[..., Any]] = {
-        ("POST", "/v1/enter"): answers.enter,
-        ("GET", "/v1/sessions"): answers.list_sessions,
-        ("POST", "/v1/sessions"): answers.make_session,
-        ("DELETE", one): answers.delete_session,
-        ("POST", f"{one}/choices"): answers.take_choices,
-        ("GET", f"{one}/events"): answers.tell_events,
-        ("PUT", f"{one}/{FILES}/{{name:path}}"): partial(answers.take_file, FILES),
-        ("PUT", f"{one}/{LATER}/{{name:path}}"): partial(answers.take_file, LATER),
-        ("DELETE", f"{one}/{FILES}/{{name}}"): answers.drop_file,
-        ("GET", f"{one}/jobs/{{job}}"): answers.show_results,
-        ("POST", f"{one}/jobs/{{job}}"): answers.begin,
-        ("DELETE", f"{one}/jobs/{{job}}"): answers.stop,
-        ("POST", f"{one}/tickets"): answers.give_ticket,
-        ("GET", "/v1/take/{ticket}"): answers.take,
-    }
-    folders = {"/uplot": UPLOT, "/pages": PAGES, "/": PAGE}
-    return Starlette(
-        routes=[
-            *(Route(path, answer, methods=[method]) for (method, path), answer in routes.items()),
-            *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in folders.items()),
-        ],
-        exception_handlers={ScareError: _refused, Exception: _failed},
-    )
-
-
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refuse_error(request: Request, error: Exception) -> Response:
     return refuse(400, str(error))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return refuse(500, f"this should not have happened; please report it: {type(error).__name__}: {error}")
+async def _report_bug(request: Request, error: Exception) -> Response:
+    return refuse(500, f"This should not have happened. Please report it: {type(error).__name__}: {error}")
 
 
-def _facts() -> dict[str, Any]:
-    """What the page offers to choose from."""
-    names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
-    listed = [{name: getattr(one, name) for name in names} for one in boards().values()]
-    targets = [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()]
-    return {"boards": listed, "targets": targets, "units": units(), "version": __version__}
-
-
-async def _asked(request: Request) -> dict[str, Any]:
-    """The small JSON object that was sent."""
+async def _read_json(request: Request) -> dict[str, Any]:
+    """Read the small JSON object that was sent."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LARGEST_REQUEST:
-            raise DataError("that is more than a page ever asks for")
+            raise DataError(f"The request is too large: more than {LARGEST_REQUEST >> 10} KiB.")
     try:
         found = json.loads(bytes(body) or b"{}")
     except ValueError as error:
-        raise DataError("what was sent is not JSON") from error
+        raise DataError("The request is not valid JSON.") from error
     return found if isinstance(found, dict) else {}
 
 
-async def _receive(request: Request, path: Path, sessions: Sessions) -> None:
-    """Write what is sent to a file, as it comes, if there is room for all of it."""
-    announced, came, room = request.headers.get("content-length", ""), 0, sessions.room_bytes()
+async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:
+    """Write an upload to a file as it comes; refuse it as soon as it exceeds what is free."""
+    announced, received, free = request.headers.get("content-length", ""), 0, registry.free_bytes()
     with path.open("wb") as handle:
         async for part in request.stream():
-            came += len(part)
-            if max(came, int(announced) if announced.isdecimal() else 0) > room:
-                remedy = "delete sessions, or give scare open a larger --quota"
-                raise DataError(f"there is room for {room / 1e9:.3g} GB in {sessions.folder}; {remedy}")
+            received += len(part)
+            if max(received, int(announced) if announced.isdecimal() else 0) > free:
+                remedy = "Delete sessions, or start scare open with a larger --quota."
+                raise DataError(f"Only {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}")
             await asyncio.to_thread(handle.write, part)
 
 
-async def _events(house: SessionRegistry, workshop: WebSession) -> AsyncIterator[str]:
-    """The state of a session whenever it changes, for as long as somebody listens."""
-    told = -1
-    while house.has(workshop):
-        if workshop.change == told:
-            await workshop.news(PATIENCE_SECONDS)
-            yield ": still here\n\n"
+async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:
+    """Yield the state of a session whenever it changes, until it is closed or nobody listens."""
+    sent = -1
+    while registry.is_open(session):
+        if session.version == sent:
+            await session.wait_for_change(KEEPALIVE_SECONDS)
+            yield ": keep-alive\n\n"
             continue
-        state = workshop.state()
-        told = state["change"]
-        yield as_event(state)
+        state = session.state()
+        sent = state["version"]
+        yield f"data: {json.dumps(state, separators=(',', ':'), allow_nan=False)}\n\n"
         await asyncio.sleep(TICK_SECONDS)

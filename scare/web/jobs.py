@@ -1,7 +1,7 @@
-"""A job runs commands one after the other, each in a process that can be killed and has only so much memory.
+"""Jobs: `scare` commands run one after the other, each in a process that can be killed and has a memory limit.
 
-What a command says on stderr are sentences, and lines of JSON that tell how far it is; what it prints on stdout is its
-result. A finished job is kept in the session's folder.
+A command prints messages and lines of JSON progress on stderr, and its result on stdout. A finished job is kept in
+the session's folder. Comes from `steps`; goes to the page through `sessions`.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from scare.errors import ExitCode
 from scare.files import replacing
 
 RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"
-SAID = 200  # sentences kept
+MESSAGES_KEPT = 200
 LONGEST_LINE = 1 << 20
 AT_ONCE = 3  # processes of a session
 GRACE_SECONDS = 10.0  # for a job to end in order
-WORSE = 5  # nicer than the page
-OURS = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}
+NICE = 5  # jobs yield CPU to the web server
+ENVIRONMENT = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}
 
 
 @dataclass(frozen=True)
 class Command:
-    """A line of `scare`, or of a module of ours that no one types."""
+    """A `scare` command line, or an internal `python -m` module."""
 
     words: tuple[str, ...]
     module: str = "scare"
@@ -38,63 +38,64 @@ class Command:
 
 @dataclass
 class Job:
-    """What a step does, how far it is and what came of it."""
+    """The commands of a step, how far they are and what came of them."""
 
     name: str
     commands: list[Command]
-    about: dict[str, Any] = field(default_factory=dict)  # what it was asked for
+    about: dict[str, Any] = field(default_factory=dict)  # what it was started with
     state: str = RUNNING
     began: float = field(default_factory=time)
     ended: float = 0.0
     code: int | None = None
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     progress: dict[str, Any] = field(default_factory=dict)
     curve: list[list[float | None]] = field(default_factory=list)  # round, error on validation
     results: list[Any] = field(default_factory=list)
 
-    def hear(self, line: str) -> None:
-        """Take a line of stderr."""
-        told = _json(line) if line.startswith("{") else None
-        if not isinstance(told, dict):
-            self.said = [*self.said, line.removeprefix("scare: ")][-SAID:]
+    def read_line(self, line: str) -> None:
+        """Take a line of stderr: JSON progress, or a message."""
+        progress = _json(line) if line.startswith("{") else None
+        if not isinstance(progress, dict):
+            self.messages = [*self.messages, line.removeprefix("scare: ")][-MESSAGES_KEPT:]
             return
-        self.progress = told
-        if state := told.get("state"):
+        self.progress = progress
+        if state := progress.get("state"):
             self.curve.append([state["round"], state["validation_rmse"]])
 
-    def brief(self) -> dict[str, Any]:
-        """All but the results, which may be large."""
-        return {name: value for name, value in asdict(self).items() if name != "results"}
+    def summary(self) -> dict[str, Any]:
+        """Everything for the page but the results, which may be large; commands as a person would type them."""
+        facts = {name: value for name, value in asdict(self).items() if name != "results"}
+        return {**facts, "commands": typed_lines(self.commands)}
 
 
 class Jobs:
-    """The jobs of one session; `changed` is called whenever one has something new to say."""
+    """The jobs of one session by name; `changed` is called whenever one has news."""
 
     def __init__(self, folder: Path, memory_bytes: int, changed: Callable[[], None]) -> None:
         self.folder, self.memory_bytes, self.changed = folder, memory_bytes, changed
-        self.found: dict[str, Job] = {}
+        self.by_name: dict[str, Job] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
         for path in sorted((folder / "jobs").glob("*.json")):
             facts = json.loads(path.read_text(encoding="utf-8"))
             commands = [Command(tuple(one["words"]), one["module"]) for one in facts.pop("commands")]
-            self.found[facts["name"]] = Job(commands=commands, **facts)
+            self.by_name[facts["name"]] = Job(commands=commands, messages=facts.pop("said"), **facts)
 
     def start(self, job: Job) -> None:
-        """Begin a job; one of the same name ends first."""
+        """Start a job; one of the same name ends first."""
         before = self._tasks.get(job.name)
         self.kill(job.name)
-        self.found[job.name] = job
+        self.by_name[job.name] = job
         self._tasks[job.name] = asyncio.create_task(self._work(job, before))
         self.changed()
 
     def stop(self, name: str) -> None:
         """Ask a job to end in order, as Ctrl-C does; one that waits for its turn never begins."""
         if name in self._processes:
-            self.found[name].about["stopping"] = True
+            self.by_name[name].about["stopping"] = True
             _signal(self._processes[name], signal.SIGINT)
-        elif name in self.found and self.found[name].state == RUNNING:
+        elif name in self.by_name and self.by_name[name].state == RUNNING:
             self.forget(name)
         self.changed()
 
@@ -104,13 +105,13 @@ class Jobs:
             _signal(self._processes[name], getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def forget(self, name: str) -> None:
-        """End a job and leave nothing of it."""
+        """End a job and delete its record."""
         self.kill(name)
-        self.found.pop(name, None)
+        self.by_name.pop(name, None)
         self._record(name).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """End all of them, in order where that is soon."""
+        """End all jobs, in order if that takes less than GRACE_SECONDS."""
         for name in list(self._processes):
             self.stop(name)
         if working := [task for task in self._tasks.values() if not task.done()]:
@@ -124,7 +125,7 @@ class Jobs:
             await asyncio.wait([before])
         for command in job.commands:
             async with self._turn:
-                if self.found.get(job.name) is not job:  # forgotten while it waited
+                if self.by_name.get(job.name) is not job:  # forgotten while it waited
                     return
                 await self._run(job, command)
             if job.code != ExitCode.OK:
@@ -132,15 +133,18 @@ class Jobs:
         is_stopped = job.code == ExitCode.INTERRUPTED or job.about.get("stopping")
         job.state = DONE if job.code == ExitCode.OK else STOPPED if is_stopped else REFUSED
         job.ended = time()
-        if self.found.get(job.name) is job:
-            self._keep(job)
+        if self.by_name.get(job.name) is job:
+            facts = asdict(job)
+            facts["said"] = facts.pop("messages")  # the key in files since the first version
+            with replacing(self._record(job.name)) as temporary:
+                temporary.write_text(json.dumps(facts), encoding="utf-8")
             self.changed()
 
     async def _run(self, job: Job, command: Command) -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", command.module, *command.words),
             cwd=self.folder,
-            env={**os.environ, **OURS},
+            env={**os.environ, **ENVIRONMENT},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -150,28 +154,30 @@ class Jobs:
         _limit(process.pid, self.memory_bytes)
         self._processes[job.name] = process
         assert process.stdout is not None
-        out, _ = await asyncio.gather(process.stdout.read(), self._listen(job, process))
+        out, _ = await asyncio.gather(process.stdout.read(), self._read_messages(job, process))
         job.code = await process.wait()
         self._processes.pop(job.name, None)
         job.results.append(_json(out.decode(errors="replace")))
-        ran_out = job.code < 0 or "MemoryError" in "".join(job.said[-1:])
-        if ran_out and not job.about.get("stopping"):
+        was_killed = job.code < 0 or "MemoryError" in "".join(job.messages[-1:])
+        if was_killed and not job.about.get("stopping"):
             limit = f"{self.memory_bytes / 1e9:.1f} GB"
-            job.said.append(f"it ended in the middle; it may take at most {limit} of memory (scare open --memory)")
+            remedy = "Raise the limit with scare open --memory."
+            job.messages.append(f"The step was killed, probably because it ran out of memory (limit {limit}). {remedy}")
 
-    async def _listen(self, job: Job, process: asyncio.subprocess.Process) -> None:
+    async def _read_messages(self, job: Job, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         async for line in process.stderr:
-            job.hear(line.decode(errors="replace").strip())
+            job.read_line(line.decode(errors="replace").strip())
             self.changed()
-
-    def _keep(self, job: Job) -> None:
-        facts = asdict(job)
-        with replacing(self._record(job.name)) as temporary:
-            temporary.write_text(json.dumps(facts), encoding="utf-8")
 
     def _record(self, name: str) -> Path:
         return self.folder / "jobs" / f"{name.replace(':', '-')}.json"
+
+
+def typed_lines(commands: Sequence[Command]) -> list[str]:
+    """The commands as a person would type them: without internal modules and --json."""
+    lines = [[word for word in one.words if word != "--json"] for one in commands if one.module == "scare"]
+    return [f"scare {shlex.join(line)}" for line in lines]
 
 
 def _json(text: str) -> Any:
@@ -187,21 +193,12 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 def _limit(pid: int, memory_bytes: int) -> None:
-    """Give a process only so much memory, and let the page go first, where the system can."""
+    """Limit a process's memory and lower its priority, where the system can."""
     try:
         import resource
 
         if hasattr(resource, "prlimit"):
             resource.prlimit(pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-        os.setpriority(os.PRIO_PROCESS, pid, WORSE)
+        os.setpriority(os.PRIO_PROCESS, pid, NICE)
     except (ImportError, AttributeError, OSError):
         return  # Windows has neither; a process may have ended already
-
-
-def shown(commands: Sequence[Command]) -> list[str]:
-    """The lines that people would type: without what only a program reads."""
-    words = [[word for word in one.words if word != "--json"] for one in commands if one.module == "scare"]
-    return [f"scare {shlex.join(line)}" for line in words]
-
-
-# The steps as jobs: which commands each one runs, in the session's folder.

@@ -1,7 +1,9 @@
-"""What a page shows of files before anything is trained; runs in a process of its own and prints JSON.
+"""Previews of files before anything is trained; runs in a process of its own and prints JSON.
 
-python -m scare.web.preview FILE                  its columns, each with a picture
+python -m scare.web.preview FILE DATES            its columns, each with a picture
 python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the parts, the clock's offset
+
+Comes from `jobs`; goes to `setup` and to the page.
 """
 
 import json
@@ -31,11 +33,11 @@ SMALL, LARGE = 400, 2000  # points of a picture
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
-def look(path: Path, dates: Dates = "") -> dict[str, Any]:
-    """A file's columns: what each looks like, its facts and its picture."""
+def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
+    """Describe a file's columns: what each looks like, its facts and its picture."""
     found = inspect_table(path, dates)
     facts = found.as_dict()
-    columns = {one["name"]: _described(one) for one in facts["columns"]}
+    columns = {one["name"]: {**one, "looks": _looks(one)} for one in facts["columns"]}
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
     others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
     facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
@@ -44,16 +46,15 @@ def look(path: Path, dates: Dates = "") -> dict[str, Any]:
     return {**facts, "time": list(found.time), "pictures": _pictures(found)}
 
 
-def _described(column: dict[str, Any]) -> dict[str, Any]:
-    """A column with what it looks like."""
+def _looks(column: dict[str, Any]) -> str:
+    if column["role"] == "reference":
+        return "reference"
     quantity = find_quantity(column["name"])
-    looks = WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
-    is_reference = column["role"] == "reference"
-    return {**column, "looks": "reference" if is_reference else looks}
+    return WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
 
 
 def _pictures(found: Inspection) -> dict[str, Any]:
-    """Each column of the first device over time, thinned."""
+    """Each column of the first device over time, decimated."""
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
     frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
@@ -62,7 +63,7 @@ def _pictures(found: Inspection) -> dict[str, Any]:
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
-    """Times and columns of a thinned series, with a break at every gap."""
+    """Times and columns of a decimated series, with a break at every gap."""
     kept = decimate(columns, points)
     shown, values = with_breaks(times, columns, kept, step)
     return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
@@ -72,26 +73,26 @@ def _numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{one:.5g}") if np.isfinite(one) else None for one in values.tolist()]
 
 
-def together(config: Path, files: Sequence[Path]) -> dict[str, Any]:
-    """A co-location as training will see it: devices, parts, what was said on the way, pictures."""
+def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
+    """Describe a co-location as training will see it: devices, parts, notes about the data, pictures."""
     tables = load_toml(config)
     data = convert(tidy_columns(tables["data"]), DataSection, config)
     split = convert(tables.get("split", {}), SplitSection, config)
-    said: list[str] = []
-    readings = [prepare(one, data.step, said.append) for one in read(files, data, said.append)]
+    notes: list[str] = []
+    readings = [prepare(one, data.step, notes.append) for one in read(files, data, notes.append)]
     parts = divide(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
     return {
-        "said": [*said, *parts.notes, *parts.left_out],
+        "notes": [*notes, *parts.notes, *parts.left_out],
         "how": parts.how,
         "step_seconds": float(np.median([one.step_seconds for one in readings])),
         "devices": [one.device for one in readings],
-        "first": _sides(readings[0]),
+        "first": _side_by_side(readings[0]),
         "parts": _bands(parts),
         "clock": _clock(files, data),
     }
 
 
-def _sides(one: Readings) -> dict[str, Any]:
+def _side_by_side(one: Readings) -> dict[str, Any]:
     """A device and its reference over time."""
     columns = np.column_stack([one.values[:, 0], one.targets])
     assert one.reference is not None
@@ -152,13 +153,13 @@ def _station(file: Path, column: str, dates: Dates) -> Readings:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what was found, or one sentence about why there is nothing."""
+    """Print the preview as JSON, or one error message."""
     try:
         first, second, *rest = arguments
         if first == "--together":
-            found = together(Path(second), [*map(Path, rest)])
+            found = preview_colocation(Path(second), [*map(Path, rest)])
         else:
-            found = look(Path(first), cast(Dates, second))
+            found = preview_file(Path(first), cast(Dates, second))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code

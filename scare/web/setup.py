@@ -1,11 +1,11 @@
-"""What a session comes to: what the person said, and for the rest what its files look like; as a config file.
+"""The setup of a session: the person's selections, completed by what the files look like; written as a config file.
 
-Comes from `looking`; goes, as TOML, to every command.
+Comes from `preview`; goes, as TOML, to every command.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -14,6 +14,7 @@ import tomli_w
 from scare.data.times import Dates
 from scare.records import Count, Positive, convert
 
+FILES = "files"  # folder of a session
 SENSOR, REFERENCE = "sensor", "reference"
 CHANNELS = ("target", SENSOR, "temperature", "humidity")  # roles of columns that a calibrator reads
 STATION = re.compile(r"ref|station|monitor|fem|frm|bam|teom", re.IGNORECASE)
@@ -21,16 +22,16 @@ Kind = Literal["sensor", "reference"]
 Role = Literal["target", "sensor", "temperature", "humidity", "reference", "time", "device", "nothing"]
 LENGTHS: dict[str, dict[str, Any]] = {"quick": {"steps": 300}, "usual": {}, "thorough": {"members": 3}}
 ROLES = get_args(Role)
-BESIDE = ["ridge", "boosting"]  # fitted for the bars, beside raw and lines
+BASELINES = ["ridge", "boosting"]  # fitted for the bars, besides the sensor's reading and lines
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a person may choose; nothing of it must be."""
+class Selections:
+    """What a person may select; all of it is optional."""
 
-    kinds: Mapping[str, Kind] = field(default_factory=dict)  # of a file
-    roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # of a file's columns
-    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a file's columns
+    kinds: Mapping[str, Kind] = field(default_factory=dict)  # by file
+    roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # by file and column
+    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by file and column
     dates: Dates = ""
     apply_offset: bool = False
     split: Literal["time", "device"] = "time"
@@ -42,37 +43,39 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What holds: files by kind, columns by role, and all else that was said."""
+class Setup:
+    """Files by kind, columns by role, and the selections behind them."""
 
     sensors: tuple[str, ...]
     reference_file: str
     roles: Mapping[str, Mapping[str, str]]
     units: Mapping[str, Mapping[str, str]]
     sort: bool
-    said: Said
-    missing: str  # what keeps it from being trained, in words
+    selections: Selections
+    missing: str  # what is still to be selected before training, as a sentence
 
-    def as_dict(self) -> dict[str, Any]:
-        """All of it, for the page."""
-        return asdict(self)
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The sensors' files within the session's folder."""
+        return tuple(f"{FILES}/{name}" for name in self.sensors)
 
     def config(self) -> str:
-        """The same as every command reads it."""
-        first, station = self.sensors[0], self.reference_file or self.sensors[0]
+        """The setup as a config file."""
+        first, station, selections = self.sensors[0], self.reference_file or self.sensors[0], self.selections
         named = {role: [name for name, one in self.roles[first].items() if one == role] for role in ROLES}
         channels = [self._channel(first, name) for role in CHANNELS for name in named[role]]
         data: dict[str, Any] = {"time": named["time"], "channels": channels}
         data |= {"device_column": named["device"][0]} if named["device"] else {}
         if self.reference_file:
-            data |= {"reference_file": f"files/{self.reference_file}", "apply_offset": self.said.apply_offset}
+            data |= {"reference_file": f"{FILES}/{self.reference_file}", "apply_offset": selections.apply_offset}
         data |= {"reference": self._channel(station, _with_role(self.roles[station], REFERENCE))}
-        data |= {"dates": self.said.dates} if self.said.dates else {}
-        data |= ({"sort": True} if self.sort else {}) | ({"step": self.said.step} if self.said.step else {})
-        borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in self.said.borders]
-        split = {"by": self.said.split} | ({"borders": borders} if borders and self.said.split == "time" else {})
-        tables = {"data": data, "split": split, "model": {"window": self.said.window}, "compare": {"beside": BESIDE}}
-        training = LENGTHS[self.said.length]
+        data |= {"dates": selections.dates} if selections.dates else {}
+        data |= ({"sort": True} if self.sort else {}) | ({"step": selections.step} if selections.step else {})
+        borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in selections.borders]
+        split = {"by": selections.split} | ({"borders": borders} if borders and selections.split == "time" else {})
+        model, compare = {"window": selections.window}, {"beside": BASELINES}
+        training = LENGTHS[selections.length]
+        tables = {"data": data, "split": split, "model": model, "compare": compare}
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
 
     def _channel(self, file: str, column: str) -> dict[str, str]:
@@ -80,47 +83,47 @@ class Choices:
         return {"name": column, **({"unit": unit} if unit else {})}
 
 
-def read_said(said: Mapping[str, Any]) -> Said:
-    """What was said, if it can be."""
-    return convert(dict(said), Said, "the choices")
+def read_selections(selections: Mapping[str, Any]) -> Selections:
+    """Check selections that the page sent."""
+    return convert(dict(selections), Selections, "the selections")
 
 
-def choose(looks: Mapping[str, Mapping[str, Any]], said: Said) -> Choices:
-    """What holds for files that look like this (`looking.look`, by name)."""
-    kinds = {**_kinds(looks), **{name: kind for name, kind in said.kinds.items() if name in looks}}
+def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
+    """Complete the selections for files with these previews (`preview.preview_file`, by name)."""
+    chosen = {name: kind for name, kind in selections.kinds.items() if name in previews}
+    kinds = {**_guess_kinds(previews), **chosen}
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
     station = next((name for name, kind in kinds.items() if kind == REFERENCE), "")
-    roles = {name: _roles(look, kinds[name], said.roles.get(name, {}), bool(station)) for name, look in looks.items()}
-    units = {name: _units(look) | dict(said.units.get(name, {})) for name, look in looks.items()}
-    sort = any(looks[name]["sort"] for name in sensors)
-    return Choices(sensors, station, roles, units, sort, said, _missing(sensors, station, roles))
+    roles, units = {}, {}
+    for name, preview in previews.items():
+        roles[name] = _roles(preview, kinds[name], selections.roles.get(name, {}), bool(station))
+        guessed = {column["name"]: column.get("unit", "") for column in preview["columns"]}
+        units[name] = guessed | dict(selections.units.get(name, {}))
+    sort = any(previews[name]["sort"] for name in sensors)
+    return Setup(sensors, station, roles, units, sort, selections, _missing(sensors, station, roles))
 
 
-def _units(look: Mapping[str, Any]) -> dict[str, str]:
-    return {column["name"]: column.get("unit", "") for column in look["columns"]}
-
-
-def _kinds(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """All are sensors', but for one that is unlike the others and looks like a station's where none has a reference."""
-    kinds = dict.fromkeys(looks, SENSOR)
-    if len(looks) < 2 or all(_with_looks(look, REFERENCE) and _with_looks(look, SENSOR) for look in looks.values()):
+def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """All files are sensors', but one that differs from the others and looks like a station's, if none has both."""
+    kinds = dict.fromkeys(previews, SENSOR)
+    if len(previews) < 2 or all(_has(one, REFERENCE) and _has(one, SENSOR) for one in previews.values()):
         return kinds
-    columns = [[column["name"] for column in look["columns"]] for look in looks.values()]
-    alone = [name for name, own in zip(looks, columns, strict=True) if columns.count(own) == 1]
-    likely = [name for name in alone if STATION.search(name) or _with_looks(looks[name], REFERENCE)]
-    if likely or len(looks) == 2:
-        fewest = min(likely or alone or looks, key=lambda name: len(looks[name]["columns"]))
+    columns = [[column["name"] for column in one["columns"]] for one in previews.values()]
+    alone = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
+    likely = [name for name in alone if STATION.search(name) or _has(previews[name], REFERENCE)]
+    if likely or len(previews) == 2:
+        fewest = min(likely or alone or previews, key=lambda name: len(previews[name]["columns"]))
         kinds[fewest] = REFERENCE
     return kinds
 
 
-def _with_looks(look: Mapping[str, Any], what: str) -> bool:
-    return any(column["looks"] == what for column in look["columns"])
+def _has(preview: Mapping[str, Any], kind: str) -> bool:
+    return any(column["looks"] == kind for column in preview["columns"])
 
 
-def _roles(look: Mapping[str, Any], kind: str, said: Mapping[str, str], has_station: bool) -> dict[str, str]:
-    """Each column's role: as said, else as it looks; one column is the target, one the reference."""
-    roles = {column["name"]: column["looks"] for column in look["columns"]}
+def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], has_station: bool) -> dict[str, str]:
+    """Each column's role: as selected, else as it looks; one column is the target, one the reference."""
+    roles = {column["name"]: column["looks"] for column in preview["columns"]}
     roles = {name: role if role in ROLES else "nothing" for name, role in roles.items()}
     if kind == REFERENCE:
         likely = [name for name, role in roles.items() if role == REFERENCE]
@@ -131,16 +134,16 @@ def _roles(look: Mapping[str, Any], kind: str, said: Mapping[str, str], has_stat
         known = [name for name, role in roles.items() if role == REFERENCE]
         roles |= dict.fromkeys(known if has_station else known[1:], "nothing")
         roles |= dict.fromkeys([name for name, role in roles.items() if role == SENSOR][:1], "target")
-    for name, role in said.items():
+    for name, role in selected.items():
         if name in roles and role in ROLES:
-            roles = _given(roles, name, role)
+            roles = _assign(roles, name, role)
     return roles
 
 
-def _given(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
-    """The roles with one changed; the column that had a role of which there is one gives it up."""
-    heir = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
-    others = {other: heir if heir and one == role else one for other, one in roles.items()}
+def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
+    """Give a column a role; of a role that only one column has, the former owner gets another."""
+    fallback = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
+    others = {other: fallback if fallback and one == role else one for other, one in roles.items()}
     return {**others, name: role}
 
 
@@ -150,11 +153,11 @@ def _with_role(roles: Mapping[str, str], role: str) -> str:
 
 def _missing(sensors: Sequence[str], station: str, roles: Mapping[str, Mapping[str, str]]) -> str:
     if not sensors:
-        return "Drop a file of your sensor."
+        return "Add a file of your sensor."
     if not _with_role(roles[sensors[0]], "target"):
-        return f"Say which column of {sensors[0]} is the sensor to calibrate."
+        return f"Select the column of {sensors[0]} that is the sensor to calibrate."
     if not _with_role(roles[sensors[0]], "time"):
-        return f"Say which column of {sensors[0]} is the time."
+        return f"Select the column of {sensors[0]} that is the time."
     if not _with_role(roles[station or sensors[0]], REFERENCE):
-        return f"Say which column is the reference, or drop a file of the reference instrument beside {sensors[0]}."
+        return f"Select the column that is the reference, or add a file of the reference instrument to {sensors[0]}."
     return ""

@@ -44,7 +44,7 @@ def visitor(server: Server, tmp_path: Path) -> Iterator[Visitor]:
 
 
 def session(server: Server) -> Path:
-    (found,) = server.house.sessions.list()
+    (found,) = server.sessions.list()
     return found.folder
 
 
@@ -55,7 +55,7 @@ def is_fine(visitor: Visitor) -> None:
     assert visitor.tab.value(SERIOUS) == []
 
 
-def test_files_are_looked_at_and_refused_with_the_sentence_of_the_command_line(
+def test_files_are_looked_at_and_refused_with_the_message_of_the_command_line(
     server: Server,
     visitor: Visitor,
     tmp_path: Path,
@@ -109,7 +109,7 @@ def test_the_whole_way_with_the_example(server: Server, visitor: Visitor, tmp_pa
     assert visitor.tab.value("performance.now()") - before < 2000  # while it trains
     visitor.click("#go-3")
     visitor.sees("#train-end table.bars")
-    rivals = {"the sensor as it is", "ridge regression", "gradient boosting", "calibrated by scare"}
+    rivals = {"sensor reading as is", "ridge regression", "gradient boosting", "calibrated by scare"}
     assert rivals <= {*visitor.tab.value(BARS)}
     is_fine(visitor)
     visitor.click("#next-4")
@@ -170,7 +170,7 @@ def test_two_messy_files_whose_clocks_differ(server: Server, visitor: Visitor, t
     visitor.click("#go-1")
     visitor.click("#apply-offset")
     visitor.click("#go-3")
-    visitor.reads("#train-begin .hint", "Something was changed since")
+    visitor.reads("#train-start .hint", "The setup has changed since")
     assert "apply_offset = true" in (session(server) / "config.toml").read_text()
 
 

@@ -1,4 +1,4 @@
-"""What is looked at before training is what training will see."""
+"""Previews show what training will see."""
 
 import json
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 
 from scare.data.tables import read_table
-from scare.web.preview import look, main, together
-from scare.web.setup import Said, choose
+from scare.web.preview import main, preview_colocation, preview_file
+from scare.web.setup import Selections, make_setup
 from tests.web.tables import LOCAL, frame, write_messy, write_tidy
 
 
 def test_a_picture_has_the_extremes_of_its_column_and_a_break_at_its_gap(tmp_path: Path) -> None:
     rows = frame(4000)
     pl.concat([rows[:1000], rows[1100:]]).write_csv(tmp_path / "a.csv")
-    found = look(tmp_path / "a.csv")
+    found = preview_file(tmp_path / "a.csv")
     column = read_table(tmp_path / "a.csv")["pm25_raw"]
     times, values = found["pictures"]["pm25_raw"]
     known = [value for value in values if value is not None]
@@ -32,11 +32,11 @@ def test_together_finds_the_clock_that_is_an_hour_ahead(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "files").mkdir()
     sensor, station = write_messy(tmp_path / "files")
-    looks = {path.name: look(path) for path in (sensor, station)}
+    previews = {path.name: preview_file(path) for path in (sensor, station)}
     for applied in (False, True):
-        choices = choose(looks, Said(apply_offset=applied, window=8))
-        (tmp_path / "draft.toml").write_text(choices.config(), encoding="utf-8")
-        found = together(Path("draft.toml"), [Path("files") / name for name in choices.sensors])
+        setup = make_setup(previews, Selections(apply_offset=applied, window=8))
+        (tmp_path / "draft.toml").write_text(setup.config(), encoding="utf-8")
+        found = preview_colocation(Path("draft.toml"), [Path("files") / name for name in setup.sensors])
         assert found["clock"]["seconds"] == -LOCAL
         starts = {one["part"]: one["from"] for one in found["parts"]}
         first = datetime(2026, 3, 1, tzinfo=UTC).timestamp() + (0 if applied else LOCAL)
@@ -44,7 +44,7 @@ def test_together_finds_the_clock_that_is_an_hour_ahead(tmp_path: Path, monkeypa
         assert found["first"]["unit"] == "µg/m³"
 
 
-def test_it_prints_json_or_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_json_or_one_error_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def asked(*words: Any) -> tuple[int, str, str]:
         return main([str(word) for word in words]), *capsys.readouterr()
 

@@ -26,15 +26,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def ask(server: Server, method: str, path: str, body: Any = b"", **headers: str) -> tuple[int, Any]:
-    """An answer's code, and what it says."""
+    """The status and body of a response."""
     connection = HTTPConnection("127.0.0.1", urlsplit(server.address).port or 0, timeout=30)
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request(method, path, sent, {"authorization": f"Bearer {server.entrance.key}", **headers})
+    connection.request(method, path, sent, {"authorization": f"Bearer {server.tokens.key}", **headers})
     answer = connection.getresponse()
-    said = answer.read()
+    body = answer.read()
     connection.close()
     is_json = answer.headers["content-type"] == "application/json"
-    return answer.status, json.loads(said) if is_json else said
+    return answer.status, json.loads(body) if is_json else body
 
 
 def make_session(server: Server) -> str:
@@ -43,7 +43,7 @@ def make_session(server: Server) -> str:
 
 def test_only_the_key_opens_and_only_under_its_own_name(server: Server) -> None:
     assert ask(server, "GET", "/v1/sessions")[0] == 200
-    for wrong in ("", "Bearer ", "Bearer x", f"Basic {server.entrance.key}"):
+    for wrong in ("", "Bearer ", "Bearer x", f"Basic {server.tokens.key}"):
         assert ask(server, "GET", "/v1/sessions", authorization=wrong)[0] == 401
     for name in ("evil.example", "localhost", "127.0.0.1.evil.example", ""):
         assert ask(server, "GET", "/", host=name)[0] == 421
@@ -64,9 +64,9 @@ def test_a_browser_is_told_to_be_careful(server: Server) -> None:
 
 def test_a_link_gives_the_key_once(server: Server) -> None:
     token = server.link().partition("#token=")[2]
-    assert ask(server, "POST", "/v1/enter", {"token": token}, authorization="") == (200, {"key": server.entrance.key})
-    code, said = ask(server, "POST", "/v1/enter", {"token": token}, authorization="")
-    assert (code, said["error"]) == (401, "this link has been used; run scare open again")
+    assert ask(server, "POST", "/v1/enter", {"token": token}, authorization="") == (200, {"key": server.tokens.key})
+    code, reply = ask(server, "POST", "/v1/enter", {"token": token}, authorization="")
+    assert (code, reply["error"]) == (401, "This link has been used. Run scare open again.")
 
 
 def test_a_file_gets_a_name_of_the_servers_own_and_a_ticket_fetches_it_once(server: Server, tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ def test_a_file_gets_a_name_of_the_servers_own_and_a_ticket_fetches_it_once(serv
     body = write_tidy(tmp_path / "a.csv", 50).read_bytes()
     name = quote("../../Box <7>.csv", safe="")
     assert ask(server, "PUT", f"/v1/sessions/{one}/files/{name}", body) == (200, {"name": "Box_7.csv"})
-    folder = server.house.sessions.folder / one
+    folder = server.sessions.folder / one
     assert (folder / "files" / "Box_7.csv").read_bytes() == body
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "sessions"]
-    _, told = ask(server, "POST", f"/v1/sessions/{one}/tickets", {"file": "files/Box_7.csv"})
-    assert ask(server, "GET", f"/{told['address']}", authorization="") == (200, body)
-    assert ask(server, "GET", f"/{told['address']}", authorization="")[0] == 404
+    _, reply = ask(server, "POST", f"/v1/sessions/{one}/tickets", {"file": "files/Box_7.csv"})
+    assert ask(server, "GET", f"/{reply['address']}", authorization="") == (200, body)
+    assert ask(server, "GET", f"/{reply['address']}", authorization="")[0] == 404
     assert ask(server, "POST", f"/v1/sessions/{one}/tickets", {"file": "../../a.csv"})[0] == 400
     assert ask(server, "DELETE", f"/v1/sessions/{one}")[0] == 200
     assert not folder.exists()
@@ -87,14 +87,14 @@ def test_a_file_gets_a_name_of_the_servers_own_and_a_ticket_fetches_it_once(serv
 
 def test_what_is_too_large_is_refused_before_and_while_it_comes(server: Server) -> None:
     one = make_session(server)
-    code, said = ask(server, "PUT", f"/v1/sessions/{one}/files/a.csv", b"x" * 6_000_000)
-    assert (code, "give scare open a larger --quota" in said["error"]) == (400, True)
+    code, reply = ask(server, "PUT", f"/v1/sessions/{one}/files/a.csv", b"x" * 6_000_000)
+    assert (code, "start scare open with a larger --quota" in reply["error"]) == (400, True)
     connection = HTTPConnection("127.0.0.1", urlsplit(server.address).port or 0)
-    headers = {"authorization": f"Bearer {server.entrance.key}"}
+    headers = {"authorization": f"Bearer {server.tokens.key}"}
     connection.request("PUT", f"/v1/sessions/{one}/files/a.csv", (b"x" * 500_000 for _ in range(12)), headers)
     assert connection.getresponse().status == 400
     connection.close()
-    assert list((server.house.sessions.folder / one / "files").iterdir()) == []
+    assert list((server.sessions.folder / one / "files").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_what_is_too_large_is_refused_before_and_while_it_comes(server: Server) 
     [
         ("PUT", "files/evil.exe", b"x"),
         ("DELETE", "files/none.csv", b""),
-        ("POST", "choices", {"window": -1}),
-        ("POST", "choices", b"{"),
-        ("POST", "choices", b"x" * 70_000),
+        ("POST", "selections", {"window": -1}),
+        ("POST", "selections", b"{"),
+        ("POST", "selections", b"x" * 70_000),
         ("POST", "jobs/train", {}),
         ("POST", "jobs/measure:pdp11", {}),
         ("POST", "jobs/export:fortran", {}),
@@ -113,10 +113,10 @@ def test_what_is_too_large_is_refused_before_and_while_it_comes(server: Server) 
         ("POST", "jobs/predict:..", {}),
     ],
 )
-def test_what_cannot_be_done_is_said(server: Server, method: str, path: str, body: Any) -> None:
-    code, said = ask(server, method, f"/v1/sessions/{make_session(server)}/{path}", body)
+def test_impossible_requests_are_refused_with_a_reason(server: Server, method: str, path: str, body: Any) -> None:
+    code, reply = ask(server, method, f"/v1/sessions/{make_session(server)}/{path}", body)
     assert code == 400
-    assert len(said["error"]) > 20
+    assert len(reply["error"]) > 20
 
 
 def work(folder: Path, job: Job, memory_bytes: int = 4 << 30) -> Job:
@@ -130,11 +130,11 @@ def work(folder: Path, job: Job, memory_bytes: int = 4 << 30) -> Job:
 
     (folder / "jobs").mkdir()
     asyncio.run(working())
-    assert Jobs(folder, memory_bytes, lambda: None).found == {job.name: job}
+    assert Jobs(folder, memory_bytes, lambda: None).by_name == {job.name: job}
     return job
 
 
-def test_a_step_that_takes_too_much_memory_ends_with_a_sentence(
+def test_a_step_that_takes_too_much_memory_ends_with_an_explanation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "greedy.py").write_text("import time; time.sleep(0.3); x = bytearray(1 << 30)")
@@ -144,4 +144,7 @@ def test_a_step_that_takes_too_much_memory_ends_with_a_sentence(
         (tmp_path / name).mkdir()
         job = work(tmp_path / name, Job("look:x", [Command((), name), Command((), "never")]), 300_000_000)
         assert (job.state, job.results) == ("refused", [None])
-        assert job.said[-1] == "it ended in the middle; it may take at most 0.3 GB of memory (scare open --memory)"
+        assert job.messages[-1] == (
+            "The step was killed, probably because it ran out of memory (limit 0.3 GB). "
+            "Raise the limit with scare open --memory."
+        )

@@ -1,4 +1,4 @@
-// What the page asks of its server: every request carries the key that the link gave, once.
+// Requests to the server: each carries the key that the link was exchanged for.
 const KEY = "scare-key";
 
 export class Refusal extends Error {}
@@ -8,19 +8,19 @@ export async function enter() {
   if (!token) return;
   history.replaceState(null, "", location.pathname);
   const answer = await fetch("v1/enter", { method: "POST", body: JSON.stringify({ token }) });
-  const told = await answer.json();
-  if (answer.ok) sessionStorage.setItem(KEY, told.key);
-  else if (!sessionStorage.getItem(KEY)) throw new Refusal(told.error);
+  const reply = await answer.json();
+  if (answer.ok) sessionStorage.setItem(KEY, reply.key);
+  else if (!sessionStorage.getItem(KEY)) throw new Refusal(reply.error);
 }
 
 const headers = () => ({ authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}` });
 
 export async function ask(path, method = "GET", body = undefined) {
   const answer = await fetch(`v1/${path}`, { method, headers: headers(), body: body && JSON.stringify(body) });
-  const told = await answer.json();
-  if (answer.status === 401) dispatchEvent(new CustomEvent("lost", { detail: told.error }));
-  if (!answer.ok) throw new Refusal(told.error);
-  return told;
+  const reply = await answer.json();
+  if (answer.status === 401) dispatchEvent(new CustomEvent("lost", { detail: reply.error }));
+  if (!answer.ok) throw new Refusal(reply.error);
+  return reply;
 }
 
 export function upload(path, file, progress) {
@@ -30,11 +30,11 @@ export function upload(path, file, progress) {
     request.setRequestHeader("authorization", headers().authorization);
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
     request.onload = () => {
-      const told = JSON.parse(request.responseText);
-      if (request.status === 200) done(told);
-      else refuse(new Refusal(told.error));
+      const reply = JSON.parse(request.responseText);
+      if (request.status === 200) done(reply);
+      else refuse(new Refusal(reply.error));
     };
-    request.onerror = () => refuse(new Refusal("the file did not arrive; is scare open still running, and is the disk full?"));
+    request.onerror = () => refuse(new Refusal("The file did not arrive. Is scare open still running? Is the disk full?"));
     request.send(file);
   });
 }
@@ -42,7 +42,7 @@ export function upload(path, file, progress) {
 export async function* events(path, signal) {
   const answer = await fetch(`v1/${path}`, { headers: headers(), signal });
   if (answer.status === 401) dispatchEvent(new CustomEvent("lost", { detail: (await answer.json()).error }));
-  if (!answer.ok) throw new Refusal("no events");
+  if (!answer.ok) throw new Refusal("The page gets no news from scare open.");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let pending = "";
   for (;;) {

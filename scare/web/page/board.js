@@ -1,9 +1,9 @@
-// What a calibrator takes on a board, in words.
+// What a calibrator needs on a board, in words.
 import { number } from "./pages/words.js";
 
 export const KB = (bytes) => `${number(bytes / 1024)} KB`;
 
-// Integers where the board has room for them: the kernels of int8 count on an int of 32 bits.
+// Fixed point where the board can: its kernels need an int of 32 bits.
 export const arithmetic = (board) => (board.int_bits < 32 ? "float32" : "int8");
 
 export const fits = (found, board) => (found.fits

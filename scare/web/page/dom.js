@@ -1,4 +1,4 @@
-// Elements made of names and texts: nothing that comes from a file is ever read as HTML.
+// Elements made of names and texts; nothing from a file is ever read as HTML.
 export const byId = (id) => document.getElementById(id);
 
 const listed = (children) => children.flat(Infinity).filter((child) => child != null && child !== false && child !== "");
@@ -21,7 +21,7 @@ export function select(id, options, value, choose, properties = {}) {
 
 const drawn = new WeakMap();
 
-// Build a part anew only when what it shows has changed; whoever has the focus keeps it.
+// Rebuild a part only when what it shows has changed; the focused element keeps the focus.
 export function refresh(element, key, build) {
   const text = JSON.stringify(key);
   if (drawn.get(element) === text) return;
@@ -42,9 +42,9 @@ export const bar = (share, label) => {
   return meter;
 };
 
-// Why a job did not work; of a failure that nobody foresaw all that was printed.
+// Why a job failed; after an unexpected failure everything it printed.
 export function refusal(job) {
   if (job?.state !== "refused") return null;
-  const [first] = job.code === 1 ? job.said.filter((text) => text.startsWith("this should not")) : [];
-  return make("div", { className: "problem", role: "alert" }, first ?? job.said.at(-1) ?? "it did not work", first && make("pre", { tabIndex: 0 }, job.said.join("\n")));
+  const [first] = job.code === 1 ? job.messages.filter((text) => text.startsWith("This should not")) : [];
+  return make("div", { className: "problem", role: "alert" }, first ?? job.messages.at(-1) ?? "This step failed without a message.", first && make("pre", { tabIndex: 0 }, job.messages.join("\n")));
 }

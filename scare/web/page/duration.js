@@ -1,4 +1,4 @@
-// Lengths of time in words.
+// Durations in words.
 const UNITS = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 
 export function duration(seconds) {

@@ -1,15 +1,15 @@
-// The way through: sessions, five steps, and what the server tells whenever something changes.
+// The page: sessions, five steps, and the state that the server sends whenever something changes.
 import { ask, enter, events } from "./api.js";
 import { byId, make } from "./dom.js";
 import { showFiles } from "./files.js";
 import { showParts } from "./parts.js";
 import { showReport } from "./report.js";
-import { showTakeAway } from "./takeaway.js";
+import { showDownloads } from "./downloads.js";
 import { showTraining } from "./training.js";
 
-const STEPS = ["Files", "Split", "Train", "Report", "Take away"];
-const SHOW = [showFiles, showParts, showTraining, showReport, showTakeAway];
-const TOGETHER_AFTER = 500; // milliseconds without another change
+const STEPS = ["Files", "Split", "Train", "Report", "Download"];
+const SHOW = [showFiles, showParts, showTraining, showReport, showDownloads];
+const PREVIEW_AFTER = 500; // milliseconds without another change
 let facts, page, listening, waiting;
 
 class Page {
@@ -20,22 +20,22 @@ class Page {
   }
 
   ask(path, method, body) {
-    return ask(`sessions/${this.id}/${path}`, method, body).catch((error) => this.complain(error));
+    return ask(`sessions/${this.id}/${path}`, method, body).catch((error) => this.showError(error));
   }
 
-  say(said) {
-    return this.ask("choices", "POST", said);
+  select(changes) {
+    return this.ask("selections", "POST", changes);
   }
 
-  begin(job, asked = {}) {
-    return this.ask(`jobs/${encodeURIComponent(job)}`, "POST", asked);
+  start(job, request = {}) {
+    return this.ask(`jobs/${encodeURIComponent(job)}`, "POST", request);
   }
 
   job(name) {
     return this.state.jobs[name];
   }
 
-  // What a job that has ended found, asked for once; while it runs anew, what it found before.
+  // The results of a finished job, fetched once; while it runs again, the former ones.
   results(name) {
     const job = this.job(name), known = this.found.get(name);
     if (!job) return undefined;
@@ -48,25 +48,25 @@ class Page {
     return known?.results;
   }
 
-  complain(error) {
+  showError(error) {
     byId("problem").textContent = error.message;
     byId("problem").hidden = false;
   }
 
-  take(state) {
+  update(state) {
     this.state = state;
     byId("session-title").textContent = state.title;
     document.title = `${state.title} · scare open`;
     this.show();
-    this.lookTogether();
+    this.previewColocation();
   }
 
-  // Sensor and reference are put side by side as soon as it is known which is which, and anew after a change.
-  lookTogether() {
+  // Sensor and reference are previewed as soon as it is known which is which, and again after a change.
+  previewColocation() {
     const { config } = this.state, job = this.job("together");
     clearTimeout(waiting);
     if (this.step > 2 || !config || job?.about.config === config) return;
-    waiting = setTimeout(() => this.begin("together"), TOGETHER_AFTER);
+    waiting = setTimeout(() => this.start("together"), PREVIEW_AFTER);
   }
 
   get trained() {
@@ -102,14 +102,14 @@ class Page {
     byId("problem").hidden = true;
     history.replaceState(null, "", `#${this.id}/${step}`);
     this.show();
-    this.lookTogether();
+    this.previewColocation();
     byId(`title-${step}`)?.focus();
     scrollTo(0, 0);
   }
 }
 
 function connect(on) {
-  byId("connection").textContent = on ? "on this computer" : "not connected; is scare open still running?";
+  byId("connection").textContent = on ? "On this computer" : "Not connected. Is scare open still running?";
   byId("connection").className = `pill ${on ? "on" : "off"}`;
 }
 
@@ -118,7 +118,7 @@ async function listen(id, signal) {
     try {
       for await (const state of events(`sessions/${id}/events`, signal)) {
         connect(true);
-        page.take(state);
+        page.update(state);
       }
     } catch (error) {
       if (!signal.aborted) connect(false);
@@ -127,7 +127,7 @@ async function listen(id, signal) {
   }
 }
 
-function only(id) {
+function showOnly(id) {
   for (const name of ["welcome", "session", "lost"]) byId(name).hidden = name !== id;
 }
 
@@ -136,7 +136,7 @@ async function route() {
   listening?.abort();
   page = undefined;
   if (!id) return welcome();
-  only("session");
+  showOnly("session");
   for (const element of document.querySelectorAll(".step")) element.replaceChildren();
   page = new Page(id);
   page.step = Number(step) || 1;
@@ -145,17 +145,17 @@ async function route() {
 }
 
 async function welcome() {
-  only("welcome");
+  showOnly("welcome");
   document.title = "scare open";
   facts = await ask("sessions");
   connect(true);
   byId("kept-title").hidden = !facts.sessions.length;
   byId("kept").replaceChildren(...facts.sessions.map(card));
-  byId("where").textContent = `Kept in ${facts.folder}`;
+  byId("where").textContent = `Sessions are kept in ${facts.folder}.`;
 }
 
 function card({ id, title, created }) {
-  const gone = make("button", {
+  const remove = make("button", {
     id: `delete-${id}`, "aria-label": `Delete ${title}`,
     onclick: async () => {
       if (!confirm(`Delete “${title}” and all its files?`)) return;
@@ -163,13 +163,13 @@ function card({ id, title, created }) {
       welcome();
     },
   }, "Delete");
-  return make("li", {}, make("a", { href: `#${id}/1` }, title), make("span", { className: "quiet" }, created.slice(0, 10)), gone);
+  return make("li", {}, make("a", { href: `#${id}/1` }, title), make("span", { className: "quiet" }, created.slice(0, 10)), remove);
 }
 
-async function begin() {
+async function main() {
   addEventListener("lost", ({ detail }) => {
     listening?.abort();
-    only("lost");
+    showOnly("lost");
     connect(false);
     byId("lost-reason").textContent = detail;
   });
@@ -191,4 +191,4 @@ async function begin() {
   route();
 }
 
-begin();
+main();
