@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +30,7 @@ from scare.calibrator.cost import all_operations
 from scare.calibrator.intervals import FACT, Intervals, interval_words
 from scare.calibrator.passes import STATE
 from scare.calibrator.plan import Plan, Step, run
-from scare.calibrator.selection_table import FACTS, HEAD, selection_table
+from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, current_facts, selection_summary, selection_table
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
@@ -184,14 +184,14 @@ class InputsPart:
 
 
 @dataclass(frozen=True)
-class RungFacts:
-    """A rung of the ladder that training climbed."""
+class CandidateFacts:
+    """A candidate of the model selection."""
 
-    rung: Name
+    candidate: Name
     rmse: Finite
     admitted: bool
-    fall: Finite = 0.0
-    sureness: Finite = 0.0
+    improvement: Finite = 0.0
+    z_score: Finite = 0.0
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ class Facts(RowsFacts):
 
     model: Name = ""
     preset: Name = ""
-    verdict: Annotated[str, MaxLen(1000)] = ""
-    ladder: tuple[RungFacts, ...] = ()
+    summary: Annotated[str, MaxLen(1000)] = ""
+    selection: tuple[CandidateFacts, ...] = ()
     network_share: Finite = 0.0
     settings: Mapping[str, Any] | None = None
     validation: RowsFacts = RowsFacts()
@@ -311,6 +311,7 @@ def read_schema(facts: Any) -> Manifest:
     if isinstance(facts, dict) and "inputs" in facts:
         facts = {**facts, "inputs": with_current_keys(facts["inputs"])}
     found = convert(facts, Manifest, "its manifest", unknown="ignore")
+    found = replace(found, facts=current_facts(found.facts))
     _check_facts(found.facts)
     convert(found.facts, Facts, "its facts", unknown="ignore")
     plan, scaling = found.plan, found.inputs.scaling
@@ -357,17 +358,18 @@ def card(calibrator: "Calibrator") -> str:
     if calibrator.floor is not None:
         lines += [f"- no value is below {calibrator.floor:g} {calibrator.target.unit}".rstrip()]
     lines += [f"- {line}" for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit)]
-    facts = {name: value for name, value in calibrator.facts.items() if name not in (*FACTS, FACT, STATE)}
+    facts = {name: value for name, value in calibrator.facts.items() if name not in (*SELECTION_FACTS, FACT, STATE)}
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
-    return "\n".join([*lines, *_verdict(calibrator.facts)]) + "\n"
+    return "\n".join([*lines, *_selection(calibrator)]) + "\n"
 
 
-def _verdict(facts: Mapping[str, Any]) -> list[str]:
-    """What it turned out to be, and every rung of its ladder; nothing of a file that does not tell."""
-    if not (rungs := selection_table(facts)):
+def _selection(calibrator: "Calibrator") -> list[str]:
+    """The model selection; nothing for a file that does not tell."""
+    others = [channel.name for channel in calibrator.inputs.channels[1:]]
+    if not (candidates := selection_table(calibrator.facts, others)):
         return []
-    table = [f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD), *rungs)]
-    return ["", "## What it turned out to be", "", f"{facts['verdict']}.", "", *table]
+    table = [f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD), *candidates)]
+    return ["", "## Model selection", "", selection_summary(calibrator.facts), "", *table]
 
 
 def _readable(value: Any) -> str:

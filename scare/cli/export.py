@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
+from scare.calibrator.selection_table import selection_summary
 from scare.cli.console import STDOUT, emit, note
 from scare.cli.options import CorrectionStep, Json, ModelFile, check_fit, open_calibrator
 from scare.errors import UsageError
@@ -53,8 +54,8 @@ def _command(target: Target) -> Callable[..., None]:
         package = write_package(target, compiled, out, learn)
         _show(package, as_json)
         _say_scaling(compiled, guessed=not device)
-        if verdict := compiled.calibrator.facts.get("verdict"):
-            note(str(verdict))
+        if summary := selection_summary(compiled.calibrator.facts):
+            note(summary)
         for warning in package.artefact.warnings:
             note(warning)
         trying = f"; to try it: scare verify {out}" if target.runner else ""

@@ -11,7 +11,7 @@ import typer
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
-from scare.calibrator.selection_table import FACTS
+from scare.calibrator.selection_table import SELECTION_FACTS
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
@@ -141,7 +141,7 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
     calibrator, facts = subject.calibrator, subject.calibrator.facts
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
-    model = {name: facts[name] for name in (*names, *sorted(FACTS)) if name in facts}
+    model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
     dataset = scored.series.facts(subject.readings, calibrator)

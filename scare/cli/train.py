@@ -10,7 +10,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import FACT, interval_words
-from scare.calibrator.selection_table import HEAD, selection_table
+from scare.calibrator.selection_table import HEAD, selection_summary, selection_table
 from scare.cli import options
 from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
@@ -138,7 +138,7 @@ def note_split(split: Split) -> None:
 def show_verdict(facts: Mapping[str, Any]) -> None:
     """What a calibrator turned out to be, and its ladder, on stdout; nothing where there was none."""
     if rungs := selection_table(facts):
-        show_table(str(facts["verdict"]), HEAD, rungs)
+        show_table(selection_summary(facts), HEAD, rungs)
 
 
 def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:

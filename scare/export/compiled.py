@@ -12,6 +12,7 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.passes import fuse, quantise
 from scare.calibrator.plan import Plan, run
+from scare.calibrator.selection_table import selection_summary
 from scare.data.readings import Channel
 from scare.export.c_source import CModel
 from scare.export.descriptor import Descriptor, choose_device, describe
@@ -77,13 +78,12 @@ class Compiled:
     @property
     def title(self) -> str:
         """What it is, in one sentence, and in another what training made of it, if the file tells."""
-        verdict = str(self.calibrator.facts.get("verdict", ""))
-        outcome = f" {verdict[0].upper()}{verdict[1:]}." if verdict else ""
-        return (
+        title = (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
             f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
-            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit.{outcome}"
+            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit."
         )
+        return f"{title} {selection_summary(self.calibrator.facts)}".rstrip()
 
     def compute(self, windows: np.ndarray) -> np.ndarray:
         """What the program gives for scaled windows [n, window, channels], each by itself, in the target's unit [n]."""

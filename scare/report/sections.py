@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.intervals import lacks
-from scare.calibrator.selection_table import FACTS, HEAD, selection_table
+from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, selection_summary, selection_table
 from scare.data.flags import MEANINGS, Flag, summary
 from scare.data.quantities import display_unit
 from scare.errors import DataError
@@ -302,22 +302,21 @@ def _flags(run: Run) -> Block:
 def provenance(run: Run) -> list[Block]:
     """Data, model and how it was made, as the card has them."""
     dataset = {name: value for name, value in run.card.dataset.items() if name != "flags"}
-    model = {name: value for name, value in run.card.model.items() if name not in FACTS}
+    model = {name: value for name, value in run.card.model.items() if name not in SELECTION_FACTS}
     parts = {"The data": dataset, "The model": model, "How it was made": run.card.provenance}
     return [Facts(name, part) for name, part in parts.items() if part]
 
 
 def verdict(run: Run) -> list[Block]:
-    """What the calibrator turned out to be, and every rung of its ladder."""
+    """What the calibrator turned out to be, and every candidate of its selection."""
     if not (rungs := selection_table(run.card.model)):
         return [Note("The model's file does not tell what simpler methods gave in its training.")]
-    sentence = str(run.card.model["verdict"])
     legend = (
         "Each line is tried after the one above, and taken if the error on readings kept from training falls clearly,"
         " or a little and surely (± is a 95 % interval over blocks of time). What is taken is mixed. The sensor's own"
         " value is preferred if nothing is better; a network keeps the share that it has earned."
     )
-    return [Note(sentence[:1].upper() + sentence[1:] + "."), Table("The ladder", HEAD, rungs, "words"), Note(legend)]
+    return [Note(selection_summary(run.card.model)), Table("Model selection", HEAD, rungs, "words"), Note(legend)]
 
 
 # How sure: what share of the rows scored the intervals hold, by concentration, by device and over time.

@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "a kernel in integers": (put(("plan", "steps", 1, "kernel"), "window_q"), "no kernel called 'window_q'"),
     "a name written twice": (put(("plan", "steps", 1, "output"), "u"), "twice"),
     "facts nested deep": (put(("facts", "deep"), json.loads("[" * 30 + "]" * 30)), "nested more than 20 deep"),
-    "a ladder that is none": (put(("facts", "ladder"), 3), "its facts: ladder is 3"),
+    "a selection that is none": (put(("facts", "selection"), 3), "its facts: selection is 3"),
     "origins that are none": (put(("facts", "validation"), "x"), "its facts: validation is 'x'"),
 }
 

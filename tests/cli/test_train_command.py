@@ -14,7 +14,7 @@ from scare import Calibrator
 from scare.calibrator.selection_table import selection_table
 from scare.cli import train as train_command
 from scare.cli.train import fit_with_progress, require_training
-from tests.calibrator.test_ladder_table import TOLD, VERDICT
+from tests.calibrator.test_selection_table import FACTS, SUMMARY
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import CHANNELS, colocation, write
 
@@ -58,19 +58,19 @@ def test_a_floor_is_stated_and_no_value_is_below_it(scare: RunCli, boxes: list[s
     assert "model.floor is 'sea'; it takes a number" in scare(f"{line} --floor sea").err
 
 
-def test_the_ladder_is_told_at_the_end_and_in_json(
+def test_the_model_selection_is_shown_at_the_end_and_in_json(
     scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judged(*given: Any) -> Calibrator:
-        return fit_with_progress(*given).with_facts(**TOLD)
+        return fit_with_progress(*given).with_facts(**FACTS)
 
     monkeypatch.setattr(train_command, "fit_with_progress", judged)
     line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
     output = scare(line)
-    assert VERDICT in output.out
-    assert all(cells[0] in output.out for cells in selection_table(TOLD))
-    assert json.loads(scare(f"{line} --json").out)["facts"]["ladder"] == TOLD["ladder"]
-    assert VERDICT in scare("scare info no2.scare").out
+    assert SUMMARY in output.out
+    assert all(cells[0] in output.out for cells in selection_table(FACTS))
+    assert json.loads(scare(f"{line} --json").out)["facts"]["selection"] == FACTS["selection"]
+    assert SUMMARY in scare("scare info no2.scare").out
 
 
 # --- tables ---

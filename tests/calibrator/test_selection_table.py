@@ -1,0 +1,77 @@
+"""The model selection for people: in the card, on the terminal; older files have other names, or none, and open."""
+
+from pathlib import Path
+
+import pytest
+
+from scare.calibrator.bundle import card
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.selection_table import FORMER_FACTS, HEAD, selection_summary, selection_table
+from scare.export.compiled import compile_calibrator
+from tests.calibrator.building import make_calibrator
+
+SUMMARY = "The network lowers the best linear error by 12 %; the result is 75 % network, 25 % linear."
+SELECTION = [
+    {"candidate": "raw", "rmse": 4.0, "admitted": False},
+    {"candidate": "line", "rmse": 3.0, "improvement": 0.5, "z_score": 9.8, "admitted": True},
+    {"candidate": "history", "rmse": 2.99, "improvement": 0.004, "z_score": 0.0, "admitted": False},
+    {"candidate": "network", "rmse": 2.64, "improvement": 0.12, "admitted": True},
+]
+FACTS = {"outcome": "network", "selection": SELECTION, "network_share": 0.75, "summary": SUMMARY}
+
+
+def test_every_candidate_is_a_row_in_an_operators_words() -> None:
+    assert selection_table(FACTS) == [
+        ["sensor reading as is", "4", "", "no"],
+        ["linear regression", "3", "50% ± 10%", "yes"],
+        ["+ earlier readings", "2.99", "0%", "no"],
+        ["network", "2.64", "12%", "75%"],
+    ]
+
+
+@pytest.mark.parametrize(("share", "taken"), [(0.0, "no"), (1.0, "yes")])
+def test_a_whole_network_is_taken_and_one_without_a_share_is_not(share: float, taken: str) -> None:
+    network = {**SELECTION[-1], "admitted": share > 0}
+    assert selection_table({**FACTS, "selection": [network], "network_share": share})[0][-1] == taken
+
+
+def test_the_card_ends_with_the_summary_and_the_candidates(tmp_path: Path) -> None:
+    told = Calibrator.load(make_calibrator().with_facts(preset="default", **FACTS).save(tmp_path / "told.scare"))
+    text = card(told)
+    _, section = text.split("## Model selection\n\n")
+    assert section.startswith(f"{SUMMARY}\n\n| {' | '.join(HEAD)} |\n")
+    assert "| linear regression | 3 | 50% ± 10% | yes |" in section
+    assert "- preset: default" in text
+    assert "- selection" not in text
+
+
+def test_an_export_says_what_it_is() -> None:
+    told, old = (compile_calibrator(make_calibrator().with_facts(**facts), "float32").title for facts in (FACTS, {}))
+    assert told == f"{old} {SUMMARY}"
+
+
+def test_a_file_without_a_selection_still_opens_and_has_its_card(tmp_path: Path) -> None:
+    old = Calibrator.load(make_calibrator().with_facts(model="scare").save(tmp_path / "old.scare"))
+    assert selection_table(old.facts) == []
+    assert "## Model selection" not in card(old)
+
+
+@pytest.mark.parametrize(
+    ("channels", "label"),
+    [(("OX_RH", "OX_temp"), "+ temperature and humidity"), (("RH", "pressure"), "+ other channels")],
+)
+def test_other_channels_are_named_if_they_are_temperature_and_humidity(channels: tuple[str, str], label: str) -> None:
+    candidate = {"candidate": "other channels", "rmse": 1.0, "admitted": True}
+    assert selection_table({"selection": [candidate]}, channels)[0][0] == label
+
+
+def test_an_older_file_is_read_by_its_former_names(tmp_path: Path) -> None:
+    former = {today: name for name, today in FORMER_FACTS.items()}
+    candidates = [{former.get(name, name): value for name, value in one.items()} for one in SELECTION]
+    verdict = SUMMARY[0].lower() + SUMMARY[1:-1]
+    facts = {"outcome": "network", "ladder": candidates, "network_share": 0.75, "verdict": verdict}
+    assert selection_table(facts) == selection_table(FACTS)
+    assert selection_summary(facts) == SUMMARY
+    older = Calibrator.load(make_calibrator().with_facts(**facts).save(tmp_path / "older.scare"))
+    assert {name: older.facts[name] for name in FACTS} == {**FACTS, "summary": verdict}
+    assert not FORMER_FACTS.keys() & older.facts.keys()
