@@ -18,7 +18,7 @@ from benchmarks.accuracy_results import (
     rmse,
     scored,
 )
-from scare.data.simulate import Kind, best_achievable_rmse
+from scare.data.simulate import SimulationKind, best_achievable_rmse
 from scare.experiments.table import Row
 
 PLAIN = ("linear", "raw")  # what must never be significantly better
@@ -139,7 +139,7 @@ def _number(error: float | None) -> str:
 def _section(result: Result, ours: str) -> list[str]:
     """One task: every method, losses and failures too."""
     simulated, lines = result.task.simulate, []
-    best = best_achievable_rmse(simulated) if simulated and simulated.kind is Kind.LINEAR else None
+    best = best_achievable_rmse(simulated) if simulated and simulated.kind is SimulationKind.LINEAR else None
     if best is not None:
         lines = [f"The best achievable RMSE here, by Kalman filter, is {best:.4g}.", ""]
     head = ["", "RMSE", f"− {ours} [95 %]", "top-5 %", "parameters", *(["÷ best achievable"] if best else [])]

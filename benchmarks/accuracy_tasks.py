@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.flags import flag, without_unusable_references
+from scare.data.flags import drop_unusable_references, flag
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Simulation, simulate
@@ -51,7 +51,7 @@ def load_tasks(words: str = "") -> list[Task]:
 def read_task(task: Task, folder: Path | None) -> list[Readings]:
     """The readings of a task, flagged; none if its files are not there."""
     readings = simulate(task.simulate) if task.simulate else _read_files(task, folder) if folder else []
-    return [flag(without_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
+    return [flag(drop_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
 
 
 def _read_files(task: Task, folder: Path) -> list[Readings]:
@@ -84,7 +84,7 @@ def split_task(task: Task, readings: Sequence[Readings], folder: Path | None = N
     if "test" not in named:
         return _scored(task, split)
     others = {part: tuple(one for one in split.parts[part] if one.device != named["test"]) for part in split.parts}
-    how = f"{split.how}; {named['test']} only in the test, its readings before without a reference"
+    how = f"{split.description}; {named['test']} only in the test, its readings before without a reference"
     box = _new_box(readings, split, named["test"])
     return _scored(task, Split(others["train"], others["validation"], (box,), how))
 

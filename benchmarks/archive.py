@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.table import Table
 
 from scare.archive.archive import Archive, run_archive
-from scare.archive.files import one_model
+from scare.archive.files import single_model
 from scare.calibrator.calibrator import Calibrator
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME, TIME_TYPE, Channel
-from scare.data.tables import iterate_tables, writing_table
-from scare.executor import Here, open_executor
+from scare.data.tables import iterate_tables, table_writer
+from scare.executor import InProcess, open_executor
 
 WINDOW, DEVICES, ROUNDS, KILLS = 60, 20, 3, 10
 CHANNELS = (Channel("pm25", "ug/m3", 0, 1000), Channel("temperature", "C", -40, 85), Channel("humidity", "%", 0, 100))
@@ -76,9 +76,9 @@ def make_files(folder: Path, files: int, rows: int) -> None:
 
 def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
     """What became of the archive in a folder; 0 jobs: in this process."""
-    archive = Archive((str(folder / "raw"),), folder / out, one_model(folder / "model.scare"))
+    archive = Archive((str(folder / "raw"),), folder / out, single_model(folder / "model.scare"))
     if not jobs:
-        return run_archive(archive, Here(), lambda done, total: None)
+        return run_archive(archive, InProcess(), lambda done, total: None)
     with open_executor("local", jobs, one_thread=True) as executor:
         return run_archive(archive, executor, lambda done, total: None)
 
@@ -139,7 +139,7 @@ def some_of(folder: Path, share: int) -> Path:
 
 def _write(frames: Sequence[pl.DataFrame], folder: Path) -> None:
     for number, frame in enumerate(frames):
-        with writing_table(folder / f"{number}.parquet") as write:
+        with table_writer(folder / f"{number}.parquet") as write:
             write(frame)
 
 

@@ -23,9 +23,9 @@ from benchmarks.transfer import run_transfer
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, Readings
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.simulated_air import Drift, DriftKind
-from scare.data.split import known_times
+from scare.data.split import reference_times
 from scare.errors import DataError
 from scare.files import replacing
 from scare.training.fit import fit
@@ -51,7 +51,7 @@ class Fleet:
     @property
     def border(self) -> float:
         """When half of the references are known."""
-        times = known_times(self.readings)
+        times = reference_times(self.readings)
         return float(times[len(times) // 2])
 
     @property
@@ -91,15 +91,15 @@ def _only(readings: Readings, known: Callable[[np.ndarray], np.ndarray]) -> Read
 def simulated_fleets() -> list[Fleet]:
     """Three boxes each: sound ones, ones whose gain and offset drift from the first visits on, ones that die."""
     drifts = {
-        "simulated PM, no drift": (Kind.PM, 21, ()),
-        "simulated PM, gain and offset": (Kind.PM, 22, (DriftKind.GAIN, DriftKind.OFFSET)),
-        "simulated gas, gain and offset": (Kind.GAS, 23, (DriftKind.GAIN, DriftKind.OFFSET)),
-        "simulated PM, humidity and dying": (Kind.PM, 24, (DriftKind.HUMIDITY, DriftKind.DYING)),
+        "simulated PM, no drift": (SimulationKind.PM, 21, ()),
+        "simulated PM, gain and offset": (SimulationKind.PM, 22, (DriftKind.GAIN, DriftKind.OFFSET)),
+        "simulated gas, gain and offset": (SimulationKind.GAS, 23, (DriftKind.GAIN, DriftKind.OFFSET)),
+        "simulated PM, humidity and dying": (SimulationKind.PM, 24, (DriftKind.HUMIDITY, DriftKind.DYING)),
     }
     return [_simulated(name, *settings) for name, settings in drifts.items()]
 
 
-def _simulated(name: str, kind: Kind, seed: int, drifts: Sequence[DriftKind]) -> Fleet:
+def _simulated(name: str, kind: SimulationKind, seed: int, drifts: Sequence[DriftKind]) -> Fleet:
     wear = tuple(Drift(drift, box, day=100.0, ramp_days=60.0) for box, drift in enumerate(drifts))
     boxes = simulate(Simulation(boxes=3, days=180, step_seconds=3600, kind=kind, seed=seed, drifts=wear))
     return Fleet(name, tuple(boxes), 24)

@@ -10,7 +10,7 @@ from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag
 from scare.data.readings import Readings
-from scare.data.simulate import Kind, Simulation, simulate, simulate_box
+from scare.data.simulate import Simulation, SimulationKind, simulate, simulate_box
 from scare.data.simulated_air import Drift, DriftKind
 from scare.files import replacing
 from scare.training.data import prepare_inputs
@@ -47,7 +47,7 @@ DRIFTS = {
 class World:
     """What boxes measure, and by what share the air of one differs from another's."""
 
-    kind: Kind
+    kind: SimulationKind
     apart: float
 
     @property
@@ -56,7 +56,7 @@ class World:
         return f"{self.kind}, {f'{100 * self.apart:.0f} % apart' if self.apart else 'side by side'}"
 
 
-WORLDS = tuple(World(kind, apart) for kind in (Kind.PM, Kind.GAS) for apart in (0.0, 0.2))
+WORLDS = tuple(World(kind, apart) for kind in (SimulationKind.PM, SimulationKind.GAS) for apart in (0.0, 0.2))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _simulate(world: World, seed: int) -> Days:
     whole = Simulation(BOXES, TRAINED_DAYS + WATCHED_DAYS, STEP_SECONDS, world.kind, seed)
     put_up = whole.start.timestamp() + TRAINED_DAYS * DAY
     calibrator = fit_line([one.rows(one.times < put_up) for one in simulate(whole)])
-    town = replace(whole, apart=world.apart)
+    town = replace(whole, place_spread=world.apart)
 
     def hours(box: int, *drifts: Drift) -> tuple[str, np.ndarray, np.ndarray]:
         readings = simulate_box(replace(town, drifts=drifts), box).readings

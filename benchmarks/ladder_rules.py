@@ -25,7 +25,7 @@ from benchmarks.accuracy_results import SINGLE
 from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
 from scare.calibrator.linear import same_unit
 from scare.calibrator.plan import run
-from scare.data.flags import TRAINING, leave_out_dead
+from scare.data.flags import TRAINING, drop_dead_devices
 from scare.data.split import Split
 from scare.files import replacing
 from scare.models.selection import BlendWeight, SelectionRules
@@ -71,7 +71,7 @@ Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each memb
 def keep(task: Task, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
     """Train, and take down what is given."""
     recipe = replace(Recipe.preset("default", task.window, members=MEMBERS), rules=rules)
-    parts, _ = leave_out_dead({TRAINING: split.train, "validation": split.validation, "test": split.test})
+    parts, _ = drop_dead_devices({TRAINING: split.train, "validation": split.validation, "test": split.test})
     train, validation, test = parts[TRAINING], parts["validation"], parts["test"]
     inputs, target = prepare_inputs(train, validation, recipe)
     examples = make_examples(train, replace(inputs, policy=recipe.learned_from))

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scare.baselines import MODELS
-from scare.data.simulate import Kind, Simulation, best_achievable_rmse, simulate
+from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse, simulate
 from scare.data.split import split_by_time
 
 BOXES = 2
@@ -40,7 +40,7 @@ def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> d
     from scare.training.fit import fit
     from scare.training.recipe import Recipe
 
-    simulation = Simulation(boxes=BOXES, days=windows / BOXES / 1440 / 0.6, kind=Kind.LINEAR, seed=1)
+    simulation = Simulation(boxes=BOXES, days=windows / BOXES / 1440 / 0.6, kind=SimulationKind.LINEAR, seed=1)
     split = split_by_time(simulate(simulation), 60.0 * window)
     speeds: list[float] = []
     begun = time.perf_counter()

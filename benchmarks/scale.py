@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.archive import make_files, make_model
 from scare.archive.archive import Archive, run_archive
-from scare.archive.files import one_model
+from scare.archive.files import single_model
 from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000
@@ -74,7 +74,7 @@ def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str,
     """An archive and empty tasks on an executor that is warm."""
     list(run_all(executor, nothing, ((number,) for number in range(executor.size))))
     archive = Archive(
-        (str(folder / "raw"),), folder / f"out-{name.partition(':')[0]}", one_model(folder / "model.scare")
+        (str(folder / "raw"),), folder / f"out-{name.partition(':')[0]}", single_model(folder / "model.scare")
     )
     found = run_archive(archive, executor, lambda done, total: None)
     memory = [one.result for one in run_all(executor, peak_megabytes, [() for _ in range(executor.size)])]

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import scare
 from scare.errors import UnreachableError, UsageError
 from scare.extras import require
-from scare.files import HIDDEN, remove_left, replacing
+from scare.files import HIDDEN, remove_leftovers, replacing
 
 LOCAL, DASK = "local", "dask"
 THREADS = (
@@ -53,7 +53,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobOutcome:
     """A job that has ended: its arguments, and its result or why it has none."""
 
     arguments: Arguments
@@ -61,7 +61,7 @@ class Ended:
     lost: str | None
 
 
-class Processes:
+class LocalProcesses:
     """Processes of this computer, of one thread, deaf to Ctrl-C, each started when first needed; they end with us."""
 
     shared = False
@@ -104,7 +104,7 @@ class Processes:
             pool.shutdown(kill_workers=True)
 
 
-class Here:
+class InProcess:
     """This process: a job is done when it is begun."""
 
     size, shared = 1, False
@@ -134,18 +134,18 @@ def open_executor(where: str, jobs: int, out: Path) -> Iterator[Executor]:
         yield executor
     finally:
         executor.close()
-        remove_left(out.rglob(HIDDEN))
+        remove_leftovers(out.rglob(HIDDEN))
 
 
 def _open(where: str, jobs: int) -> Executor:
     if where == LOCAL:
-        return Processes(jobs)
+        return LocalProcesses(jobs)
     if where == DASK or where.startswith(f"{DASK}://"):
-        return Cluster(where.removeprefix(DASK).removeprefix("://"), jobs)
+        return DaskCluster(where.removeprefix(DASK).removeprefix("://"), jobs)
     raise UsageError(f"no executor '{where}'; there are {LOCAL}, {DASK} and {DASK}://HOST:PORT")
 
 
-def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[Ended]:
+def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[JobOutcome]:
     """Do this work with each of these arguments, begun in this order; each is told when it has ended."""
     waiting, running, again = iter(todo), dict[Future[Any], Arguments](), dict[int, Arguments]()
     while True:
@@ -160,7 +160,7 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
                 again[id(arguments)] = arguments
                 running[executor.submit(work, *arguments)] = arguments
             else:
-                yield Ended(arguments, None if reason else future.result(), reason)
+                yield JobOutcome(arguments, None if reason else future.result(), reason)
 
 
 def _begin(parent: int) -> None:
@@ -195,7 +195,7 @@ TIMEOUT = "10s"  # for the scheduler to answer
 HERE = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # of workers that are our own
 
 
-class Cluster:
+class DaskCluster:
     """The workers of a Dask scheduler; without an address that of Dask's own settings, or `jobs` of this computer."""
 
     shared = True
@@ -277,14 +277,14 @@ def pack(folder: Path, paths: Iterable[Path]) -> bytes:
     return packed.getvalue()
 
 
-def work_on_sent(packed: bytes, work: Callable[..., object], *arguments: Any) -> Files:
+def run_on_packed(packed: bytes, work: Callable[..., object], *arguments: Any) -> Files:
     """Do work(folder, *arguments, results) on what was sent; what it has written to the folder of results."""
     with TemporaryDirectory() as results:
         work(str(_unpacked(packed)), *arguments, results)
         return {path.name: path.read_bytes() for path in sorted(Path(results).iterdir())}
 
 
-def keep(files: Files, folder: Path) -> None:
+def write_files(files: Files, folder: Path) -> None:
     """Write what was sent back."""
     for name, content in files.items():
         with replacing(folder / name) as temporary:

@@ -34,7 +34,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    temporary = beside(path)
+    temporary = temporary_path(path)
     with _refusing(path):
         if path.is_dir() or path.parent.is_file():
             raise OSError(0, "it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
@@ -50,7 +50,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def beside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """A name for what is to become `path`: hidden, in the same folder, and known as this process's."""
     _clean(path.parent.absolute())
     return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
@@ -59,10 +59,10 @@ def beside(path: Path) -> Path:
 @cache
 def _clean(folder: Path) -> None:
     """Remove, once, what is left in a folder."""
-    remove_left(folder.glob(HIDDEN))
+    remove_leftovers(folder.glob(HIDDEN))
 
 
-def remove_left(paths: Iterable[Path]) -> None:
+def remove_leftovers(paths: Iterable[Path]) -> None:
     """Remove those of these `HIDDEN` files and folders whose process on this computer is no more."""
     for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
@@ -92,7 +92,7 @@ def _refusing(path: Path) -> Iterator[None]:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def lock(descriptor: int) -> bool:
+def lock_file(descriptor: int) -> bool:
     """Lock an open file until it is closed, where the system can; False if another process has it."""
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 
-def can_be_printed(text: str) -> bool:
+def is_printable(text: str) -> bool:
     """without control characters"""
     return not any(category(sign) in ("Cc", "Cs") for sign in text)
 
@@ -53,7 +53,7 @@ Count = Annotated[int, Ge(1)]
 Finite = Annotated[float, Gt(-inf), Lt(inf)]
 Amount = Annotated[float, Ge(0), Lt(inf)]
 Positive = Annotated[float, Gt(0), Lt(inf)]
-Name = Annotated[str, MaxLen(200), Predicate(can_be_printed)]
+Name = Annotated[str, MaxLen(200), Predicate(is_printable)]
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"}
 BOUNDS = {
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
@@ -114,35 +114,35 @@ def convert(
         raise error(f"{where}: {refused}") from refused
 
 
-def named(tables: Mapping[str, Any]) -> dict[str, Any]:
+def with_names(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Tables that know the names they go by.
 
-    >>> named({"nano": {"ram": 4}})
+    >>> with_names({"nano": {"ram": 4}})
     {'nano': {'name': 'nano', 'ram': 4}}
     """
     return {name: {"name": name, **one} if isinstance(one, Mapping) else one for name, one in tables.items()}
 
 
-def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Tables with the values of others, table by table.
 
-    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
+    >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
     {'a': {'b': 1, 'c': 3}}
     """
     both = [name for name in changes if isinstance(tables.get(name), Mapping) and isinstance(changes[name], Mapping)]
-    return {**tables, **changes, **{name: merged(tables[name], changes[name]) for name in both}}
+    return {**tables, **changes, **{name: merge(tables[name], changes[name]) for name in both}}
 
 
-def finite(value: Any) -> Any:
+def nan_to_none(value: Any) -> Any:
     """A value with None for numbers that JSON does not have.
 
-    >>> finite({"a": (1.5, float("nan"))})
+    >>> nan_to_none({"a": (1.5, float("nan"))})
     {'a': [1.5, None]}
     """
     if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
+        return {key: nan_to_none(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [nan_to_none(one) for one in value]
     return None if isinstance(value, float) and value - value != 0 else value
 
 

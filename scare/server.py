@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scare.errors import UsageError
 
 
-class Answering:
+class ThreadedServer:
     """Answers in a thread until it is stopped; port 0 takes any free one."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, **more: Any) -> None:
@@ -69,13 +69,13 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-Door = Callable[[Scope], JSONResponse | None]  # what a server refuses itself, and nothing where it does not
+AccessCheck = Callable[[Scope], JSONResponse | None]  # what a server refuses itself, and nothing where it does not
 
 
-class Guard:
+class AccessGuard:
     """Stands before an application; `policy` is the browser's for whatever brings none of its own."""
 
-    def __init__(self, app: ASGIApp, names: frozenset[str], door: Door, policy: str = POLICY) -> None:
+    def __init__(self, app: ASGIApp, names: frozenset[str], door: AccessCheck, policy: str = POLICY) -> None:
         self._app, self._names, self._door = app, names, door
         self._headers = {**HEADERS, "content-security-policy": policy}
 
@@ -89,9 +89,9 @@ class Guard:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
         if host_name(headers.get("host", "")) not in self._names:
-            return refuse(421, "this server is not called that; the names it may have are in its settings")
+            return error_response(421, "this server is not called that; the names it may have are in its settings")
         if writes and "origin" in headers and urlsplit(headers["origin"]).netloc != headers.get("host"):
-            return refuse(403, "a page of another site may not send anything here")
+            return error_response(403, "a page of another site may not send anything here")
         return self._door(scope)
 
     def _careful(self, send: Send) -> Send:
@@ -117,6 +117,6 @@ def host_name(host: str) -> str:
         return ""
 
 
-def refuse(code: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def error_response(code: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """An answer that says why there is none."""
     return JSONResponse({"error": reason}, code, headers)

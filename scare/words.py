@@ -1,11 +1,13 @@
-"""Words for messages: the nearest known name, how many rows carry which flag."""
+"""Words for messages: the nearest known name, counts, durations in the unit a person would use."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}  # seconds
+
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them.
+    """End a message about an unknown name with the nearest known one, or with all of them.
 
     >>> suggestion("pm25", ["date", "PM2.5"])
     "; did you mean 'PM2.5'?"
@@ -15,10 +17,39 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f"; did you mean '{known[near[0]]}'?" if near else f"; there are {', '.join(known.values())}"
 
 
-def counts(flags: Mapping[str, int]) -> str:
-    """How many rows carry each flag, in words, without those that none carries.
+def plural(count: int, noun: str) -> str:
+    """Count things.
 
-    >>> counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
+    >>> plural(1, "row"), plural(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def duration(seconds: float, signed: bool = False) -> str:
+    """Spell a duration in days, hours, minutes or seconds.
+
+    The unit is the largest that is contained at least three times, or once if one decimal is exact. `signed` puts a
+    plus before a positive duration.
+
+    >>> duration(216000), duration(3600), duration(100), duration(0.25), duration(30 * 86400)
+    ('60 hours', '1 hour', '100 seconds', '0.25 seconds', '30 days')
+    >>> duration(16200, signed=True), duration(-90, signed=True)
+    ('+4.5 hours', '-1.5 minutes')
+    """
+    for unit, size in UNITS.items():
+        count = abs(seconds) / size
+        if count >= 3 or unit == "second" or (count >= 1 and unit != "day" and (10 * count).is_integer()):
+            break
+    text = f"{count:.3g}" if count < 1000 else f"{count:,.0f}"
+    sign = "-" if seconds < 0 else "+" if signed and seconds > 0 else ""
+    return f"{sign}{text} {unit}{'s' * (text != '1')}"
+
+
+def spell_counts(flags: Mapping[str, int]) -> str:
+    """Say how many rows carry each flag, without the flags that no row carries.
+
+    >>> spell_counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
     '1,200 spike, 3 warm-up'
     """
     return ", ".join(f"{count:,} {name.lower().replace('_', '-')}" for name, count in flags.items() if count)

@@ -15,7 +15,7 @@ from benchmarks.accuracy_page import page
 from benchmarks.accuracy_picture import LIMIT, draw_picture, relative
 from benchmarks.accuracy_results import Result
 from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
-from scare.data.simulate import Kind, Simulation, best_achievable_rmse
+from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
 from scare.experiments.bootstrap import Interval
 from scare.experiments.table import Row
 from scare.scorecard.accuracy import Accuracy
@@ -179,12 +179,12 @@ def test_a_fold_trains_before_what_it_is_scored_on(folder: Path) -> None:
 
 
 def test_a_linear_fleet_is_measured_by_the_best_achievable_error(tmp_path: Path) -> None:
-    task = next(task for task in TASKS if task.simulate and task.simulate.kind is Kind.LINEAR)
+    task = next(task for task in TASKS if task.simulate and task.simulate.kind is SimulationKind.LINEAR)
     small = replace(task, simulate=replace(task.simulate, boxes=2, days=2.0), window=30)
     readings = read_task(small, None)
     assert [len(one) for one in readings] == [2880, 2880]
     result = run_task(small, readings, options(tmp_path, "ridge,linear"))
-    best = best_achievable_rmse(Simulation(kind=Kind.LINEAR))
+    best = best_achievable_rmse(Simulation(kind=SimulationKind.LINEAR))
     lines = lines_of([result])
     assert f"The best achievable RMSE here, by Kalman filter, is {best:.4g}." in lines
     for one in result.rows:

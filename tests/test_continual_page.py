@@ -9,7 +9,7 @@ import pytest
 from benchmarks import continual
 from benchmarks.continual import DAY, EVERY, FULL, LINE, NEVER, UPDATED, Fleet, run_fleet
 from benchmarks.continual_page import page
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.training import recipe
 from scare.training.recipe import Settings
@@ -20,7 +20,7 @@ from tests.training.small_fits import Line
 def fleet() -> Fleet:
     """A box whose offset drifts from the middle on."""
     drift = (Drift(DriftKind.OFFSET, day=40.0, ramp_days=5.0, size=12.0),)
-    boxes = simulate(Simulation(boxes=1, days=80, step_seconds=3600, kind=Kind.LINEAR, seed=3, drifts=drift))
+    boxes = simulate(Simulation(boxes=1, days=80, step_seconds=3600, kind=SimulationKind.LINEAR, seed=3, drifts=drift))
     return Fleet("made up", tuple(boxes), 8)
 
 

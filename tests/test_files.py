@@ -10,15 +10,15 @@ import pytest
 
 from scare import files
 from scare.board import build
-from scare.files import beside, replacing
+from scare.files import replacing, temporary_path
 
 LEAVES = """
 import os, signal
 from pathlib import Path
-from scare.data.tables import writing_table
-from scare.export.package import beside
-with writing_table("sim.parquet"):
-    beside(Path("model")).mkdir()
+from scare.data.tables import table_writer
+from scare.export.package import temporary_path
+with table_writer("sim.parquet"):
+    temporary_path(Path("model")).mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -29,7 +29,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monke
     files._clean.cache_clear()
     subprocess.run([sys.executable, "-c", LEAVES], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert len(list(tmp_path.iterdir())) == 3  # a file, the folder of its parts, a folder of an export
-    others = [tmp_path / name for name in (".hidden.csv", ".sim.abcdef-1-01234567.csv", beside(Path("mine.csv")).name)]
+    others = [
+        tmp_path / name for name in (".hidden.csv", ".sim.abcdef-1-01234567.csv", temporary_path(Path("mine.csv")).name)
+    ]
     for other in others:
         other.touch()
     with replacing(tmp_path / "a.txt") as temporary:

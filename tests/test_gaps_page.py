@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.gaps import OURS, STRICTER, VARIANTS, Fitted, fit_variant, page, score_task
 from scare.baselines import DLinear
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split, split_by_time
 from scare.training import recipe
 from scare.training.recipe import Recipe, Settings
@@ -22,7 +22,7 @@ HOUR = 60
 @pytest.fixture(scope="module")
 def split() -> Split:
     """Three days of one box, silent from 07:00 to 08:30 every day."""
-    (whole,) = simulate(Simulation(boxes=1, days=3, kind=Kind.LINEAR, seed=3))
+    (whole,) = simulate(Simulation(boxes=1, days=3, kind=SimulationKind.LINEAR, seed=3))
     silent = pl.col("time").dt.time().is_between(time(7, 0), time(8, 30))
     gappy = replace(whole, frame=whole.frame.filter(~silent))
     return split_by_time([gappy], 360 * 60.0)

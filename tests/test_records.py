@@ -10,7 +10,7 @@ import pytest
 from annotated_types import Ge, Gt, Lt, MinLen
 
 from scare.errors import DataError, UsageError
-from scare.records import convert, merged, read_json, read_toml
+from scare.records import convert, merge, read_json, read_toml
 
 
 class Colour(StrEnum):
@@ -117,5 +117,5 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_merged_tables_leave_the_given_ones_as_they_are() -> None:
     ours = {"a": {"b": {"c": 1, "d": 2}}, "e": 3}
-    assert merged(ours, {"a": {"b": {"d": 4}}, "e": {"f": 5}}) == {"a": {"b": {"c": 1, "d": 4}}, "e": {"f": 5}}
+    assert merge(ours, {"a": {"b": {"d": 4}}, "e": {"f": 5}}) == {"a": {"b": {"c": 1, "d": 4}}, "e": {"f": 5}}
     assert ours == {"a": {"b": {"c": 1, "d": 2}}, "e": 3}

@@ -17,7 +17,7 @@ from annotated_types import Ge
 from scare.data.senseurcity import City, Pollutant, SensorOrder, WindowRule
 from scare.errors import UsageError
 from scare.experiments.study import BY_PAPER, EXPERIMENTS, NETWORKS, THREE, Job, Study, choose
-from scare.records import Amount, Count, Positive, convert, load_toml, merged
+from scare.records import Amount, Count, Positive, convert, load_toml, merge
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 QUICK = "quick"
@@ -123,7 +123,7 @@ def read_protocol(path: Path | None, kind: Kind, quick: bool, changes: Mapping[s
     found = load_toml(source)
     sections = {name: found.pop(name, {}) for name in (*Kind, QUICK)}
     for part in (sections[kind], sections[QUICK] if quick else {}, changes or {}):
-        found = merged(found, part)
+        found = merge(found, part)
     protocol = convert({**found, "kind": kind, "quick": quick}, Protocol, source)
     if protocol.simulated and not set(SIZE) <= protocol.simulation.keys():
         raise UsageError(f"{source}: 'simulation' needs {', '.join(SIZE)}")

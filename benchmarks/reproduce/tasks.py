@@ -13,7 +13,7 @@ import polars as pl
 
 from benchmarks.reproduce.protocol import Kind, Protocol
 from scare.data.data_set import DataSet, read_data_set
-from scare.data.flags import flag, without_unusable_references
+from scare.data.flags import drop_unusable_references, flag
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.data.senseurcity import (
     City,
@@ -98,7 +98,7 @@ def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) ->
 def _prepared(readings: Readings, protocol: Protocol) -> Readings:
     """The newest rows as they are learned from and scored, by the protocol's window rule."""
     newest = readings.frame.tail(protocol.most_rows) if protocol.most_rows else readings.frame
-    usable = without_unusable_references(replace(readings, frame=newest))
+    usable = drop_unusable_references(replace(readings, frame=newest))
     if protocol.window_rule is not WindowRule.RECENT:
         usable = close_gaps(usable, protocol.window_rule, protocol.window)
     return flag(usable)

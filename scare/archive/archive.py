@@ -26,31 +26,31 @@ from safetensors.numpy import save
 
 from scare.archive.files import (
     CHANGED,
-    Labels,
-    Look,
+    ArchiveFile,
+    DeviceSpan,
+    FileSummary,
+    LabelColumns,
     Member,
     Model,
     Models,
-    Piece,
     Series,
-    Source,
     arrange,
     content_hash,
-    find_sources,
+    find_files,
     look_at_all,
     on_disk,
     stamp,
 )
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
-from scare.data.flags import Flag, summary
-from scare.data.inspection import find_labels
+from scare.data.flags import Flag, count_flags
+from scare.data.inspection import find_time_and_device
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
-from scare.data.tables import STEP_BLOCK, iterate_tables, writing_table
+from scare.data.tables import STEP_BLOCK, iterate_tables, table_writer
 from scare.data.times import Dates
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import Executor, run_all
-from scare.files import lock, replacing
+from scare.files import lock_file, replacing
 from scare.records import convert
 
 # What is done of a series, on disk: a line for each file, and the state of its devices after the last one.
@@ -80,7 +80,7 @@ class Counts:
 class Line:
     """What became of a file: by device the counts, or the reason why it was left out."""
 
-    look: Look
+    look: FileSummary
     chain: str = ""
     counts: Mapping[str, Counts] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -149,11 +149,11 @@ class Looks:
         """`terms` are what a look depends on besides the file."""
         self._path = out / KEPT / f"looks-{hashlib.sha256(repr(terms).encode()).hexdigest()[:8]}"
         found = _whole_lines(self._path)
-        self.known = {look.name: look for text in found if (look := convert(json.loads(text), Look, self._path))}
+        self.known = {look.name: look for text in found if (look := convert(json.loads(text), FileSummary, self._path))}
         with replacing(self._path) as temporary:  # without those that were replaced, or not written to the end
             temporary.write_text("".join(_written(look) for look in self.known.values()), encoding="utf-8")
 
-    def keep(self, looks: Sequence[Look]) -> None:
+    def keep(self, looks: Sequence[FileSummary]) -> None:
         """Remember looks at files that could be read."""
         with self._path.open("a", encoding="utf-8") as handle:
             handle.write("".join(_written(look) for look in looks if not look.why))
@@ -163,7 +163,7 @@ def _whole_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
-def _written(line: Line | Look) -> str:
+def _written(line: Line | FileSummary) -> str:
     return json.dumps(asdict(line)) + "\n"
 
 
@@ -182,7 +182,7 @@ class Task:
     """Series for one worker, where results go, and what all files have in common."""
 
     out: str
-    labels: Labels
+    labels: LabelColumns
     models: Mapping[str, Model]  # by device
     series: tuple[Series, ...]
 
@@ -237,7 +237,7 @@ class _Desk:
         counts = dict.fromkeys(pieces.keys() - reasons.keys(), Counts())
         _check(member)
         if counts:
-            with writing_table(output) as write:
+            with table_writer(output) as write:
                 for result in self._results(member, list(counts)):
                     write(result.drop(DEVICE) if member.source.device else result)
                     _count(result, counts)
@@ -245,7 +245,7 @@ class _Desk:
         self._until |= {device: pieces[device].last for device in counts}
         return {"counts": counts, "left_out": reasons, "output": member.source.output if counts else ""}
 
-    def _refuse(self, piece: Piece) -> str:
+    def _refuse(self, piece: DeviceSpan) -> str:
         """Why the rows of a device cannot be used, or nothing."""
         if piece.device not in self._task.models:
             return NO_MODEL
@@ -308,7 +308,7 @@ def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
     """Add the rows of a result to the counts of their devices."""
     for part in result.select(DEVICE, CALIBRATED, FLAGS).partition_by(DEVICE):
         device, before = part[DEVICE][0], counts[part[DEVICE][0]]
-        found = {name: count for name, count in summary(part[FLAGS].to_numpy()).items() if count}
+        found = {name: count for name, count in count_flags(part[FLAGS].to_numpy()).items() if count}
         flags = {name: before.flags.get(name, 0) + found.get(name, 0) for name in {**before.flags, **found}}
         counts[device] = Counts(before.rows + part.height, before.calibrated + part[CALIBRATED].count(), flags)
 
@@ -410,10 +410,10 @@ class Archive:
     device_column: str = ""
     dates: Dates = ""
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[ArchiveFile]:
         """The files that are there now, without those of the results."""
         out = self.out.absolute()
-        return [one for one in find_sources(self.places, self.device_column) if out not in Path(one.path).parents]
+        return [one for one in find_files(self.places, self.device_column) if out not in Path(one.path).parents]
 
 
 def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dict[str, Any]:
@@ -423,7 +423,7 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
         return _run(archive, sources, executor, progress)
 
 
-def _run(archive: Archive, sources: Sequence[Source], executor: Executor, progress: Progress) -> dict[str, Any]:
+def _run(archive: Archive, sources: Sequence[ArchiveFile], executor: Executor, progress: Progress) -> dict[str, Any]:
     begun = time.perf_counter()
     known = {line.look.name: line for line in _known(archive.out)}
     labels = _labels(archive, sources)
@@ -447,7 +447,7 @@ def _prepared(out: Path) -> Iterator[None]:
         try:
             (out / KEPT).mkdir(parents=True, exist_ok=True)
             handle = stack.enter_context((out / KEPT / "lock").open("a"))
-            if not lock(handle.fileno()):
+            if not lock_file(handle.fileno()):
                 raise UsageError(f"{out} is in use by another run; wait for it, or give each its own --out")
             for path in [path for path in out.rglob(".*") if LEFTOVER.match(path.name)]:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -462,21 +462,23 @@ def _known(out: Path) -> Iterator[Line]:
         yield from Journal(out, path.stem).lines()
 
 
-def _labels(archive: Archive, sources: Sequence[Source]) -> Labels:
+def _labels(archive: Archive, sources: Sequence[ArchiveFile]) -> LabelColumns:
     """The columns of time and device, as the first file that can be read shows them; `archive` may name them."""
     problems = []
     for source in sources:
         try:
             with on_disk(source.path) as file:
-                times, device = find_labels(file, archive.time, archive.dates)
+                times, device = find_time_and_device(file, archive.time, archive.dates)
         except DataError as error:
             problems.append(error)
         else:
-            return Labels(times, archive.device_column or device, archive.dates)
+            return LabelColumns(times, archive.device_column or device, archive.dates)
     raise DataError(f"no file can be read; the first: {problems[0]}")
 
 
-def _looks(sources: Sequence[Source], labels: Labels, kept: Looks, executor: Executor) -> Iterator[Look]:
+def _looks(
+    sources: Sequence[ArchiveFile], labels: LabelColumns, kept: Looks, executor: Executor
+) -> Iterator[FileSummary]:
     """A look at each file; one that has not been written to since the last look needs no other."""
     fresh = []
     for source in sources:
@@ -488,9 +490,9 @@ def _looks(sources: Sequence[Source], labels: Labels, kept: Looks, executor: Exe
     parts = [fresh[start : start + LOOKED_AT] for start in range(0, len(fresh), LOOKED_AT)]
     for ended in run_all(executor, look_at_all, ((part, astuple(labels)) for part in parts)):
         if ended.lost:
-            yield from (Look(name, why=ended.lost) for _, name, _ in ended.arguments[0])
+            yield from (FileSummary(name, why=ended.lost) for _, name, _ in ended.arguments[0])
         else:
-            found = [convert(look, Look, "look") for look in ended.result]
+            found = [convert(look, FileSummary, "look") for look in ended.result]
             kept.keep(found)
             yield from found
 
@@ -511,7 +513,7 @@ def _is_done(series: Series, known: Mapping[str, Line]) -> bool:
 def _calibrate(
     archive: Archive,
     todo: Sequence[Series],
-    terms: tuple[Labels, dict[str, Model]],
+    terms: tuple[LabelColumns, dict[str, Model]],
     executor: Executor,
     progress: Progress,
 ) -> list[Line]:
@@ -536,7 +538,7 @@ def _open(out: Path, series: Series) -> list[Any]:
 
 
 def _tasks(
-    out: Path, todo: Sequence[Series], workers: int, labels: Labels, models: Mapping[str, Model]
+    out: Path, todo: Sequence[Series], workers: int, labels: LabelColumns, models: Mapping[str, Model]
 ) -> Iterator[Task]:
     """Series in parts that a worker is given at once, the largest first, so that none is waited for at the end."""
     part: list[Series] = []
@@ -550,7 +552,7 @@ def _tasks(
         yield _task(out, part, labels, models)
 
 
-def _task(out: Path, part: Sequence[Series], labels: Labels, models: Mapping[str, Model]) -> Task:
+def _task(out: Path, part: Sequence[Series], labels: LabelColumns, models: Mapping[str, Model]) -> Task:
     devices = {device for one in part for member in one.members for device in member.look.devices}
     return Task(str(out.absolute()), labels, {one: models[one] for one in devices if one in models}, tuple(part))
 
@@ -565,7 +567,7 @@ def _total(lines: Sequence[Line], known: Mapping[str, Line]) -> dict[str, Any]:
     return {**summary.as_dict(), "now": {"files": now.files, "rows": now.rows.total()}}
 
 
-def _strangers(archive: Archive, sources: Sequence[Source], known: Mapping[str, Line]) -> dict[str, Any]:
+def _strangers(archive: Archive, sources: Sequence[ArchiveFile], known: Mapping[str, Line]) -> dict[str, Any]:
     """Files that have appeared since the run began, and files whose results are there but which are not."""
     names = {source.name for source in sources}
     appeared = [source.name for source in archive.sources() if source.name not in names]

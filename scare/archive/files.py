@@ -115,7 +115,7 @@ def _folder(path: Path | PurePosixPath) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class ArchiveFile:
     """A file: where it is, its name under the archive's root, and the device that its folders name, if they do."""
 
     path: str
@@ -126,20 +126,20 @@ class Source:
     def output(self) -> str:
         """The name under the root of what is written of it.
 
-        >>> Source("/a/device=x/may.csv.gz", "device=x/may.csv.gz").output
+        >>> ArchiveFile("/a/device=x/may.csv.gz", "device=x/may.csv.gz").output
         'device=x/may.parquet'
         """
         return str(PurePosixPath(self.name).with_name(f"{stem(PurePosixPath(self.name))}.parquet"))
 
 
-def find_sources(places: Sequence[str], device_key: str = "") -> list[Source]:
+def find_files(places: Sequence[str], device_key: str = "") -> list[ArchiveFile]:
     """The table files of these places, by name; hidden ones and those that begin with an underscore are no data."""
     root = root_of(list(places)).rstrip("/\\")
     found = {path[len(root) + 1 :].replace("\\", "/"): path for place in places for path in files_of(place)}
     sources = [_source(found[name], name, device_key or DEVICE) for name in sorted(found) if _is_data(name)]
     if not sources:
         raise DataError(f"{', '.join(places)}: no file there ends in {', '.join(SUFFIXES)}")
-    written: dict[str, Source] = {}
+    written: dict[str, ArchiveFile] = {}
     for one in sources:
         other = written.setdefault(one.output, one)
         if other is not one:
@@ -151,9 +151,9 @@ def _is_data(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and not any(part[0] in "._" for part in PurePosixPath(name).parts)
 
 
-def _source(path: str, name: str, device_key: str) -> Source:
+def _source(path: str, name: str, device_key: str) -> ArchiveFile:
     keys = dict(part.split("=", 1) for part in PurePosixPath(name).parent.parts if "=" in part)
-    return Source(path, name, unquote(keys.get(device_key, "")))
+    return ArchiveFile(path, name, unquote(keys.get(device_key, "")))
 
 
 # A look at a file before it is calibrated: which devices it holds, from when to when, at which step.
@@ -163,7 +163,7 @@ CHANGED = "it was changed while it was read; run again"
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelColumns:
     """The columns that hold the time and, in files that do not name it otherwise, the device; how dates are written."""
 
     time: tuple[str, ...]
@@ -172,7 +172,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Piece:
+class DeviceSpan:
     """The rows of one device in a file: how many, from when to when in seconds, and their usual distance."""
 
     device: str
@@ -183,7 +183,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Look:
+class FileSummary:
     """What is known of a file: a stamp that changes when it is written to, its content's hash, a piece for each device.
 
     `why` tells why it cannot be read, where it cannot.
@@ -192,7 +192,7 @@ class Look:
     name: str
     stamp: Stamp = (0, 0)
     sha256: str = ""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[DeviceSpan, ...] = ()
     why: str = ""
 
     @property
@@ -217,10 +217,10 @@ def content_hash(path: Path) -> str:
 
 def look_at_all(sources: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[dict[str, Any]]:
     """Looks at files, as plain values; what a worker does first."""
-    return [asdict(look_at(Source(*one), Labels(*labels))) for one in sources]
+    return [asdict(look_at(ArchiveFile(*one), LabelColumns(*labels))) for one in sources]
 
 
-def look_at(source: Source, labels: Labels) -> Look:
+def look_at(source: ArchiveFile, labels: LabelColumns) -> FileSummary:
     """A look at one file; what is wrong with it is part of the look."""
     try:
         before = stamp(source.path)
@@ -229,11 +229,11 @@ def look_at(source: Source, labels: Labels) -> Look:
         if stamp(source.path) != before:
             raise DataError(CHANGED)
     except ScareError as error:
-        return Look(source.name, why=str(error))
-    return Look(source.name, before, sha256, tuple(pieces))
+        return FileSummary(source.name, why=str(error))
+    return FileSummary(source.name, before, sha256, tuple(pieces))
 
 
-def look_into(file: Path, device: str, labels: Labels) -> list[Piece]:
+def look_into(file: Path, device: str, labels: LabelColumns) -> list[DeviceSpan]:
     """The pieces of a file by name of the device, in memory that does not grow with its rows."""
     table = open_table(file)
     column = "" if device else labels.device_column
@@ -249,7 +249,7 @@ def look_into(file: Path, device: str, labels: Labels) -> list[Piece]:
         .group_by(DEVICE)
         .agg(pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max(), pl.col("step").max())
     )
-    return [Piece(*row) for row in rows.sort(DEVICE).select(DEVICE, "rows", "first", "last", "step").rows()]
+    return [DeviceSpan(*row) for row in rows.sort(DEVICE).select(DEVICE, "rows", "first", "last", "step").rows()]
 
 
 def _facts(time: pl.Expr) -> list[pl.Expr]:
@@ -283,8 +283,8 @@ class Model:
 class Member:
     """A file of a series, as it was when it was looked at, and what its result depends on."""
 
-    source: Source
-    look: Look
+    source: ArchiveFile
+    look: FileSummary
     chain: str
 
 
@@ -302,11 +302,11 @@ class Series:
 
 
 def arrange(
-    sources: Iterable[tuple[Source, Look]], models: Mapping[str, Model | None], terms: Sequence[object]
+    sources: Iterable[tuple[ArchiveFile, FileSummary]], models: Mapping[str, Model | None], terms: Sequence[object]
 ) -> list[Series]:
     """The series of files, each in the order of time; `models` by device, `terms` whatever else a result depends on."""
     groups = _Groups()
-    together: dict[str, list[tuple[Source, Look]]] = {}
+    together: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}
     kept = list(sources)
     for _, look in kept:
         groups.join(look.devices)
@@ -316,7 +316,10 @@ def arrange(
 
 
 def _series(
-    device: str, files: list[tuple[Source, Look]], models: Mapping[str, Model | None], terms: Sequence[object]
+    device: str,
+    files: list[tuple[ArchiveFile, FileSummary]],
+    models: Mapping[str, Model | None],
+    terms: Sequence[object],
 ) -> Series:
     ordered, members = sorted(files, key=lambda one: (one[1].first, one[0].name)), []
     chain = _hash(FORMAT, list(terms))
@@ -373,12 +376,12 @@ class Models:
         return {device: model for device, model in found if model is not None}
 
 
-def one_model(path: Path) -> Models:
+def single_model(path: Path) -> Models:
     """The same model for every device."""
     return Models([Route(DEFAULT, str(path))])
 
 
-def model_table(path: Path) -> Models:
+def read_model_table(path: Path) -> Models:
     """The models that a table names; a relative path is from the table's folder."""
     table = read_table(path)
     if not {*COLUMNS} <= {*table.columns}:

@@ -49,7 +49,7 @@ from scare.calibrator.parity import (
     share_of_ties,
 )
 from scare.calibrator.plan import Plan, run, values
-from scare.data.flags import LARGEST, Flag, summary
+from scare.data.flags import LARGEST, Flag, count_flags
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError
 from scare.export.c_source import CModel
@@ -410,7 +410,7 @@ class _Trial:
         host, board = push_all(self.host, readings), push_all(self.board, readings)
         live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
-        told = {name: count for name, count in summary(host.flags).items() if count}
+        told = {name: count for name, count in count_flags(host.flags).items() if count}
         found = counts, told, int(np.isfinite(host.low).sum())
         broken = [*_unlike_statuses(live, host, board), *self._unlike_answers(readings, live, host, board)]
         if broken:

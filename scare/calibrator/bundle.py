@@ -36,7 +36,7 @@ from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.kernels import FLOAT_KERNELS
-from scare.records import Count, Finite, Name, Positive, Whole, can_be_printed, convert
+from scare.records import Count, Finite, Name, Positive, Whole, convert, is_printable
 from scare.windowing.grid import GapPolicy
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
@@ -333,7 +333,7 @@ def _check_facts(facts: Mapping[str, Any]) -> None:
         depth += 1
         if depth > DEEPEST:
             raise ValueError(f"its facts are nested more than {DEEPEST} deep")
-        if not all(can_be_printed(" ".join(one.split())) for one in level if isinstance(one, str)):
+        if not all(is_printable(" ".join(one.split())) for one in level if isinstance(one, str)):
             raise ValueError("its facts hold control characters")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.archive.files import Source, find_sources
+from scare.archive.files import ArchiveFile, find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
@@ -63,7 +63,7 @@ def align(
 def _read(place: str, names: str) -> list[Readings]:
     """The readings of each device of a place, its files one after the other; of these columns, or of all."""
     by_device: dict[str, list[pl.DataFrame]] = {}
-    sources = find_sources([place])
+    sources = find_files([place])
     mapping = _mapping(sources[0], options.names(names) if names else ())
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
@@ -72,7 +72,7 @@ def _read(place: str, names: str) -> list[Readings]:
     return [Readings(device, frame, mapping.channels) for device, frame in whole.items()]
 
 
-def _mapping(source: Source, names: tuple[str, ...]) -> ColumnMapping:
+def _mapping(source: ArchiveFile, names: tuple[str, ...]) -> ColumnMapping:
     """The columns of a file as a look at it shows them; of several quantities these."""
     guess = inspect_table(source.path).mapping
     there = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}

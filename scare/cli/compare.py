@@ -11,7 +11,7 @@ from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.train import note_split, recipe_of
-from scare.data.colocation import divide, prepare, read
+from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
 from scare.files import replacing
@@ -67,8 +67,8 @@ def compare(
 
     asked, data = given.config.compare, given.config.data
     grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
-    readings = [prepare(one, data.step, note) for one in read(files, data, note)]
-    parts = divide(readings, files, data, given.config.split, max(asked.windows))
+    readings = read_colocation(files, data, note)
+    parts = make_split(readings, files, data, given.config.split, max(asked.windows))
     note_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}
     study = prepare_study(out, parts, grid_of_jobs, training)

@@ -16,7 +16,7 @@ from scare.data.mapping import DataSection, tidy_columns
 from scare.errors import UsageError
 from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic
-from scare.records import Amount, Count, convert, load_toml, merged
+from scare.records import Amount, Count, convert, load_toml, merge
 
 SWITCHES, LISTS = {"data.sort", "data.apply_offset"}, {"split.borders"}  # such options without a value, with several
 RECIPE = ("model", "training", "ladder")  # the sections that make a recipe
@@ -95,9 +95,9 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
     where = str(path or OPTIONS)
     convert(file, Config, where)  # first alone, so that what is wrong is said of the file
     said = {name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()}
-    typed = merged(parse_settings(settings), {name: table for name, table in said.items() if table})
+    typed = merge(parse_settings(settings), {name: table for name, table in said.items() if table})
     given = _knowing(_tidy(typed), file.get("data", {}))
-    tables = merged(file, given)
+    tables = merge(file, given)
     if "reference" in given.get("data", {}):  # another column, not a change of the file's
         tables["data"]["reference"] = given["data"]["reference"]
     return Given(convert(tables, Config, OPTIONS), tables, where, bool({*RECIPE} & file.keys()))
@@ -141,7 +141,7 @@ def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> di
             found = value.strip()
         for part in reversed(key.strip().split(".")):
             found = {part: found}
-        tables = merged(tables, found)
+        tables = merge(tables, found)
     return tables
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRem
 from rich.table import Table
 from rich.text import Text
 
-from scare.records import finite
+from scare.records import nan_to_none
 
 COUNTED_SECONDS = 0.2  # between two lines of JSON that only count
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -29,7 +29,7 @@ def note(text: str) -> None:
 
 def emit(result: dict[str, Any]) -> None:
     """The result as JSON on stdout; a number that JSON does not have becomes null."""
-    STDOUT.print(json.dumps(finite(result), indent=2, default=str, allow_nan=False), markup=False)
+    STDOUT.print(json.dumps(nan_to_none(result), indent=2, default=str, allow_nan=False), markup=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -62,7 +62,7 @@ class JsonProgress(Progress):
 
     def _tell(self, task: Task) -> None:
         facts = {"progress": task.description, "completed": task.completed, "total": task.total, **task.fields}
-        note(json.dumps(finite(facts)))
+        note(json.dumps(nan_to_none(facts)))
 
 
 @contextmanager

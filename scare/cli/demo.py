@@ -40,7 +40,7 @@ def demo(
         recipe = Recipe.preset("default", 60, seed=seed)
         calibrator = fit_with_progress(split.train, split.validation, recipe)
         scores = score_against_baselines(calibrator, split, "SCARE", recipe)
-        calibrator = calibrator.with_facts(split=split.how, test_scores=scores_as_dict(scores))
+        calibrator = calibrator.with_facts(split=split.description, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
     page = write_page(out / "demo.html", "A low-cost particle sensor, calibrated", calibrator, scores, figure)

@@ -16,7 +16,17 @@ from scare.data import fetch as openaq_files
 from scare.data import fetch as purpleair_files
 from scare.data import fetch as sensor_community_files
 from scare.data.download import RecordFile
-from scare.data.fetch import SOURCES, Place, Read, Request, Source, fetch, keep_months, read_source, write_sidecar
+from scare.data.fetch import (
+    SOURCES,
+    FetchRequest,
+    FetchSource,
+    Read,
+    SearchArea,
+    fetch,
+    read_source,
+    write_months,
+    write_sidecar,
+)
 from scare.data.readings import TIME
 from scare.errors import UsageError
 
@@ -140,11 +150,11 @@ def purpleair(
     rows = pl.concat([purpleair_files.read_purpleair(file, source) for file in files], how="diagonal_relaxed")
     months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
     kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
-    _told("purpleair", source, keep_months(kept, out), out, as_json)
+    _told("purpleair", source, write_months(kept, out), out, as_json)
 
 
-def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> Request:
-    return Request(tuple(devices or ()), _day(first, "--from"), _day(last, "--to"), _place(near, within))
+def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> FetchRequest:
+    return FetchRequest(tuple(devices or ()), _day(first, "--from"), _day(last, "--to"), _place(near, within))
 
 
 def _day(text: str, option: str) -> date:
@@ -154,7 +164,7 @@ def _day(text: str, option: str) -> date:
         raise UsageError(f"{option} takes a day like 2026-01-31, not '{text}'") from error
 
 
-def _place(near: str, within: float) -> Place | None:
+def _place(near: str, within: float) -> SearchArea | None:
     if not near:
         return None
     try:
@@ -163,15 +173,15 @@ def _place(near: str, within: float) -> Place | None:
         raise UsageError(f"--near takes LAT,LON in degrees, such as 48.78,9.18, not '{near}'") from error
     if abs(latitude) > 90 or abs(longitude) > 180:
         raise UsageError(f"--near {near}: there is no such place; it takes LAT,LON in degrees")
-    return Place(latitude, longitude, within)
+    return SearchArea(latitude, longitude, within)
 
 
 def _fetch(
     name: str,
-    source: Source,
+    source: FetchSource,
     files: Iterable[tuple[str, RecordFile]],
     read: Read,
-    request: Request,
+    request: FetchRequest,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -181,14 +191,14 @@ def _fetch(
             bar.update(task, completed=done, total=total, file=f"{file} {done >> 10:,} of {total >> 10:,} kB")
 
         try:
-            found = keep_months(fetch(files, read, out, report), out, request)
+            found = write_months(fetch(files, read, out, report), out, request)
         except KeyboardInterrupt:
             note(f"what has arrived stays in {out}; the same command resumes")
             raise
     _told(name, source, found, out, as_json)
 
 
-def _told(name: str, source: Source, found: dict[str, Any], out: Path, as_json: bool) -> None:
+def _told(name: str, source: FetchSource, found: dict[str, Any], out: Path, as_json: bool) -> None:
     sidecar = write_sidecar(out, name, source, found)
     if as_json:
         emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})

@@ -15,7 +15,7 @@ from scare.board.measure import Report, measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
 from scare.cli.console import note, progress
-from scare.data.colocation import SplitBy, prepare, read
+from scare.data.colocation import SplitBy, prepare, read_files
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.data.times import Dates
@@ -133,7 +133,7 @@ def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -
     channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
-    found = read(files, replace(data, channels=channels, reference=reference), note)
+    found = read_files(files, replace(data, channels=channels, reference=reference), note)
     return [prepare(one, step if one.step_seconds < FINER * step else None, note) for one in found]
 
 

@@ -10,18 +10,18 @@ import polars as pl
 import typer
 
 from scare.archive.archive import Archive, run_archive
-from scare.archive.files import Labels, model_table, one_model
+from scare.archive.files import LabelColumns, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
-from scare.data.flags import flag_names, summary
-from scare.data.inspection import find_labels
+from scare.data.flags import count_flags, flag_names
+from scare.data.inspection import find_time_and_device
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
-from scare.data.tables import iterate_tables, writing_table
+from scare.data.tables import iterate_tables, table_writer
 from scare.errors import DataError, UsageError
 from scare.executor import LOCAL, open_executor
-from scare.words import counts
+from scare.words import spell_counts
 
 # `scare predict` of an archive: what it says while it runs and when it is done.
 
@@ -57,7 +57,7 @@ def _show_devices(devices: Mapping[str, Any]) -> None:
     """The devices with the most rows that have no value, as a table on stdout."""
     worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN_DEVICES]
     rows = [
-        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), counts(devices[name]["flags"])]
+        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
         for name in worst
     ]
     rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN_DEVICES)
@@ -120,27 +120,27 @@ def predict(
     readings = [*([model] if models else []), *(places or [])]
     if not readings:
         raise UsageError(f"name the readings after the model: scare predict {model} raw.csv")
-    labels = Labels(options.names(time) if time else (), device_column, dates)
+    labels = LabelColumns(options.names(time) if time else (), device_column, dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
         return
     if device:
         raise UsageError("--device is for one file; in an archive a column, a folder device=… or its name says it")
-    chosen = model_table(models) if models else one_model(Path(model))
+    chosen = read_model_table(models) if models else single_model(Path(model))
     archive = Archive(tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, dates)
     predict_archive(archive, jobs, executor, as_json)
 
 
-def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, device: str, as_json: bool) -> None:
+def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
     """One file in, one out."""
     model = Calibrator.load(calibrator)
-    times, guessed_device = find_labels(file, labels.time, labels.dates)
+    times, guessed_device = find_time_and_device(file, labels.time, labels.dates)
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
     streams = DeviceStreams(model, partial(_announce, model))
     rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()
-    flags = dict.fromkeys(summary(np.empty(0, np.uint32)), 0)
-    with progress("calibrating", "count") as (bar, task), writing_table(out) as write:
+    flags = dict.fromkeys(count_flags(np.empty(0, np.uint32)), 0)
+    with progress("calibrating", "count") as (bar, task), table_writer(out) as write:
         for chunk in iterate_tables(file, mapping):
             if device and not mapping.device_column:
                 chunk = chunk.with_columns(pl.lit(device).alias(DEVICE))
@@ -148,7 +148,7 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
             write(result)
             newest |= _newest(result, model)
             rows, calibrated = rows + result.height, calibrated + result[CALIBRATED].count()
-            for name, count in summary(result[FLAGS].to_numpy()).items():
+            for name, count in count_flags(result[FLAGS].to_numpy()).items():
                 flags[name] += count
             bar.update(task, count=f"{rows:,} rows")
     result_facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": flags}
@@ -158,7 +158,7 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: Labels, devic
         _show(list(newest.values()), model)
     note(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
     if any(flags.values()):
-        note(f"flagged rows: {counts(flags)}")
+        note(f"flagged rows: {spell_counts(flags)}")
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from scare.cli.train import require_training
 from scare.errors import DataError, UsageError
 from scare.executor import LOCAL
 from scare.extras import require
-from scare.report.numbers import several
+from scare.words import duration
 
 
 class Experiment(StrEnum):
@@ -138,4 +138,4 @@ def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
 def _duration(minutes: float) -> str:
     if minutes < 1:
         return "less than a minute"
-    return f"about {several(round(minutes), 'minute') if minutes < 90 else several(round(minutes / 60), 'hour')}"
+    return f"about {duration(60 * round(minutes) if minutes < 90 else 3600 * round(minutes / 60))}"

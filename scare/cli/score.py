@@ -16,7 +16,7 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import open_calibrator, read_for
-from scare.data.colocation import prepare, read
+from scare.data.colocation import read_colocation
 from scare.data.mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
@@ -91,7 +91,7 @@ def score(
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
-        readings = [prepare(one, data.step, note) for one in read(files, data, note)]
+        readings = read_colocation(files, data, note)
         correction, first = find_correction(model), readings[0]
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings

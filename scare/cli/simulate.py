@@ -9,7 +9,7 @@ import typer
 
 from scare.cli.console import emit, note, progress
 from scare.cli.options import Json, Seed
-from scare.data.simulate import Kind, Simulation, best_achievable_rmse, write_simulation
+from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse, write_simulation
 from scare.data.simulated_air import Drift, DriftKind
 from scare.errors import UsageError
 
@@ -20,8 +20,8 @@ def simulate(
     days: Annotated[float, typer.Option("--days", help="For how long.")] = 30.0,
     step: Annotated[float, typer.Option("--step", help="Seconds from one row to the next.")] = 60.0,
     kind: Annotated[
-        Kind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")
-    ] = Kind.PM,
+        SimulationKind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")
+    ] = SimulationKind.PM,
     apart: Annotated[
         float, typer.Option("--apart", help="By what share the air of boxes differs; 0: one place.")
     ] = 0.0,
@@ -40,7 +40,7 @@ def simulate(
       scare simulate --boxes 6 --days 60 --apart 0.2 --drift gain:box-02:30 --out fleet.parquet
     """
     drifts = tuple(map(_drift, drift or ()))
-    simulation = Simulation(boxes, days, step, kind, seed, apart=apart, drifts=drifts)
+    simulation = Simulation(boxes, days, step, kind, seed, place_spread=apart, drifts=drifts)
     with progress("simulating", "count") as (bar, task):
         write_simulation(
             simulation,
@@ -49,7 +49,7 @@ def simulate(
         )
     result = {"file": str(out), "boxes": boxes, "days": days, "step_seconds": step, "kind": kind.value, "seed": seed}
     result |= {"apart": apart, "drifts": [asdict(one) for one in drifts]}
-    if kind is Kind.LINEAR:
+    if kind is SimulationKind.LINEAR:
         result["best_achievable_rmse"] = best_achievable_rmse(simulation)
         note(f"best achievable RMSE: {result['best_achievable_rmse']:.4g}")
     if as_json:

@@ -15,7 +15,7 @@ from scare.cli import options
 from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
-from scare.data.colocation import divide, prepare, read
+from scare.data.colocation import make_split, read_colocation
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.errors import ExitCode, NotApplicableError, UsageError
@@ -131,7 +131,7 @@ def show_scores(scores: Mapping[str, Accuracy], title: str) -> None:
 
 def note_split(split: Split) -> None:
     """How the parts were made, what the results will not show, and what is left out."""
-    for line in (f"split {split.how}", *split.notes, *split.left_out):
+    for line in (f"split {split.description}", *split.notes, *split.left_out):
         note(line)
 
 
@@ -180,8 +180,8 @@ def train(
     )
     recipe, beside = recipe_of(given), check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
-        readings = [prepare(one, given.config.data.step, note) for one in read(files, given.config.data, note)]
-        parts = divide(readings, files, given.config.data, given.config.split, recipe.window)
+        readings = read_colocation(files, given.config.data, note)
+        parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
         calibrator = fit_with_progress(parts.train, parts.validation, recipe)
         name = f"{calibrator.facts['model']} ({recipe.name})"

@@ -14,7 +14,7 @@ from scare.cli.config import TuneSection, read_config
 from scare.cli.console import STDERR, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.train import recipe_of
-from scare.data.colocation import moment, prepare, read
+from scare.data.colocation import parse_time, read_colocation
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
@@ -75,7 +75,7 @@ def tune(
 
     space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
     trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
-    readings = [prepare(one, given.config.data.step, note) for one in read(files, given.config.data, note)]
+    readings = read_colocation(files, given.config.data, note)
     try:
         search = prepare_search(out, _before(readings, asked.until), space, trial_settings)
     except DataError as error:
@@ -112,7 +112,7 @@ def _budget(asked: TuneSection) -> Any:
 def _before(readings: list[Readings], until: str) -> list[Readings]:
     """The rows before the test begins, which are all that the search sees."""
     if until:
-        end = moment(until, "tune.until").timestamp()
+        end = parse_time(until, "tune.until").timestamp()
         rows = [one.rows(one.times < end) for one in readings]
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))

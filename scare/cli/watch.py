@@ -11,7 +11,7 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
-from scare.data.inspection import find_labels
+from scare.data.inspection import find_time_and_device
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME, Readings
 from scare.data.tables import read_readings
@@ -62,7 +62,7 @@ def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_colum
     """The readings of every box; several files may hold one."""
     boxes: dict[str, list[Readings]] = {}
     for file in files:
-        times, guessed = find_labels(file, options.names(time) if time else ())
+        times, guessed = find_time_and_device(file, options.names(time) if time else ())
         mapping = ColumnMapping(times, calibrator.inputs.channels, None, device_column or guessed, sort=True)
         for one in read_readings(file, mapping):
             boxes.setdefault(one.device, []).append(one)

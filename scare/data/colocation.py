@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from scare.data.alignment import align, average, find_clock_offset, shift
-from scare.data.flags import find_dead, flag, summary, without_unusable_references
+from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
 from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping, DataSection
 from scare.data.quantities import guess_unit
@@ -23,7 +23,7 @@ from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
-from scare.words import counts
+from scare.words import spell_counts
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
 Say = Callable[[str], object]
@@ -46,7 +46,7 @@ class SplitSection:
     column: str = ""
 
 
-def read(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
+def read_files(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
     """The readings of all files, each beside its reference; several files are several devices."""
     if not data.reference_file:
         return _read(files, data, say)
@@ -137,11 +137,11 @@ def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say)
     in_order = found.duplicates + found.out_of_order == 0
     mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order, dates=data.dates)
     (station,) = read_readings(file, mapping)
-    if find_dead(station):
+    if find_dead_channels(station):
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
     joined = []
     for one in readings:
-        if find_dead(one):  # has no clock to set; a split leaves it out
+        if find_dead_channels(one):  # has no clock to set; a split leaves it out
             joined.append(align(one, station))
             continue
         offset = find_clock_offset(one, station, one.channels[0].name)
@@ -153,23 +153,28 @@ def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say)
     return joined
 
 
+def read_colocation(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
+    """Read files as `read_files` does and `prepare` each device's readings."""
+    return [prepare(one, data.step, say) for one in read_files(files, data, say)]
+
+
 def prepare(readings: Readings, step: float | None, say: Say) -> Readings:
     """Averaged if asked, of one time step, with quality flags."""
     if step is not None:
         readings = average(readings, step)
     check_step(readings)
-    flagged = flag(without_unusable_references(readings))
+    flagged = flag(drop_unusable_references(readings))
     lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
     if lost and readings.reference is not None:
         say(
             f"{readings.device}: {lost} values of {readings.reference.name} stand for 'no reading' and count as missing"
         )
     if flagged.flags.any():
-        say(f"{readings.device}: flagged rows: {counts(summary(flagged.flags))}")
+        say(f"{readings.device}: flagged rows: {spell_counts(count_flags(flagged.flags))}")
     return flagged
 
 
-def divide(
+def make_split(
     readings: Sequence[Readings], files: Sequence[Path], data: DataSection, split: SplitSection, window: int
 ) -> Split:
     """Training, validation and test as [split] says."""
@@ -182,7 +187,7 @@ def divide(
     if split.by is SplitBy.SITE:
         return split_by_site(readings)
     step = float(np.median([one.step_seconds for one in readings]))
-    times = [moment(text, "split.borders") for text in split.borders]
+    times = [parse_time(text, "split.borders") for text in split.borders]
     if len(times) not in (0, 2):
         raise UsageError(f"split.borders takes two times, not {len(times)}")
     try:
@@ -200,7 +205,7 @@ def _divide_by_column(readings: Sequence[Readings], files: Sequence[Path], data:
     return split_by_label(readings, labels)
 
 
-def moment(text: str, key: str) -> datetime:
+def parse_time(text: str, key: str) -> datetime:
     """The time that a key of a config names; UTC unless it says otherwise."""
     try:
         found = datetime.fromisoformat(text.strip())

@@ -48,7 +48,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Source:
+class FetchSource:
     """Addresses, licence and columns of a source; `ends` seconds after its time a row's interval is over."""
 
     about: str
@@ -59,7 +59,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchArea:
     """A point, and how far around it devices are wanted."""
 
     latitude: float
@@ -69,7 +69,7 @@ class Place:
     def holds(self, latitude: float, longitude: float) -> bool:
         """Whether a point is within.
 
-        >>> Place(48.78, 9.18, 200.0).holds(50.11, 8.68), Place(48.78, 9.18, 100.0).holds(50.11, 8.68)
+        >>> SearchArea(48.78, 9.18, 200.0).holds(50.11, 8.68), SearchArea(48.78, 9.18, 100.0).holds(50.11, 8.68)
         (True, False)
         """
         north, east = radians(latitude - self.latitude), radians(longitude - self.longitude)
@@ -78,13 +78,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Request:
+class FetchRequest:
     """Devices by name or by place, from the first day to the last."""
 
     devices: tuple[str, ...]
     first: date
     last: date
-    place: Place | None = None
+    place: SearchArea | None = None
 
     def __post_init__(self) -> None:
         if not (self.devices or self.place):
@@ -98,9 +98,9 @@ class Request:
             yield self.first + timedelta(days=number)
 
 
-def read_source(name: str, path: Path = SOURCES) -> Source:
+def read_source(name: str, path: Path = SOURCES) -> FetchSource:
     """The source of this name."""
-    sources = read_toml(path, dict[str, Source])
+    sources = read_toml(path, dict[str, FetchSource])
     if name not in sources:
         raise UsageError(f"{path}: there is no [{name}]")
     return sources[name]
@@ -113,7 +113,7 @@ KEY = "OPENAQ_API_KEY"
 LATITUDE, LONGITUDE = "latitude", "longitude"
 
 
-def openaq_files(request: Request, source: Source) -> Iterator[tuple[str, RecordFile]]:
+def openaq_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
     """The month (2026-01) and the file of each location and day that the bucket has."""
     wanted = request.devices or tuple(_near_openaq(request.place, source))
     months = dict.fromkeys((day.year, day.month) for day in request.days())
@@ -145,7 +145,7 @@ def _listed(bucket: str, prefix: str) -> Iterator[RecordFile]:
             return
 
 
-def _near_openaq(place: Place | None, source: Source) -> Iterator[str]:
+def _near_openaq(place: SearchArea | None, source: FetchSource) -> Iterator[str]:
     """Locations around a place, which only the interface with a key tells."""
     if place is None or not os.environ.get(KEY):
         raise UsageError(f"OpenAQ tells what is near only to those with a key: set {KEY}, or name the locations")
@@ -155,7 +155,7 @@ def _near_openaq(place: Place | None, source: Source) -> Iterator[str]:
     yield from (str(one["id"]) for one in answer["results"])
 
 
-def read_openaq(path: Path, source: Source) -> pl.DataFrame:
+def read_openaq(path: Path, source: FetchSource) -> pl.DataFrame:
     """The rows of a file: device, time, place, and a column for each quantity."""
     table = read_table(path).with_columns(pl.col("parameter").cast(pl.String), pl.col("units").cast(pl.String))
     known = table.filter(pl.col("parameter").is_in(list(source.columns)))
@@ -171,7 +171,7 @@ def read_openaq(path: Path, source: Source) -> pl.DataFrame:
     return long.pivot("name", index=[DEVICE, TIME, LATITUDE, LONGITUDE], values="value", aggregate_function="mean")
 
 
-def _named(source: Source) -> pl.Expr:
+def _named(source: FetchSource) -> pl.Expr:
     """Our name of a quantity; a gas has its unit behind it, which differs from provider to provider."""
     ours = {theirs: column.name for theirs, column in source.columns.items()}
     open_unit = [theirs for theirs, column in source.columns.items() if not column.unit]
@@ -200,8 +200,8 @@ def fetch(
             yield month, pl.concat(frames, how="diagonal_relaxed")
 
 
-def keep_months(
-    months: Iterable[tuple[str, pl.DataFrame]], out: Path, request: Request | None = None
+def write_months(
+    months: Iterable[tuple[str, pl.DataFrame]], out: Path, request: FetchRequest | None = None
 ) -> dict[str, Any]:
     """Write months, each device by itself; rows by device, and where devices are."""
     rows: dict[str, int] = {}
@@ -221,14 +221,14 @@ def keep_months(
     return {"rows": rows, "places": places}
 
 
-def _within(frame: pl.DataFrame, request: Request | None) -> pl.DataFrame:
+def _within(frame: pl.DataFrame, request: FetchRequest | None) -> pl.DataFrame:
     """The rows of the days that were asked for; a row at midnight is of the day before."""
     if request is None:
         return frame
     return frame.filter(pl.col(TIME).dt.offset_by("-1us").dt.date().is_between(request.first, request.last))
 
 
-def write_sidecar(out: Path, name: str, source: Source, found: Mapping[str, Any]) -> Path:
+def write_sidecar(out: Path, name: str, source: FetchSource, found: Mapping[str, Any]) -> Path:
     """What a reader of the folder should know."""
     units = {column.name: column.unit for column in source.columns.values() if column.unit}
     facts = {
@@ -257,7 +257,7 @@ STATION = ("State Code", "County Code", "Site Num")
 
 
 def airnow_files(
-    request: Request, source: Source, parameters: tuple[str, ...] = ()
+    request: FetchRequest, source: FetchSource, parameters: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, RecordFile]]:
     """The month and the file of every hour; with parameter codes of AQS, the file of each and of each year."""
     if parameters:
@@ -272,7 +272,7 @@ def airnow_files(
             yield f"{day:%Y-%m}", RecordFile(name, 0, "", f"{source.hosts['archive']}/{day:%Y/%Y%m%d}/{name}")
 
 
-def near(request: Request, source: Source) -> dict[str, tuple[float, float]]:
+def near(request: FetchRequest, source: FetchSource) -> dict[str, tuple[float, float]]:
     """The stations around a place, with where they are."""
     if request.place is None:
         return {}
@@ -282,19 +282,19 @@ def near(request: Request, source: Source) -> dict[str, tuple[float, float]]:
     return {name: where for name, where in found.items() if request.place.holds(*where)}
 
 
-def read_airnow(path: Path, source: Source, stations: frozenset[str]) -> pl.DataFrame:
+def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
     """The rows of these stations: device, time, and a column for each quantity."""
     return _read_aqs(path, source, stations) if path.suffix == ".zip" else _read_hourly(path, source, stations)
 
 
-def _read_hourly(path: Path, source: Source, stations: frozenset[str]) -> pl.DataFrame:
+def _read_hourly(path: Path, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
     schema = dict.fromkeys(HOURLY, pl.String())
     table = pl.read_csv(path, separator="|", has_header=False, schema=schema, quote_char=None, encoding="utf8-lossy")
     begins = pl.concat_str("date", "clock", separator=" ").str.to_datetime("%m/%d/%y %H:%M", time_unit="us")
     return _wide(table.with_columns(begins.alias(TIME), pl.col(DEVICE).str.slice(-9)), source, stations)
 
 
-def _read_aqs(path: Path, source: Source, stations: frozenset[str]) -> pl.DataFrame:
+def _read_aqs(path: Path, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
     """The lines of a year's file that begin with a station, without unpacking the others."""
     starts = tuple(f'"{one[:2]}","{one[2:5]}","{one[5:]}"'.encode() for one in stations)
     try:
@@ -310,7 +310,7 @@ def _read_aqs(path: Path, source: Source, stations: frozenset[str]) -> pl.DataFr
     )
 
 
-def _wide(table: pl.DataFrame, source: Source, stations: frozenset[str]) -> pl.DataFrame:
+def _wide(table: pl.DataFrame, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
     """A row a station and hour, at the end of the hour."""
     known = pl.col("parameter").is_in(list(source.columns)) & pl.col(DEVICE).is_in(list(stations))
     number = pl.col("value").cast(pl.Float64, strict=False)
@@ -335,7 +335,7 @@ def _station(name: str) -> str:
 TIMES = ("time_stamp", "created_at")
 
 
-def read_purpleair(path: Path, source: Source) -> pl.DataFrame:
+def read_purpleair(path: Path, source: FetchSource) -> pl.DataFrame:
     """The rows of a file: device, time, and a column for each quantity."""
     table = open_table(path)
     time = next((name for name in TIMES if name in table.columns), None)
@@ -371,7 +371,7 @@ def _sensor(path: Path) -> str:
 FILE = re.compile(r'href="(\d{4}-\d\d-\d\d_[\w-]+_sensor_(\d+)(?:_indoor)?\.csv(?:\.gz)?)"')
 
 
-def sensor_community_files(request: Request, source: Source) -> Iterator[tuple[str, RecordFile]]:
+def sensor_community_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
     """The month and the file of each sensor and day that the archive has."""
     wanted = set(request.devices) | set(_near(request, source))
     for day in request.days():
@@ -391,14 +391,14 @@ def _day(host: str, day: date) -> tuple[str, str]:
     return "", ""
 
 
-def _near(request: Request, source: Source) -> Iterator[str]:
+def _near(request: FetchRequest, source: FetchSource) -> Iterator[str]:
     """Sensors that have reported from around a place in the last minutes."""
     if request.place:
         around = f"{request.place.latitude},{request.place.longitude},{request.place.kilometres:g}"
         yield from (str(one["sensor"]["id"]) for one in json.loads(read_url(f"{source.hosts['near']}{around}")))
 
 
-def read_sensor_community(path: Path, source: Source) -> pl.DataFrame:
+def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:
     """The rows of a file: device, time, place, and a column for each quantity."""
     table = read_table(path)
     there = {theirs: column for theirs, column in source.columns.items() if theirs in table.columns}

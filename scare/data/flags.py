@@ -1,8 +1,8 @@
 """Quality rules set bits in a row's flags; they never remove a row or change a value.
 
-Every rule looks only at the row and at what is remembered of the rows before (`Past`), so rows flagged as they arrive
-carry the same bits as rows flagged at once. Why a row has no window (EARLY, MISSING, HISTORY) is said by
-`windowing/slicing` and `windowing/ring`, whether it is like training (OUTSIDE) by `windowing/training_range`.
+Every rule looks only at the row and at the state kept of earlier rows (`FlagState`), so rows flagged as they arrive
+carry the same bits as rows flagged at once. `windowing` sets the other bits: why a row has no window (EARLY, MISSING,
+HISTORY) and whether it lies outside the training range (OUTSIDE).
 Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 """
 
@@ -89,7 +89,7 @@ DEFAULT_SETTINGS = QualitySettings()
 
 
 @dataclass(frozen=True)
-class Past:
+class FlagState:
     """What the rules remember of the rows before, of many devices side by side; nothing before the first row."""
 
     time: np.ndarray  # of the last row, NaN if there is none [devices]
@@ -100,11 +100,11 @@ class Past:
     distances: np.ndarray  # of the last ones to the median before them [devices, channels, SPIKE_USUAL_ROWS]
 
     @staticmethod
-    def none(devices: int, channels: int) -> "Past":
+    def empty(devices: int, channels: int) -> "FlagState":
         """Before any row."""
         each, never = (devices, channels), np.full(devices, np.nan)
         values, distances = (np.full((*each, kept), np.nan) for kept in (SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS))
-        return Past(never, never, np.zeros(devices, np.int64), np.zeros(each, np.int64), values, distances)
+        return FlagState(never, never, np.zeros(devices, np.int64), np.zeros(each, np.int64), values, distances)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Rows:
     channels: tuple[Channel, ...]
     times: np.ndarray
     step_seconds: float
-    past: Past
+    past: FlagState
 
     @cached_property
     def waits(self) -> np.ndarray:
@@ -153,11 +153,11 @@ class Rows:
         return rows, np.where(first >= 0, when, self.past.started)
 
     @property
-    def remembered(self) -> Past:
+    def remembered(self) -> FlagState:
         """What the rows to come need of these and of those before."""
         rows, when = self.last_start
         values, distances = _last(self.past.values, self.values), _last(self.past.distances, self.distances)
-        return Past(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
+        return FlagState(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
 
 
 def _since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -289,7 +289,7 @@ def usable_values(
     """
     usable = np.array(values, float)
     flags = np.zeros(usable.shape[:-1], np.uint32)
-    rows = Rows(usable.copy(), channels, np.empty(0), inf, Past.none(0, 0))  # these rules ask for no time
+    rows = Rows(usable.copy(), channels, np.empty(0), inf, FlagState.empty(0, 0))  # these rules ask for no time
     for rule in RULES:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
@@ -298,7 +298,7 @@ def usable_values(
     return usable, flags
 
 
-def without_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
+def drop_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
     """The same rows without the reference's numbers that mean no reading, such as -999."""
     if readings.reference is None:
         return readings
@@ -306,7 +306,7 @@ def without_unusable_references(readings: Readings, settings: QualitySettings = 
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets[:, 0])))
 
 
-class Flagging:
+class RowFlagger:
     """The rules on rows as they come, of many devices side by side: chunks of any size give what the whole would.
 
     Values are usable ones: whether one is was decided before, by `usable_values`, and is carried as NaN.
@@ -316,9 +316,9 @@ class Flagging:
         self, channels: tuple[Channel, ...], step_seconds: float, settings: QualitySettings, devices: int = 1
     ) -> None:
         self._channels, self._step_seconds, self._settings = channels, step_seconds, settings
-        self.past = Past.none(devices, len(channels))
+        self.past = FlagState.empty(devices, len(channels))
 
-    def take(self, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    def push(self, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """Flags, uint32 [rows, devices], of `usable` values [rows, devices, channels] at `times` [rows, devices]."""
         flags = np.zeros(times.shape, np.uint32)
         if not len(times):
@@ -341,7 +341,7 @@ def flag_rows(
 ) -> np.ndarray:
     """The flags of one device's rows at `times` [rows] with `values` [rows, channels], uint32 [rows]."""
     usable, flags = usable_values(values, channels, settings)
-    return flags | Flagging(channels, step_seconds, settings).take(times[:, None], usable[:, None])[:, 0]
+    return flags | RowFlagger(channels, step_seconds, settings).push(times[:, None], usable[:, None])[:, 0]
 
 
 def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
@@ -359,10 +359,10 @@ def flag_names(flags: int) -> list[str]:
     return [name for name, bit in Flag.__members__.items() if flags & bit]
 
 
-def summary(flags: np.ndarray) -> dict[str, int]:
+def count_flags(flags: np.ndarray) -> dict[str, int]:
     """How many rows carry each flag.
 
-    >>> counts = summary(np.array([0, 1, 3], np.uint32))
+    >>> counts = count_flags(np.array([0, 1, 3], np.uint32))
     >>> counts["RANGE"], counts["SENTINEL"], counts["STUCK"]
     (2, 1, 0)
     """
@@ -379,7 +379,7 @@ TRAINING = "training"
 MOST = 0.5  # of the devices: a channel that is dead on more is named by itself
 
 
-def find_dead(readings: Readings) -> tuple[str, ...]:
+def find_dead_channels(readings: Readings) -> tuple[str, ...]:
     """The channels without a usable value, or all of them if no row has one in each; none if a row is complete."""
     known = np.isfinite(usable_values(readings.values, readings.channels)[0])
     if known.all(axis=1).any() or not len(readings):
@@ -388,7 +388,9 @@ def find_dead(readings: Readings) -> tuple[str, ...]:
     return tuple(name for name, alive in zip(names, known.any(axis=0), strict=True) if not alive) or names
 
 
-def leave_out_dead(parts: Mapping[str, Sequence[Readings]]) -> tuple[dict[str, tuple[Readings, ...]], tuple[str, ...]]:
+def drop_dead_devices(
+    parts: Mapping[str, Sequence[Readings]],
+) -> tuple[dict[str, tuple[Readings, ...]], tuple[str, ...]]:
     """What is left of each part ("training", …; "" is the whole), and a sentence about everything that is not.
 
     A part with nothing left is refused.
@@ -398,7 +400,7 @@ def leave_out_dead(parts: Mapping[str, Sequence[Readings]]) -> tuple[dict[str, t
     untrained: set[str] = set()
     for part, readings in parts.items():
         left = [one for one in readings if one.device not in untrained]
-        dead = {one.device: names for one in left if (names := find_dead(one))}
+        dead = {one.device: names for one in left if (names := find_dead_channels(one))}
         sentences += _sentences(dead, left, part)
         kept[part] = tuple(one for one in left if one.device not in dead)
         if readings and not kept[part]:

@@ -255,7 +255,9 @@ def _find_site(frame: pl.DataFrame) -> str:
     return next((name for name in texts if words(name) & SITE_WORDS), "")
 
 
-def find_labels(path: Path | str, time: tuple[str, ...] = (), dates: Dates = "") -> tuple[tuple[str, ...], str]:
+def find_time_and_device(
+    path: Path | str, time: tuple[str, ...] = (), dates: Dates = ""
+) -> tuple[tuple[str, ...], str]:
     """The time columns of a table (unless given) and its device column (or nothing), from its first rows only."""
     table = open_table(path)
     raw = next(table.batches(table.columns), None)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scare.data.readings import Channel
 from scare.errors import UsageError
-from scare.records import Positive, convert, load_toml, named
+from scare.records import Positive, convert, load_toml, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("quantities.toml")
@@ -67,7 +67,7 @@ class Quantities:
 @cache
 def _table() -> Quantities:
     table = load_toml(TABLE)
-    both = {name: named(table[name]) for name in ("units", "quantities")}
+    both = {name: with_names(table[name]) for name in ("units", "quantities")}
     return convert({**table, **both}, Quantities, TABLE)
 
 

@@ -18,7 +18,7 @@ from numpy.random import Generator
 
 from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Channel, Readings
 from scare.data.simulated_air import DAY, Air, Clock, Drift, DriftKind, GasAir, ParticleAir, Wear, lagged, wandering
-from scare.data.tables import writing_table
+from scare.data.tables import table_writer
 from scare.errors import UsageError
 
 # What time does to a simulated sensor: a drift begins on some day and is all there after a ramp.
@@ -103,7 +103,7 @@ def best_linear_rmse(step_seconds: float) -> float:
     return float(np.sqrt(truth_variance + REFERENCE_NOISE_UGM3**2))
 
 
-class Kind(StrEnum):
+class SimulationKind(StrEnum):
     """The worlds that can be simulated."""
 
     PM = "pm"
@@ -111,7 +111,11 @@ class Kind(StrEnum):
     LINEAR = "linear"
 
 
-AIR: dict[Kind, type[Air]] = {Kind.PM: ParticleAir, Kind.GAS: GasAir, Kind.LINEAR: LinearAir}
+AIR: dict[SimulationKind, type[Air]] = {
+    SimulationKind.PM: ParticleAir,
+    SimulationKind.GAS: GasAir,
+    SimulationKind.LINEAR: LinearAir,
+}
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ class Simulation:
     boxes: int = 4
     days: float = 30.0
     step_seconds: float = 60.0
-    kind: Kind = Kind.PM
+    kind: SimulationKind = SimulationKind.PM
     seed: int = 0
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    apart: float = 0.0  # how much the air of one box differs from another's, as a share; 0: all side by side
+    place_spread: float = 0.0  # relative spread of the air between boxes; 0: all stand side by side
     drifts: tuple[Drift, ...] = ()
 
     def __post_init__(self) -> None:
@@ -140,12 +144,12 @@ class Simulation:
             raise UsageError(f"a seed cannot be negative, as {self.seed} is")
         if self.start.tzinfo is None:
             raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
-        if not 0 <= self.apart <= 1:
-            raise UsageError(f"boxes cannot be {self.apart:g} apart; give a share from 0 to 1")
+        if not 0 <= self.place_spread <= 1:
+            raise UsageError(f"boxes cannot be {self.place_spread:g} apart; give a share from 0 to 1")
         for drift in self.drifts:
             if drift.box >= self.boxes:
                 raise UsageError(f"no box-{drift.box + 1:02d} to drift: box-{self.boxes:02d} is the last")
-            if self.kind is Kind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
+            if self.kind is SimulationKind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
                 raise UsageError(f"the linear world knows no drift '{drift.kind}'; there are gain and offset")
 
     @property
@@ -156,7 +160,7 @@ class Simulation:
 
 
 @dataclass(frozen=True)
-class Box:
+class SimulatedBox:
     """One simulated device: its readings, the truth without noise and where a spike is a fault [rows]."""
 
     readings: Readings
@@ -177,7 +181,7 @@ def simulate(simulation: Simulation) -> list[Readings]:
     return [_box(simulation, air, index).readings for index in range(simulation.boxes)]
 
 
-def simulate_box(simulation: Simulation, index: int) -> Box:
+def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
     """The box at `index` (from 0) with its truth, without simulating the others.
 
     >>> box = simulate_box(Simulation(boxes=1000, days=1), 2)
@@ -192,11 +196,11 @@ def simulate_box(simulation: Simulation, index: int) -> Box:
 def best_achievable_rmse(simulation: Simulation) -> float:
     """The error (ug/m3) no estimator from past readings can beat, known exactly in the linear world.
 
-    >>> best_achievable_rmse(Simulation(kind=Kind.LINEAR))
+    >>> best_achievable_rmse(Simulation(kind=SimulationKind.LINEAR))
     2.7
     """
-    if simulation.kind is not Kind.LINEAR:
-        raise UsageError(f"the best error is known for kind '{Kind.LINEAR}', not '{simulation.kind}'")
+    if simulation.kind is not SimulationKind.LINEAR:
+        raise UsageError(f"the best error is known for kind '{SimulationKind.LINEAR}', not '{simulation.kind}'")
     return best_linear_rmse(simulation.step_seconds)
 
 
@@ -211,7 +215,7 @@ def write_simulation(
     if Path(path).suffix not in (".parquet", ".csv"):
         raise UsageError(f"cannot write {path}: name it .parquet or .csv")
     air = _air(simulation)
-    with writing_table(path) as write:
+    with table_writer(path) as write:
         for index in range(simulation.boxes):
             write(_table(_box(simulation, air, index).readings))
             if progress:
@@ -222,16 +226,16 @@ def _air(simulation: Simulation) -> Air:
     return AIR[simulation.kind].drawn(np.random.default_rng([simulation.seed, 0]), simulation.clock)
 
 
-def _box(simulation: Simulation, air: Air, index: int) -> Box:
-    if simulation.apart:
-        air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.apart)
+def _box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
+    if simulation.place_spread:
+        air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.place_spread)
     wear = Wear.of([drift for drift in simulation.drifts if drift.box == index], air.clock.days)
     values, spikes = air.read(np.random.default_rng([simulation.seed, 1 + index]), wear)
     seconds = air.clock.start_seconds + air.clock.step_seconds * np.arange(air.clock.rows)
     columns = {channel.name: values[:, position] for position, channel in enumerate(air.channels)}
     frame = pl.DataFrame({TIME: np.rint(seconds * 1e6).astype(np.int64), **columns, REFERENCE: air.reference})
     frame = frame.with_columns(pl.col(TIME).cast(TIME_TYPE))
-    return Box(Readings(f"box-{index + 1:02d}", frame, air.channels, air.target), air.truth, spikes)
+    return SimulatedBox(Readings(f"box-{index + 1:02d}", frame, air.channels, air.target), air.truth, spikes)
 
 
 def _table(readings: Readings) -> pl.DataFrame:

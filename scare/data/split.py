@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.data.flags import TRAINING, leave_out_dead
+from scare.data.flags import TRAINING, drop_dead_devices
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
 
@@ -31,7 +31,7 @@ class Split:
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
     test: tuple[Readings, ...]
-    how: str
+    description: str
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class Split:
     @property
     def facts(self) -> dict[str, Any]:
         """What a result says of its split."""
-        return {"split": self.how} | ({"left_out": list(self.left_out)} if self.left_out else {})
+        return {"split": self.description} | ({"left_out": list(self.left_out)} if self.left_out else {})
 
 
 def split_by_device(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
@@ -52,7 +52,7 @@ def split_by_device(readings: Sequence[Readings], validation: str | None = None,
     >>> from scare.data.readings import Channel
     >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1)], "reference": [7.0]})
     >>> boxes = [Readings(name, frame, (), Channel("no2", "ppb")) for name in ("box-3", "box-1", "box-2")]
-    >>> split_by_device(boxes).how
+    >>> split_by_device(boxes).description
     'by device: train box-1; validation box-2; test box-3'
     """
     return _split_by_name(readings, "device", validation, test)
@@ -121,7 +121,7 @@ def cut_by_time(
     readings: Sequence[Readings], share: float, gap_seconds: float
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
     """Everything before one border, and the last `share` of the rows with a reference after it."""
-    known = known_times(readings)
+    known = reference_times(readings)
     border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
     before = _rows_between(readings, -np.inf, border, 0.0)
     after = _rows_between(readings, border, np.inf, gap_seconds)
@@ -148,7 +148,7 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
             if apart < gap_seconds or len(np.intersect1d(one.times, other.times)):
                 raise DataError(
                     f"{one.device} leaks from {part} to {other_part}: rows in both, or references {apart:g} s apart"
-                    f" for a gap of {gap_seconds:g} s; {split.how}"
+                    f" for a gap of {gap_seconds:g} s; {split.description}"
                 )
 
 
@@ -181,13 +181,13 @@ def _borders_by_share(readings: Sequence[Readings], validation_share: float, tes
             f"the shares of validation and test are {validation_share:g} and {test_share:g};"
             " give two above zero that leave some for training"
         )
-    times = known_times(readings)
+    times = reference_times(readings)
     before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
     first, second = times[np.minimum(before, len(times) - 1)]
     return float(first), float(second)
 
 
-def known_times(readings: Sequence[Readings]) -> np.ndarray:
+def reference_times(readings: Sequence[Readings]) -> np.ndarray:
     """The times of all rows with a reference, of all devices that are not dead, in order."""
     known = [one.times[np.isfinite(one.targets)] for one in _usable(readings)[0]]
     times = np.sort(np.concatenate([np.empty(0), *known]))
@@ -216,19 +216,19 @@ def _without_reference(readings: Readings, until: float) -> Readings:
 
 def _usable(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
     """The devices that are not dead all the time, and a sentence about each that is."""
-    kept, left_out = leave_out_dead({"": readings})
+    kept, left_out = drop_dead_devices({"": readings})
     return kept[""], left_out
 
 
 def _checked(split: Split, gap_seconds: float) -> Split:
     """The split without what is dead in a part and with its notes, if all parts have a reference and nothing leaks."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
-    kept, left_out = leave_out_dead(parts)
+    kept, left_out = drop_dead_devices(parts)
     train, validation, test = kept.values()
-    split = Split(train, validation, test, split.how, left_out=split.left_out + left_out)
+    split = Split(train, validation, test, split.description, left_out=split.left_out + left_out)
     for part, readings in split.parts.items():
         if not any(np.isfinite(one.targets).any() for one in readings):
-            raise DataError(f"{part} has no rows with a reference; {split.how}")
+            raise DataError(f"{part} has no rows with a reference; {split.description}")
     check_leakage(split, gap_seconds)
     notes = [
         f"{part} shares its reference and period with training: this measures a new unit, not a new time"

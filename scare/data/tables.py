@@ -159,16 +159,16 @@ def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
 
 def write_table(frame: pl.DataFrame, path: Path | str) -> None:
     """Writes a frame as CSV, gzipped CSV or Parquet, by the suffix of `path`; times as ISO 8601 in UTC."""
-    with writing_table(path) as write:
+    with table_writer(path) as write:
         write(frame)
 
 
 @contextmanager
-def writing_table(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
+def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
     """A function that appends frames to one file, which appears when the block ends well.
 
     >>> folder = TemporaryDirectory()
-    >>> with writing_table(Path(folder.name) / "a.csv") as write:
+    >>> with table_writer(Path(folder.name) / "a.csv") as write:
     ...     write(pl.DataFrame({"pm25": [1.0]}))
     ...     write(pl.DataFrame({"pm25": [2.5]}))
     >>> (Path(folder.name) / "a.csv").read_text().split()

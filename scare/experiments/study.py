@@ -30,7 +30,17 @@ from scare.calibrator.cost import count
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
-from scare.executor import LOCAL, Arguments, Executor, Here, keep, open_executor, pack, run_all, work_on_sent
+from scare.executor import (
+    LOCAL,
+    Arguments,
+    Executor,
+    InProcess,
+    open_executor,
+    pack,
+    run_all,
+    run_on_packed,
+    write_files,
+)
 from scare.experiments.jax_cache import forget_compiled, keep_compiled
 from scare.experiments.task import TASK, fingerprint, read_task, upgrade_row
 from scare.files import replacing
@@ -183,7 +193,7 @@ def prepare(
 
     `facts`, and which devices the split left out, are recorded in the task and in every calibrator fitted to it.
     """
-    task = {"how": split.how, "notes": list(split.notes), "settings": settings, "readings": fingerprint(split)}
+    task = {"how": split.description, "notes": list(split.notes), "settings": settings, "readings": fingerprint(split)}
     recorded = (facts or {}) | ({"left_out": list(split.left_out)} if split.left_out else {})
     task |= {"facts": recorded} if recorded else {}
     path = folder / TASK
@@ -223,7 +233,7 @@ def open_workers(where: str, processes: int, out: Path) -> Iterator[Executor]:
     """Open an executor for fits whose results are kept in `out`; one at a time on this computer needs no process."""
     keep_compiled()
     if where == LOCAL and processes == 1:
-        yield Here()
+        yield InProcess()
         return
     with open_executor(where, processes, out) as executor:
         yield executor
@@ -249,14 +259,14 @@ def run_jobs(todo: Iterable[Work], executor: Executor) -> Iterator[Work]:
         if ended.lost:
             _write_row(study.folder / ROWS, job, {"failed": ended.lost})
         elif executor.shared:
-            keep(ended.result, study.folder / ROWS)
+            write_files(ended.result, study.folder / ROWS)
         yield study, job
 
 
 def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) -> dict[str, bytes]:
     """Like `run_job`, on a cluster: the readings are sent along, the files of the row are sent back."""
     keep_compiled()
-    return work_on_sent(packed, run_job, job, settings)
+    return run_on_packed(packed, run_job, job, settings)
 
 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:

@@ -20,12 +20,12 @@ from annotated_types import MinLen
 
 from scare.data.readings import Readings
 from scare.errors import DataError, ScareError, UsageError
-from scare.executor import work_on_sent
+from scare.executor import run_on_packed
 from scare.experiments.board_budget import Budget, Cost, measure_cost
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.study import compare, read_parts
 from scare.files import replacing
-from scare.records import convert, merged, read_json
+from scare.records import convert, merge, read_json
 from scare.training.fit import fit
 from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
 
@@ -116,7 +116,7 @@ class TrialSettings:
 
     def recipe(self, values: Mapping[str, int | float]) -> Recipe:
         """The recipe of a candidate."""
-        start = merged(self.start, {"training": {"seed": self.seed}})
+        start = merge(self.start, {"training": {"seed": self.seed}})
         return adjust(make_recipe(start, "start"), nested(values), "knobs")
 
 
@@ -139,7 +139,7 @@ def write_trial(folder: Path, trial: Trial, results: str = "") -> None:
 
 def run_sent_trial(packed: bytes, trial: dict[str, Any], settings: dict[str, Any]) -> dict[str, bytes]:
     """Like `run_trial`, on a cluster: the folds are sent along, the result file is sent back."""
-    return work_on_sent(packed, run_trial, trial, settings)
+    return run_on_packed(packed, run_trial, trial, settings)
 
 
 def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:

@@ -27,9 +27,9 @@ import polars as pl
 import tomli_w
 
 from scare.data.readings import REFERENCE, Readings
-from scare.data.split import Split, known_times, split_by_time
+from scare.data.split import Split, reference_times, split_by_time
 from scare.errors import DataError, UsageError
-from scare.executor import LOCAL, Executor, keep, open_executor, pack
+from scare.executor import LOCAL, Executor, open_executor, pack, write_files
 from scare.experiments.board_budget import Cost
 from scare.experiments.jax_cache import keep_compiled
 from scare.experiments.study import prepare
@@ -48,7 +48,7 @@ from scare.experiments.trials import (
     write_trial,
 )
 from scare.files import replacing
-from scare.records import merged
+from scare.records import merge
 from scare.training.data import common_step, prepare_inputs
 from scare.training.recipe import Recipe, nested
 from scare.windowing.inputs import WindowStream
@@ -80,7 +80,7 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
     """
     if folds < 1:
         raise UsageError(f"there must be at least one fold, not {folds}")
-    times = known_times(readings)
+    times = reference_times(readings)
     first = np.rint(len(times) * np.linspace(FIRST, 1.0, folds + 2)[:-1]).astype(int)
     borders = [*times[np.minimum(first, len(times) - 1)].tolist(), np.inf]
     splits = []
@@ -88,7 +88,7 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
         rows = [one.rows(one.times < borders[fold + 2]) for one in readings]
         validation, test = (datetime.fromtimestamp(border, UTC) for border in borders[fold : fold + 2])
         split = split_by_time([one for one in rows if len(one)], gap_seconds, borders=(validation, test))
-        splits.append(replace(split, how=f"fold {fold + 1} {split.how}"))
+        splits.append(replace(split, description=f"fold {fold + 1} {split.description}"))
     return splits
 
 
@@ -178,7 +178,7 @@ def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Spli
             kept[rows] = one.targets[rows]
             tests[index] = replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, kept)))
     if not any(np.isfinite(one.targets).any() for one in tests):
-        raise DataError(f"no test row has a value for every window length ({windows}); {split.how}")
+        raise DataError(f"no test row has a value for every window length ({windows}); {split.description}")
     return replace(split, test=tuple(tests))
 
 
@@ -235,7 +235,7 @@ def _collect(search: Search, executor: Executor, future: "Future[Any]", trial: T
     if reason := executor.lost(future):
         write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - begun))
     elif executor.shared:
-        keep(future.result(), trial_file(search.folder, trial.number).parent)
+        write_files(future.result(), trial_file(search.folder, trial.number).parent)
 
 
 def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
@@ -381,7 +381,7 @@ def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Map
         old.unlink()
     paths = [search.folder / CONFIG.format(place) for place in range(1, len(front) + 1)]
     for path, member in zip(paths, front, strict=True):
-        text = tomli_w.dumps(merged(merged(given, search.settings.start), nested(member["values"])))
+        text = tomli_w.dumps(merge(merge(given, search.settings.start), nested(member["values"])))
         with replacing(path) as temporary:
             temporary.write_text(f"# trial {member['trial']}\n{text}", encoding="utf-8")
     return paths

@@ -26,7 +26,7 @@ from scare.export.onnx import ONNX as ONNX
 from scare.export.scare_json import GOLDEN, SCARE_JSON, Description, describe_channels, describe_target, reference_rmse
 from scare.export.target import Artefact, Target
 from scare.export.tflite import TFLITE as TFLITE
-from scare.files import beside, replacing
+from scare.files import replacing, temporary_path
 from scare.words import suggestion
 
 # Files go where a user asked for them, whole or not at all: into a folder, or into one zip.
@@ -73,7 +73,7 @@ def _write_zip(out: Path, files: Mapping[str, str | bytes]) -> None:
 
 def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write beside the folder first, then move: a new folder appears whole, files of an old one whole each."""
-    temporary = beside(folder)
+    temporary = temporary_path(folder)
     try:
         for path, content in files.items():
             (temporary / path).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from scare.calibrator.calibrator import CalibratedRows, Calibrator
-from scare.data.flags import NO_VALUE, Flag, Past
+from scare.data.flags import NO_VALUE, Flag, FlagState
 from scare.errors import DataError, UsageError
 from scare.kernels import Choices
 from scare.upkeep.live_drift import Watching
@@ -36,7 +36,7 @@ class Group:
         inputs, channels = calibrator.inputs, len(calibrator.inputs.channels)
         self.calibrator, self.devices = calibrator, dict[str, int]()
         self._rings = Rings(inputs.window, channels, inputs.step_seconds, inputs.policy)
-        self._past = Columns({name: array[0] for name, array in vars(Past.none(1, channels)).items()})
+        self._past = Columns({name: array[0] for name, array in vars(FlagState.empty(1, channels)).items()})
         self._settling, self._watching = Settling(inputs.scaling), Watching(calibrator)
         self._columns = Columns(
             {
@@ -168,8 +168,8 @@ class Group:
         """What the quality rules say of a row of each device, uint32 [n]."""
         flagging = self.calibrator.inputs.flagging()
         names = list(vars(flagging.past))
-        flagging.past = Past(**{name: self._past[name][at] for name in names})
-        flags = flagging.take(times[None], usable[None])[0]
+        flagging.past = FlagState(**{name: self._past[name][at] for name in names})
+        flags = flagging.push(times[None], usable[None])[0]
         for name in names:
             self._past[name][at] = getattr(flagging.past, name)
         return flags

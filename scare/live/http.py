@@ -33,7 +33,7 @@ from scare.live.messages import Reading, RejectedError, parse_json
 from scare.live.pipeline import COUNTS, Arrival, Monitor, Pipeline
 from scare.live.reader import Reader
 from scare.live.recent import Recent
-from scare.server import Answering, Door, Guard, refuse
+from scare.server import AccessCheck, AccessGuard, ThreadedServer, error_response
 
 # What is POSTed becomes readings: JSON, JSON lines or CSV, plain or gzip, line by line; a bad line spoils no other.
 
@@ -133,13 +133,13 @@ def _csv_lines(body: bytes) -> Iterable[Any]:
 OPEN = ("/healthz",)  # to those without a token
 
 
-def asking_for(token: str) -> Door:
+def asking_for(token: str) -> AccessCheck:
     """A door for those who know a token; without one it is open."""
 
     def door(scope: Scope) -> JSONResponse | None:
         if not token or scope["path"] in OPEN or _is_known(token, scope):
             return None
-        return refuse(401, "a token is needed", {"www-authenticate": 'Basic realm="scare"'})
+        return error_response(401, "a token is needed", {"www-authenticate": 'Basic realm="scare"'})
 
     return door
 
@@ -184,9 +184,9 @@ class Server:
         token = settings.token()
         if not token and not is_loopback(settings.host):
             raise UsageError(f"http.host {settings.host} is reached from other computers: give token_file")
-        app = Guard(make_app(watched, readers, self), settings.allowed_names, asking_for(token))
+        app = AccessGuard(make_app(watched, readers, self), settings.allowed_names, asking_for(token))
         tls = {"ssl_certfile": settings.certificate or None, "ssl_keyfile": settings.key or None}
-        self._answering = Answering(app, settings.host, settings.port, **tls)
+        self._answering = ThreadedServer(app, settings.host, settings.port, **tls)
         self.port = self._answering.port
         self.address = f"{'https' if settings.certificate else 'http'}://{_shown(settings.host)}:{self.port}/"
         self.start, self.stop = self._answering.start, self._answering.stop

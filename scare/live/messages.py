@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from scare.errors import DataError, UsageError
-from scare.records import convert, load_toml, merged, named
+from scare.records import convert, load_toml, merge, with_names
 
 LARGEST_PAYLOAD = 64 * 1024  # bytes of one message
 DEEPEST = 12  # lists and objects within each other
@@ -252,7 +252,7 @@ class Message:
 
 def find_adapters(own: Mapping[str, Any], where: Path | str = TABLE) -> dict[str, Adapter]:
     """The adapters of the table and of a config file, which may change some of the keys of the table's."""
-    return convert(_spelled_out(named(merged(_table(), own))), dict[str, Adapter], where)
+    return convert(_spelled_out(with_names(merge(_table(), own))), dict[str, Adapter], where)
 
 
 @cache

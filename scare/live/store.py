@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from scare.errors import DataError, UsageError
-from scare.files import lock, replacing
+from scare.files import lock_file, replacing
 from scare.live.fleet import FleetState
 from scare.live.messages import Reading
 
@@ -95,7 +95,7 @@ class Store:
             self._lock = (self._folder / "lock").open("a")
         except OSError as error:
             raise UsageError(f"cannot write to the folder {folder}: {error.strerror or error}") from error
-        if not lock(self._lock.fileno()):
+        if not lock_file(self._lock.fileno()):
             self._lock.close()
             raise InUseError(f"{folder} is in use by another scare live; give each its own state folder")
         self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)

@@ -43,15 +43,6 @@ def quantity(value: Any, of: str) -> str:
     return f"{number(value)} {display_unit(of)}".strip()
 
 
-def several(count: int, what: str) -> str:
-    """A count of things.
-
-    >>> several(1, "row"), several(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def percent(share: float, digits: int = 0) -> str:
     """A share of one.
 

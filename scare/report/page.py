@@ -16,7 +16,7 @@ from markupsafe import Markup
 from scare import __version__
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
-from scare.records import finite
+from scare.records import nan_to_none
 from scare.report.blocks import render
 from scare.report.charts import View, make_views, opening
 from scare.report.sections import (
@@ -114,7 +114,7 @@ def as_script_data(value: Any) -> str:
     >>> as_script_data({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
     """
-    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    text = json.dumps(nan_to_none(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     return text.replace("<", "\\u003c")
 
 

@@ -9,20 +9,21 @@ import numpy as np
 
 from scare.calibrator.intervals import lacks
 from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, selection_summary, selection_table
-from scare.data.flags import MEANINGS, Flag, summary
+from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
 from scare.errors import DataError
 from scare.records import convert
 from scare.report.blocks import Badge, Block, Cell, Facts, Note, Table, Verdict
 from scare.report.charts import View
 from scare.report.errors import CENTRAL, FEW_ROWS, round_edges
-from scare.report.numbers import NOTHING, number, percent, quantity, several
+from scare.report.numbers import NOTHING, number, percent, quantity
 from scare.scorecard.accuracy import cover
 from scare.scorecard.agency_targets import FEWEST, Assessment, Target, TargetResult, agency_targets, find_target
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, Requirements
 from scare.scorecard.run import Run
 from scare.scorecard.series import Series, pool
+from scare.words import plural
 
 OURS = "scare"  # how the study's own methods begin; its room needs JAX, this page does not
 ACCURACY = {
@@ -262,7 +263,7 @@ def lead(run: Run) -> str:
     """One line that says what is in the report."""
     count = len(run.series)
     named = run.series[0].device if count == 1 else f"{count} devices"
-    scored = several(sum(len(one.scored) for one in run.series), "row")
+    scored = plural(sum(len(one.scored) for one in run.series), "row")
     by = f", calibrated by {run.card.model['model']}" if run.card.model.get("model") else ""
     without = "; rows it was trained on are not among them" if any(one.trained.any() for one in run.series) else ""
     origin = f" The model was made from: {run.card.model['data']}." if run.card.model.get("data") else ""
@@ -289,7 +290,7 @@ def quality(run: Run) -> list[Block]:
 
 def _flags(run: Run) -> Block:
     flags = np.concatenate([one.flags for one in run.series])
-    counts = {name: count for name, count in summary(flags).items() if count}
+    counts = {name: count for name, count in count_flags(flags).items() if count}
     if not counts:
         return Note("No row carries a flag.")
     rows = [

@@ -9,9 +9,10 @@ from scare import __version__
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit
 from scare.report.blocks import Badge, Block, Cell, Note, Table, render
-from scare.report.numbers import number, several
+from scare.report.numbers import number
 from scare.report.page import style
 from scare.upkeep.drift import FROM, State, Verdict, Watch
+from scare.words import plural
 
 DAY = 86400
 BADGES = {State.FINE: "good", State.LOOK: "fair", State.RECOLLOCATE: "bad"}
@@ -32,7 +33,7 @@ def make_watch_page(watched: Watch, calibrator: Calibrator) -> str:
         "watch.html.j2",
         title=f"Fleet watch: {heading}",
         heading=heading,
-        lead=f"{several(len(watched.verdicts), 'device')}, {_period(watched)}.",
+        lead=f"{plural(len(watched.verdicts), 'device')}, {_period(watched)}.",
         tiles=[(str(count), words) for words, count in count_states(watched).items()],
         boxes=_boxes(watched),
         charts=[_chart(one) for one in watched.verdicts],
@@ -101,7 +102,7 @@ def _chart(one: Verdict) -> dict[str, Any]:
     step = WIDTH / max(1, len(one.history) - 1)
     points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(one.history))
     rises = sum(before < FROM[State.LOOK] <= after for before, after in pairwise(one.history))
-    words = f"{one.device}: {one.score:.2g} units on the last day, above {FROM[State.LOOK]:g} {several(rises, 'time')}"
+    words = f"{one.device}: {one.score:.2g} units on the last day, above {FROM[State.LOOK]:g} {plural(rises, 'time')}"
     return {"device": one.device, "points": points, "words": words, "kind": BADGES[one.state]}
 
 

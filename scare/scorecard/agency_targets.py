@@ -14,7 +14,7 @@ import numpy as np
 
 from scare.data.quantities import find_quantity, quantity, spell_unit, unit_factor
 from scare.data.readings import Channel
-from scare.records import Amount, Count, convert, load_toml, named
+from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.scorecard.accuracy import rmse, squared_correlation
 from scare.scorecard.series import Series
 
@@ -89,7 +89,7 @@ class Assessment:
 def agency_targets() -> AgencyTargets:
     """What the data file says."""
     table = load_toml(TABLE)
-    return convert({**table, "targets": named(table["targets"])}, AgencyTargets, TABLE)
+    return convert({**table, "targets": with_names(table["targets"])}, AgencyTargets, TABLE)
 
 
 def find_target(channel: Channel) -> Target | None:

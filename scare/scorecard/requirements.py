@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Gt
 
 from scare.errors import UsageError
-from scare.records import Count, Positive, convert, load_toml, merged, named
+from scare.records import Count, Positive, convert, load_toml, merge, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
@@ -161,8 +161,8 @@ class Requirements:
         """
         table = load_toml(TABLE)
         if changes is not None:
-            table = merged(table, _read_changes(changes, table["measures"]))
-        both = {name: named(table[name]) for name in ("requirements", "measures")}
+            table = merge(table, _read_changes(changes, table["measures"]))
+        both = {name: with_names(table[name]) for name in ("requirements", "measures")}
         return convert({**table, **both}, Requirements, changes or TABLE)
 
     def judge(self, finding: Finding, target_unit: str) -> Entry:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.flags import summary
+from scare.data.flags import count_flags
 from scare.data.quantities import spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
@@ -166,13 +166,13 @@ class CalibratedReadings:
             "rows_of_training": int(rows.trained.sum()),
             "rows_scored": len(rows.scored),
             **origin_of(calibrator.facts),
-            "flags": summary(rows.flags),
+            "flags": count_flags(rows.flags),
         }
 
     def _why_nothing(self) -> str:
         rows = self.rows
         if not np.isfinite(rows.calibrated).any():
-            flags = {name: count for name, count in summary(rows.flags).items() if count}
+            flags = {name: count for name, count in count_flags(rows.flags).items() if count}
             return (
                 f"no row has a calibrated value (flags: {flags}): are there more readings than its window, at the time"
                 " step and in the unit it was made for?"

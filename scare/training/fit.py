@@ -15,7 +15,7 @@ from scare.calibrator.linear import raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.passes import average, fold
 from scare.calibrator.plan import Plan
-from scare.data.flags import TRAINING, Flag, leave_out_dead, without_unusable_references
+from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
 from scare.models.selection import NETWORK, OFFSET, BlendWeight, RawBaseline, SelectionRules, describe_outcome
@@ -169,10 +169,10 @@ def _usable(
     readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...], tuple[str, ...]]:
     """Training and validation without unusable references and dead devices, and a sentence about each of these."""
-    train, held = (tuple(map(without_unusable_references, part)) for part in (readings, validation))
+    train, held = (tuple(map(drop_unusable_references, part)) for part in (readings, validation))
     if not held:
         train, held = hold_out(train, recipe)
-    kept, left_out = leave_out_dead({TRAINING: train, "validation": held})
+    kept, left_out = drop_dead_devices({TRAINING: train, "validation": held})
     return kept[TRAINING], kept["validation"], left_out
 
 

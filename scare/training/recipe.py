@@ -17,7 +17,7 @@ from scare.baselines import MODELS
 from scare.errors import UsageError
 from scare.models import Architecture, Scare
 from scare.models.selection import SelectionRules
-from scare.records import Amount, Finite, convert, merged
+from scare.records import Amount, Finite, convert, merge
 from scare.windowing.grid import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
 
@@ -205,7 +205,7 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     if isinstance(training, Mapping) and training.keys() & {"steps", "windows"}:
         tables = {**tables, "training": {"epochs": 0, **training}}
     kind: Any = recipe.model.__class__
-    changed = convert(merged(describe(recipe), tables), _tables_of(kind), where)
+    changed = convert(merge(describe(recipe), tables), _tables_of(kind), where)
     model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
     own = changed.model
     parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}

@@ -9,7 +9,7 @@ import polars as pl
 from scare.baselines import MODELS
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, TIME, Readings
-from scare.data.split import known_times
+from scare.data.split import reference_times
 from scare.errors import DataError, UsageError
 from scare.training.recipe import PRESETS, Recipe, adjust
 
@@ -41,7 +41,7 @@ class Newest:
     @staticmethod
     def of(readings: Sequence[Readings], window_seconds: float) -> "Newest":
         """The newest day of these readings with a reference."""
-        border = float(known_times(readings)[-1]) - DAY - window_seconds
+        border = float(reference_times(readings)[-1]) - DAY - window_seconds
         before = tuple(one.rows(one.times < border) for one in readings)
         if not any(np.isfinite(one.targets).any() for one in before):
             raise DataError("there is nothing to learn from before the newest day; give the readings it was trained on")

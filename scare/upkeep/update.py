@@ -17,7 +17,7 @@ from scare.calibrator.linear import same_unit
 from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
 from scare.data.alignment import find_clock_offset
-from scare.data.flags import Flag, without_unusable_references
+from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
@@ -73,7 +73,7 @@ def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) 
     segments, flags = WindowStream(calibrator.inputs, readings.device).take(
         readings.times, calibrator.inputs.select(readings)
     )
-    references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
+    references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     features, rows = [np.empty((0, rules.numbers))], [np.empty(0, int)]
     for segment in segments:

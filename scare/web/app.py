@@ -22,7 +22,7 @@ from scare.data.quantities import units
 from scare.errors import DataError, ScareError
 from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
-from scare.server import refuse
+from scare.server import error_response
 from scare.web.auth import AccessTokens
 from scare.web.sessions import LATER, Session, SessionRegistry, safe_name
 from scare.web.setup import FILES
@@ -79,7 +79,9 @@ class SessionHandlers:
     async def enter(self, request: Request) -> Response:
         """Exchange a one-time token for a session key."""
         key = self.tokens.exchange(str((await _read_json(request)).get("token", "")))
-        return JSONResponse({"key": key}) if key else refuse(401, "This link has been used. Run scare open again.")
+        return (
+            JSONResponse({"key": key}) if key else error_response(401, "This link has been used. Run scare open again.")
+        )
 
     async def list_sessions(self, request: Request) -> Response:
         """List all sessions, and the boards, targets and units that there are."""
@@ -153,7 +155,7 @@ class SessionHandlers:
         """Send the file of a ticket, to save or to show in a frame."""
         path = self.tokens.redeem(request.path_params["ticket"])
         if path is None:
-            return refuse(404, "This download link has been used or is too old. Click the button again.")
+            return error_response(404, "This download link has been used or is too old. Click the button again.")
         is_framed = path.suffix == ".html" and "framed" in request.query_params
         attached = {"content-disposition": f'attachment; filename="{path.name}"'}
         headers = {"content-security-policy": FRAMED} if is_framed else attached
@@ -161,11 +163,11 @@ class SessionHandlers:
 
 
 async def _refuse_error(request: Request, error: Exception) -> Response:
-    return refuse(400, str(error))
+    return error_response(400, str(error))
 
 
 async def _report_bug(request: Request, error: Exception) -> Response:
-    return refuse(500, f"This should not have happened. Please report it: {type(error).__name__}: {error}")
+    return error_response(500, f"This should not have happened. Please report it: {type(error).__name__}: {error}")
 
 
 async def _read_json(request: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
-from scare.server import refuse
+from scare.server import error_response
 
 OPEN = ("/v1/enter", "/v1/download/")  # they check a token or a ticket themselves
 TICKET_SECONDS = 60.0
@@ -49,7 +49,7 @@ class AccessTokens:
         kind, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
         if kind == "Bearer" and compare_digest(shown.encode(), self.key.encode()):
             return None
-        return refuse(401, "This page was opened without its link. Run scare open again.")
+        return error_response(401, "This page was opened without its link. Run scare open again.")
 
     def issue_ticket(self, path: Path) -> str:
         """Return a ticket that fetches a file once, within TICKET_SECONDS."""

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from scare.data.alignment import find_clock_offset
-from scare.data.colocation import SplitSection, divide, prepare, read
-from scare.data.flags import find_dead
+from scare.data.colocation import SplitSection, make_split, read_colocation
+from scare.data.flags import find_dead_channels
 from scare.data.inspection import Inspection, inspect_table
 from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
 from scare.data.quantities import display_unit, find_quantity, guess_unit
@@ -26,7 +26,7 @@ from scare.data.split import Split
 from scare.data.tables import read_readings
 from scare.data.times import Dates
 from scare.errors import ScareError
-from scare.records import convert, finite, load_toml
+from scare.records import convert, load_toml, nan_to_none
 from scare.report.charts import decimate, with_breaks
 
 SMALL, LARGE = 400, 2000  # points of a picture
@@ -79,11 +79,11 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
     data = convert(tidy_columns(tables["data"]), DataSection, config)
     split = convert(tables.get("split", {}), SplitSection, config)
     notes: list[str] = []
-    readings = [prepare(one, data.step, notes.append) for one in read(files, data, notes.append)]
-    parts = divide(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
+    readings = read_colocation(files, data, notes.append)
+    parts = make_split(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
     return {
         "notes": [*notes, *parts.notes, *parts.left_out],
-        "how": parts.how,
+        "how": parts.description,
         "step_seconds": float(np.median([one.step_seconds for one in readings])),
         "devices": [one.device for one in readings],
         "first": _side_by_side(readings[0]),
@@ -129,7 +129,7 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
         return None
     station = _station(Path(data.reference_file), data.reference.name, data.dates)
     mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, dates=data.dates)
-    sensor = next((one for one in read_readings(files[0], mapping) if not find_dead(one)), None)
+    sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
     if sensor is None:
         return None
     offset = find_clock_offset(sensor, station, sensor.channels[0].name)
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(finite(found)))
+    print(json.dumps(nan_to_none(found)))
     return 0
 
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from scare.server import Answering, Guard
+from scare.server import AccessGuard, ThreadedServer
 from scare.web.app import POLICY, make_app
 from scare.web.auth import AccessTokens
 from scare.web.sessions import SessionRegistry
@@ -18,8 +18,8 @@ class Server:
     def __init__(self, folder: Path, port: int = 0, quota_bytes: float = 50e9, memory_bytes: int | None = None) -> None:
         self.tokens = AccessTokens()
         self.sessions = SessionRegistry(folder, quota_bytes, memory_bytes or default_memory())
-        app = Guard(make_app(self.sessions, self.tokens), frozenset({HOST}), self.tokens.authorize, POLICY)
-        self._server = Answering(app, HOST, port)
+        app = AccessGuard(make_app(self.sessions, self.tokens), frozenset({HOST}), self.tokens.authorize, POLICY)
+        self._server = ThreadedServer(app, HOST, port)
         self.address = f"http://{HOST}:{self._server.port}/"
         self.start, self.wait = self._server.start, self._server.wait
 

@@ -27,7 +27,7 @@ from unicodedata import normalize
 
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.records import merged, read_json
+from scare.records import merge, read_json
 from scare.web.jobs import DONE, Jobs
 from scare.web.setup import FILES, Setup, make_setup, read_selections
 from scare.web.steps import AFTER_TRAINING, make_job, preview_job
@@ -100,7 +100,7 @@ class Session:
 
     def select(self, changes: Mapping[str, Any]) -> None:
         """Take over what the person selected; other date formats preview all files anew."""
-        selections = merged(self.selections, changes)
+        selections = merge(self.selections, changes)
         read_selections(selections)
         self.selections = selections
         self.save()

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from scare.data.flags import NO_VALUE, Flag, Flagging, Past, QualitySettings, usable_values
+from scare.data.flags import NO_VALUE, Flag, FlagState, QualitySettings, RowFlagger, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.grid import GapPolicy, Grid, history_starts, lay, row_flags
@@ -34,9 +34,9 @@ class Inputs:
     quality: QualitySettings
     training_range: TrainingRange | None = None  # None: nothing is known of training
 
-    def flagging(self) -> Flagging:
+    def flagging(self) -> RowFlagger:
         """The quality rules at the beginning of one device's rows."""
-        return Flagging(self.channels, self.step_seconds, self.quality)
+        return RowFlagger(self.channels, self.step_seconds, self.quality)
 
     def select(self, readings: Readings) -> np.ndarray:
         """The values of these channels, in this order, [rows, channels]."""
@@ -89,7 +89,7 @@ class WindowStream:
                 self._flagging = self._inputs.flagging()
             for start in range(part.start, part.stop, BLOCK):
                 block = slice(start, min(start + BLOCK, part.stop))
-                flags[block] |= self._flagging.take(times[block, None], usable[block, None])[:, 0]
+                flags[block] |= self._flagging.push(times[block, None], usable[block, None])[:, 0]
         segments, reasons = self._cut(times, usable, starts)
         return segments, flags | reasons
 
@@ -109,7 +109,7 @@ class WindowStream:
         """Go on where another feed of the same inputs and device was."""
         self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
         self._scaling.restore(_under("scaling", state))
-        self._flagging.past = Past(**_under("past", state))
+        self._flagging.past = FlagState(**_under("past", state))
         before = _under("before", state)
         self._before = _restored_grid(self._inputs.window, before) if before else None
 
@@ -173,7 +173,7 @@ class LiveFeed:
         reason = self._ring.push(time, usable[0])
         if reason & Flag.RESTART:
             self._flagging, self._outside = self._inputs.flagging(), RangeMonitor(self._inputs)
-        flag = reason | Flag(int(flags[0] | self._flagging.take(times[None], usable[None])[0, 0]))
+        flag = reason | Flag(int(flags[0] | self._flagging.push(times[None], usable[None])[0, 0]))
         if reason & (Flag.EARLY | Flag.MISSING):
             return None, flag
         self._scaling.see(usable, np.zeros(1, int), 1)

@@ -10,14 +10,14 @@ import polars as pl
 from scare.archive.archive import Archive, run_archive
 from scare.archive.files import Models
 from scare.calibrator.calibrator import Calibrator
-from scare.executor import Here
+from scare.executor import InProcess
 from scare.live.fleet import Route
 from tests.calibrator.building import attention_plan, bad_readings, make_calibrator
 
 ROWS, FILES = 60, 3
 
 
-class Watched(Here):
+class Watched(InProcess):
     """This process, and `before` is told the name of what is about to be done."""
 
     def __init__(self, before: Callable[[str], object]) -> None:
@@ -53,9 +53,9 @@ def small_archive(folder: Path, **terms: Any) -> Archive:
     return Archive((str(folder / "raw"),), folder / "out", Models([Route("*", str(make_model(folder)))]), **terms)
 
 
-def run(archive: Archive, executor: Here | None = None) -> dict[str, Any]:
+def run(archive: Archive, executor: InProcess | None = None) -> dict[str, Any]:
     """What became of an archive."""
-    return run_archive(archive, executor or Here(), lambda done, total: None)
+    return run_archive(archive, executor or InProcess(), lambda done, total: None)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from scare.archive.archive import Archive, Journal, Line
-from scare.archive.files import Look, Models, find_sources, model_table
+from scare.archive.files import FileSummary, Models, find_files, read_model_table
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.errors import DataError, UnreachableError, UsageError
 from scare.live.fleet import Route
@@ -198,7 +198,7 @@ def test_each_device_has_its_model_and_one_without_is_named(tmp_path: Path) -> N
     daily = pl.concat(days).with_columns(*(pl.lit(40.0).alias(name) for name in names)).sort("time", "box")
     daily.write_csv(tmp_path / "day.csv")
     (tmp_path / "models.csv").write_text("device,model\nbox-*,dust.scare\nroof-7,b.scare\n")
-    archive = Archive((str(tmp_path / "day.csv"),), tmp_path / "out", model_table(tmp_path / "models.csv"))
+    archive = Archive((str(tmp_path / "day.csv"),), tmp_path / "out", read_model_table(tmp_path / "models.csv"))
     assert reasons(run(archive)) == {"day.csv x": "no model is named for it"}
     found = pl.read_parquet(tmp_path / "out/day.parquet")
     assert found["device"].unique().sort().to_list() == ["box-1", "roof-7"]
@@ -234,7 +234,7 @@ def test_an_archive_behind_an_address_gives_what_one_on_a_disk_gives(tmp_path: P
     memory.rm("/network/raw/device=new/part-2.parquet")
     assert run(there)["gone"] == ["device=new/part-2.parquet"]
     with pytest.raises(UnreachableError, match="could not list none://x"):
-        find_sources(["none://x"])
+        find_files(["none://x"])
 
 
 def test_places_name_files(tmp_path: Path) -> None:
@@ -248,28 +248,28 @@ def test_places_name_files(tmp_path: Path) -> None:
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    folder = find_sources([str(tmp_path / "a")])
+    folder = find_files([str(tmp_path / "a")])
     assert {(one.name, one.device) for one in folder} == {
         ("x.csv", ""),
         ("b/y.parquet", ""),
         ("device=q%201/t.csv.gz", "q 1"),
     }
-    assert find_sources([str(tmp_path / "a/**/*")]) == folder
-    assert [one.name for one in find_sources([str(tmp_path / "a/x.csv"), str(tmp_path / "a/b/y.parquet")])] == [
+    assert find_files([str(tmp_path / "a/**/*")]) == folder
+    assert [one.name for one in find_files([str(tmp_path / "a/x.csv"), str(tmp_path / "a/b/y.parquet")])] == [
         "b/y.parquet",
         "x.csv",
     ]
     (tmp_path / "a/x.parquet").touch()
     with pytest.raises(UsageError, match=r"would both become x\.parquet"):
-        find_sources([str(tmp_path / "a")])
+        find_files([str(tmp_path / "a")])
     for place, sentence in ((tmp_path / "a/none", "no such file"), (tmp_path / "a/*.txt", "no file there ends in")):
         with pytest.raises(DataError, match=sentence):
-            find_sources([str(place)])
+            find_files([str(place)])
 
 
 def test_a_journal_keeps_a_state_however_it_lies_in_memory(tmp_path: Path) -> None:
     kept = {"turned": np.arange(6.0).reshape(2, 3).T, "part": np.arange(9)[2::3], "one": np.array(True)}
-    journal, line = Journal(tmp_path, "box"), Line(Look("a.csv"), "chain")
+    journal, line = Journal(tmp_path, "box"), Line(FileSummary("a.csv"), "chain")
     journal.begin([])
     journal.append(line, {"box-1": kept}, {"box-1": 7.5})
     lines, state, until = journal.resume(["chain"])

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.data.flags import find_dead, leave_out_dead
+from scare.data.flags import drop_dead_devices, find_dead_channels
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.errors import DataError
@@ -38,8 +38,8 @@ def by_time(*readings: Readings) -> Split:
 
 @pytest.mark.parametrize("value", [np.nan, -999.0, 1e31])
 def test_a_channel_of_no_reading_at_all_is_dead(value: float) -> None:
-    assert find_dead(box("a", "ox", value=value)) == ("ox",)
-    assert find_dead(box("a", "ox", slice(1, None), value)) == ()
+    assert find_dead_channels(box("a", "ox", value=value)) == ("ox",)
+    assert find_dead_channels(box("a", "ox", slice(1, None), value)) == ()
 
 
 def test_rows_that_are_never_complete_are_dead() -> None:
@@ -47,8 +47,8 @@ def test_rows_that_are_never_complete_are_dead() -> None:
     halves[::2, 0] = halves[1::2, 1] = np.nan
     frame = box("a").frame.with_columns(pl.Series("no2", halves[:, 0]), pl.Series("ox", halves[:, 1]))
     never = Readings("a", frame, box("a").channels, Channel("no2"))
-    assert find_dead(never) == NAMES
-    _, (sentence,) = leave_out_dead({"": [never, box("b")]})
+    assert find_dead_channels(never) == NAMES
+    _, (sentence,) = drop_dead_devices({"": [never, box("b")]})
     assert sentence.startswith("a is left out: no row has a usable value in every channel")
 
 
@@ -66,7 +66,7 @@ def test_a_dead_box_leaves_the_split_of_the_others(cut) -> None:
     dead = box("dead", "ox", site="dead")
     split, without = cut(*alive, dead), cut(*alive)
     assert split.left_out == ("dead is left out: ox has no usable value; --channels no2,t does without it",)
-    assert (split.how, split.notes, devices(split)) == (without.how, without.notes, devices(without))
+    assert (split.description, split.notes, devices(split)) == (without.description, without.notes, devices(without))
 
 
 def labels() -> pl.DataFrame:

@@ -13,11 +13,11 @@ from scare.data.flags import (
     RULES_2026_1,
     UNUSABLE,
     Flag,
-    Flagging,
     QualitySettings,
+    RowFlagger,
+    count_flags,
     flag,
     flag_rows,
-    summary,
     usable_values,
 )
 from scare.data.readings import Channel, Readings
@@ -135,9 +135,9 @@ def test_chunks_get_the_flags_of_the_whole(seed: int, step: float, cuts: list[in
     channels = (TEMPERATURE, CURRENT)
     whole = flag_rows(times, values, channels, step)
     usable, unusable = usable_values(values, channels)
-    flagging = Flagging(channels, step, QualitySettings())
+    flagging = RowFlagger(channels, step, QualitySettings())
     parts = [
-        flagging.take(*part)
+        flagging.push(*part)
         for part in zip(np.split(times[:, None], sorted(cuts)), np.split(usable[:, None], sorted(cuts)), strict=True)
     ]
     assert_array_equal(np.concatenate(parts)[:, 0] | unusable, whole)
@@ -177,7 +177,7 @@ def test_readings_without_a_step_can_be_flagged(rows: int) -> None:
 
 
 def test_summary_counts_rows_for_every_flag_name() -> None:
-    counts = summary(np.array([0, 1, 1 | 64, 64], np.uint32))
+    counts = count_flags(np.array([0, 1, 1 | 64, 64], np.uint32))
     assert list(counts) == list(Flag.__members__)
     assert {name: count for name, count in counts.items() if count} == {"RANGE": 2, "GAP": 2}
 
@@ -206,7 +206,7 @@ def test_devices_side_by_side_and_row_by_row_get_the_flags_they_get_alone(seed: 
     channels, fleet = (TEMPERATURE, CURRENT), [random_rows(seed + index, 200) for index in range(devices)]
     times, values = (np.stack([rows[part] for rows in fleet], axis=1) for part in (0, 1))
     usable, unusable = usable_values(values, channels)
-    flagging = Flagging(channels, 1.0, QualitySettings(), devices)
-    together = np.stack([flagging.take(times[row : row + 1], usable[row : row + 1])[0] for row in range(200)])
+    flagging = RowFlagger(channels, 1.0, QualitySettings(), devices)
+    together = np.stack([flagging.push(times[row : row + 1], usable[row : row + 1])[0] for row in range(200)])
     alone = np.stack([flag_rows(*rows, channels, 1.0) for rows in fleet], axis=1)
     assert_array_equal(together | unusable, alone)

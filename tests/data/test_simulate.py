@@ -15,7 +15,15 @@ from polars.testing import assert_frame_equal
 
 from scare.data import simulate as simulation_module
 from scare.data import simulated_air
-from scare.data.simulate import Box, Kind, Simulation, best_achievable_rmse, simulate, simulate_box, write_simulation
+from scare.data.simulate import (
+    SimulatedBox,
+    Simulation,
+    SimulationKind,
+    best_achievable_rmse,
+    simulate,
+    simulate_box,
+    write_simulation,
+)
 from scare.data.simulated_air import (
     DROPOUT_SHARE,
     Clock,
@@ -30,16 +38,16 @@ from scare.errors import UsageError
 
 MONTH = Simulation(boxes=4, days=30, seed=7)
 DAY = Simulation(boxes=4, days=1, seed=7)
-LINEAR = Simulation(boxes=1, days=60, kind=Kind.LINEAR)
+LINEAR = Simulation(boxes=1, days=60, kind=SimulationKind.LINEAR)
 
 
 @pytest.fixture(scope="module")
-def box() -> Box:
+def box() -> SimulatedBox:
     return simulate_box(MONTH, 0)
 
 
 @pytest.fixture(scope="module")
-def linear_box() -> Box:
+def linear_box() -> SimulatedBox:
     return simulate_box(LINEAR, 0)
 
 
@@ -47,7 +55,7 @@ def rmse(errors: np.ndarray) -> float:
     return float(np.sqrt(np.mean(errors**2)))
 
 
-def sound_rows(box: Box) -> np.ndarray:
+def sound_rows(box: SimulatedBox) -> np.ndarray:
     return ~np.isnan(box.readings.values).any(axis=1) & ~box.spikes
 
 
@@ -62,22 +70,22 @@ def least_squares_rmse(inputs: np.ndarray, targets: np.ndarray) -> float:
 # --- repeatable ---
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_the_same_seed_gives_identical_readings(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", SimulationKind)
+def test_the_same_seed_gives_identical_readings(kind: SimulationKind) -> None:
     first, second = (simulate(replace(DAY, kind=kind)) for _ in range(2))
     for one, other in zip(first, second, strict=True):
         assert_frame_equal(one.frame, other.frame, check_exact=True)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_another_seed_gives_other_readings(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", SimulationKind)
+def test_another_seed_gives_other_readings(kind: SimulationKind) -> None:
     one, other = (simulate_box(replace(DAY, kind=kind, seed=seed), 0) for seed in (1, 2))
     assert not np.array_equal(one.truth, other.truth)
     assert not np.array_equal(one.readings.values, other.readings.values, equal_nan=True)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_box_alone_is_the_box_of_the_fleet(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", SimulationKind)
+def test_a_box_alone_is_the_box_of_the_fleet(kind: SimulationKind) -> None:
     simulation = replace(DAY, kind=kind)
     alone, fleet = simulate_box(simulation, 3).readings, simulate(simulation)
     assert [readings.device for readings in fleet] == ["box-01", "box-02", "box-03", "box-04"]
@@ -94,9 +102,9 @@ def test_all_boxes_stand_beside_the_same_reference_in_the_same_truth() -> None:
     assert np.array_equal(one.readings.targets, other.readings.targets)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", SimulationKind)
 @pytest.mark.parametrize("step_seconds", [1.0, 60.0, 3600.0])
-def test_every_kind_and_step_gives_a_truth_without_gaps(kind: Kind, step_seconds: float) -> None:
+def test_every_kind_and_step_gives_a_truth_without_gaps(kind: SimulationKind, step_seconds: float) -> None:
     box = simulate_box(replace(DAY, kind=kind, step_seconds=step_seconds), 0)
     assert box.readings.step_seconds == step_seconds
     assert len(box.readings) == len(box.truth) == len(box.spikes) == 86400 / step_seconds
@@ -115,21 +123,21 @@ def test_pm_has_a_plausible_median_and_tail(seed: int) -> None:
     assert truth.max() > 3 * np.median(truth)
 
 
-def test_raw_pm_is_whole_and_within_the_range_of_its_channel(box: Box) -> None:
+def test_raw_pm_is_whole_and_within_the_range_of_its_channel(box: SimulatedBox) -> None:
     raw = box.readings.values[sound_rows(box), 0]
     assert np.array_equal(raw, np.rint(raw))
     assert raw.min() >= 0
     assert raw.max() <= box.readings.channels[0].high
 
 
-def test_weather_is_plausible_and_dry_when_warm(box: Box) -> None:
+def test_weather_is_plausible_and_dry_when_warm(box: SimulatedBox) -> None:
     temperature, humidity = box.readings.values[sound_rows(box), 1:].T
     assert -30 < temperature.min() < temperature.max() < 45
     assert 10 < humidity.min() < humidity.max() <= 100
     assert np.corrcoef(temperature, humidity)[0, 1] < -0.5
 
 
-def test_raw_pm_overestimates_in_humid_air(box: Box) -> None:
+def test_raw_pm_overestimates_in_humid_air(box: SimulatedBox) -> None:
     rows = sound_rows(box)
     ratio, humidity = box.readings.values[rows, 0] / box.truth[rows], box.readings.values[rows, 2]
     assert np.median(ratio[humidity > 85]) > 1.5 * np.median(ratio[humidity < 50])
@@ -163,7 +171,7 @@ def test_boxes_are_silent_in_bursts_for_about_the_share_set() -> None:
     assert silent.sum() / bursts > 10
 
 
-def test_spikes_are_rare_huge_and_labelled(box: Box) -> None:
+def test_spikes_are_rare_huge_and_labelled(box: SimulatedBox) -> None:
     raw = box.readings.values[:, 0]
     assert 0 < box.spikes.mean() < 0.001
     assert raw[box.spikes].min() >= 400
@@ -179,7 +187,7 @@ def test_ozone_is_low_where_nitrogen_dioxide_is_high() -> None:
 # --- teachable ---
 
 
-def test_a_linear_fit_helps_and_the_exact_growth_helps_more(box: Box) -> None:
+def test_a_linear_fit_helps_and_the_exact_growth_helps_more(box: SimulatedBox) -> None:
     rows = sound_rows(box)
     values, reference = box.readings.values[rows], box.readings.targets[rows]
     dried = values[:, :1] / growth_factor(values[:, 2:])
@@ -189,7 +197,7 @@ def test_a_linear_fit_helps_and_the_exact_growth_helps_more(box: Box) -> None:
 
 
 def test_the_second_gas_cell_and_the_temperature_help() -> None:
-    box = simulate_box(replace(MONTH, kind=Kind.GAS), 0)
+    box = simulate_box(replace(MONTH, kind=SimulationKind.GAS), 0)
     rows = sound_rows(box)
     values, reference = box.readings.values[rows], box.readings.targets[rows]
     one_cell = least_squares_rmse(values[:, :1], reference)
@@ -220,7 +228,7 @@ def kalman_estimates(raw_ugm3: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def kalman_errors(linear_box: Box) -> np.ndarray:
+def kalman_errors(linear_box: SimulatedBox) -> np.ndarray:
     return kalman_estimates(linear_box.readings.values[:, 0]) - linear_box.readings.targets
 
 
@@ -244,7 +252,7 @@ def test_the_best_achievable_rmse_is_that_of_regression_on_all_the_past() -> Non
 
 
 def test_least_squares_on_a_long_window_comes_close_to_the_best_but_not_below(
-    linear_box: Box, kalman_errors: np.ndarray
+    linear_box: SimulatedBox, kalman_errors: np.ndarray
 ) -> None:
     raw, reference = linear_box.readings.values[:, 0], linear_box.readings.targets
     windows = np.lib.stride_tricks.sliding_window_view(raw, 60)
@@ -281,9 +289,9 @@ def test_the_decaying_sum_is_its_recursion(inputs: np.ndarray, kept: float) -> N
 # --- files ---
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", SimulationKind)
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_a_written_simulation_holds_all_boxes_in_order(kind: Kind, suffix: str, tmp_path: Path) -> None:
+def test_a_written_simulation_holds_all_boxes_in_order(kind: SimulationKind, suffix: str, tmp_path: Path) -> None:
     simulation, path, told = replace(DAY, kind=kind), tmp_path / f"fleet.{suffix}", []
     write_simulation(simulation, path, progress=lambda done, total: told.append((done, total)))
     table = pl.read_parquet(path) if suffix == "parquet" else pl.read_csv(path, try_parse_dates=True)
@@ -347,9 +355,9 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
 WEEK = Simulation(boxes=3, days=7, step_seconds=600, seed=2)
 
 
-@pytest.mark.parametrize("kind", [Kind.PM, Kind.GAS])
+@pytest.mark.parametrize("kind", [SimulationKind.PM, SimulationKind.GAS])
 @pytest.mark.parametrize("drift", DriftKind)
-def test_a_drift_changes_the_first_channel_of_its_box_from_its_day_on(kind: Kind, drift: DriftKind) -> None:
+def test_a_drift_changes_the_first_channel_of_its_box_from_its_day_on(kind: SimulationKind, drift: DriftKind) -> None:
     sound = replace(WEEK, kind=kind)
     worn = replace(sound, drifts=(Drift(drift, box=1, day=3, ramp_days=1),))
     for index in range(3):
@@ -372,7 +380,7 @@ def test_a_drift_of_gain_is_of_the_signal_and_one_of_offset_of_the_zero() -> Non
 
 
 def test_a_dying_cell_hardly_follows_the_air() -> None:
-    sound = replace(WEEK, kind=Kind.GAS)
+    sound = replace(WEEK, kind=SimulationKind.GAS)
     dying = replace(sound, drifts=(Drift(DriftKind.DYING, day=1, ramp_days=1),))
     box, worn = (simulate_box(one, 0) for one in (sound, dying))
     known = sound_rows(box) & (np.arange(len(box.truth)) >= 432)
@@ -381,7 +389,7 @@ def test_a_dying_cell_hardly_follows_the_air() -> None:
 
 
 def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
-    here, there = (simulate_box(replace(WEEK, apart=apart), 0) for apart in (0.0, 0.3))
+    here, there = (simulate_box(replace(WEEK, place_spread=apart), 0) for apart in (0.0, 0.3))
     np.testing.assert_array_equal(here.readings.values[:, 1:], there.readings.values[:, 1:])
     assert 0.15 < np.log(there.truth / here.truth).std() < 0.45
 
@@ -389,9 +397,9 @@ def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"apart": 2.0}, "give a share"),
+        ({"place_spread": 2.0}, "give a share"),
         ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box-04 to drift"),
-        ({"kind": Kind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "knows no drift 'dying'"),
+        ({"kind": SimulationKind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "knows no drift 'dying'"),
     ],
 )
 def test_what_cannot_drift_is_refused(change: dict, said: str) -> None:

@@ -42,7 +42,7 @@ def minutes(one: Readings) -> list[int]:
 def test_the_last_device_is_test_and_the_one_before_validation() -> None:
     split = split_by_device([box("d"), box("b"), box("a"), box("c")])
     assert devices(split) == [["b", "a"], ["c"], ["d"]]
-    assert split.how == "by device: train a, b; validation c; test d"
+    assert split.description == "by device: train a, b; validation c; test d"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_time_split_has_the_same_borders_for_all_and_a_gap_after_each() -> Non
     assert [targets(one) for one in split.validation] == [[10, 11, 12, 13], [11, 12, 13]]
     assert [minutes(one) for one in split.test] == [[14, 15, 16, 17, 18, 19]] * 2
     assert [targets(one) for one in split.test] == [[16, 17, 18, 19]] * 2
-    assert split.how == (
+    assert split.description == (
         "by time: borders 2026-01-01 00:08:00 and 2026-01-01 00:14:00, the 120 s after each only history"
     )
     assert split.notes == ()
@@ -122,7 +122,7 @@ def test_borders_without_a_time_zone_are_utc() -> None:
     naive = (datetime(2026, 1, 1, 0, 8), datetime(2026, 1, 1, 0, 14))
     aware = (naive[0].replace(tzinfo=UTC), naive[1].replace(tzinfo=UTC))
     one, other = (split_by_time([box("a", 20)], 60.0, borders=borders) for borders in (naive, aware))
-    assert one.how == other.how
+    assert one.description == other.description
 
 
 def test_shares_are_of_the_rows_with_a_reference() -> None:

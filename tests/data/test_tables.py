@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME_TYPE, Channel, Readings
-from scare.data.tables import check_step, iterate_tables, read_readings, read_table, write_table, writing_table
+from scare.data.tables import check_step, iterate_tables, read_readings, read_table, table_writer, write_table
 from scare.errors import DataError, UsageError
 
 FINDINGS = Path(__file__).parents[1] / "fuzz" / "findings"
@@ -400,7 +400,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
     def test_frames_are_appended_and_read_back(self, tmp_path: Path, name: str) -> None:
-        with writing_table(tmp_path / "new" / name) as write:
+        with table_writer(tmp_path / "new" / name) as write:
             for row in range(2):
                 write(self.FRAME[row])
             assert not (tmp_path / "new" / name).exists()
@@ -430,7 +430,7 @@ class TestWriting:
         (tmp_path / name).write_text("old")
 
         def fail() -> None:
-            with writing_table(tmp_path / name) as write:
+            with table_writer(tmp_path / name) as write:
                 write(self.FRAME)
                 raise KeyboardInterrupt
 
@@ -440,7 +440,7 @@ class TestWriting:
 
     def test_nothing_written_is_an_empty_file(self, tmp_path: Path) -> None:
         for name in ("a.csv", "a.csv.gz", "a.parquet"):
-            with writing_table(tmp_path / name):
+            with table_writer(tmp_path / name):
                 pass
             assert (tmp_path / name).exists()
 

@@ -22,7 +22,7 @@ def test_training_grows_and_each_test_is_the_next_validation() -> None:
         [[9, 10, 11], [13, 14, 15]],
         [[13, 14, 15], [17, 18, 19]],
     ]
-    assert folds[1].how.startswith("fold 2 by time: borders 2026-01-01 00:12:00 and 2026-01-01 00:16:00")
+    assert folds[1].description.startswith("fold 2 by time: borders 2026-01-01 00:12:00 and 2026-01-01 00:16:00")
 
 
 def test_shares_are_of_the_rows_with_a_reference_of_all_devices() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from scare.data.flags import flag
 from scare.data.quantities import guess_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Entry, Grade
 from scare.scorecard.run import make_run, summarize
@@ -106,7 +106,9 @@ def method(name: str, rmse: float, **more: Any) -> dict[str, Any]:
     return {"method": name, "window": 60, "seeds": 1, "failed": "", "rmse": rmse, **scores, **more}
 
 
-def series(boxes: int = 1, days: float = 1.0, names: Sequence[str] = (), kind: Kind = Kind.PM) -> pl.DataFrame:
+def series(
+    boxes: int = 1, days: float = 1.0, names: Sequence[str] = (), kind: SimulationKind = SimulationKind.PM
+) -> pl.DataFrame:
     """Simulated boxes with flags and, beside them, calibrated values of known error."""
     frames = []
     for index, one in enumerate(simulate(Simulation(boxes=boxes, days=days, seed=3, kind=kind))):

@@ -35,7 +35,7 @@ from scare.baselines import MODELS
 from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
-from scare.executor import Here
+from scare.executor import InProcess
 from scare.experiments.random_weights import draw_method
 from scare.experiments.study import EXPERIMENTS, NETWORKS, Job, SharedRows, Study, choose, recipe_of
 from scare.experiments.table import Row
@@ -65,7 +65,7 @@ def open_stand_in(folder: Path, protocol: Protocol) -> Reproduction:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     reproduction = open_stand_in(tmp_path_factory.mktemp("reproduction"), tiny())
-    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), Here(), quiet)
+    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), InProcess(), quiet)
     reproduction.write_protocol()
     return reproduction
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scare.data.readings import Readings
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.training.recipe import Recipe
 from tests.training.small_fits import NETWORK_STAYS, Trained, train
 
@@ -13,7 +13,7 @@ from tests.training.small_fits import NETWORK_STAYS, Trained, train
 @pytest.fixture(scope="session")
 def linear() -> Readings:
     """One box in the linear world: it reads the truth with an offset, a gain and a lag."""
-    return simulate(Simulation(boxes=1, days=1.5, kind=Kind.LINEAR, seed=1))[0]
+    return simulate(Simulation(boxes=1, days=1.5, kind=SimulationKind.LINEAR, seed=1))[0]
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from scare.calibrator.linear import raw_reading
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import DEFAULT_SETTINGS, Flag
 from scare.data.readings import Channel, Readings
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split
 from scare.training.extrapolation import FAR, flagged_outside, with_training_range
 from scare.training.fit import fit
@@ -177,8 +177,8 @@ def test_the_benchmark_measures_what_holding_costs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Kind.PM, Kind.GAS])
-def test_simulated_smoke_is_never_negative_and_never_explodes(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [SimulationKind.PM, SimulationKind.GAS])
+def test_simulated_smoke_is_never_negative_and_never_explodes(kind: SimulationKind) -> None:
     box = simulate(Simulation(boxes=1, days=4, kind=kind, seed=2))[0]
     box = replace(box, channels=(replace(box.channels[0], high=np.inf), *box.channels[1:]))  # a limit gives no value
     calibrator = fit(box, recipe=Recipe.preset("default", window=60, steps=500))

@@ -7,12 +7,12 @@ import pytest
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag
-from scare.data.simulate import Kind, Simulation, simulate
+from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.training.data import prepare_inputs
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import training_hours
 
-FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=Kind.GAS, seed=5)
+FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=SimulationKind.GAS, seed=5)
 BORDER = FLEET.start.timestamp() + 14 * 86400
 
 
