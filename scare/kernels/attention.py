@@ -57,6 +57,16 @@ from scare.records import Count, Positive
 
 BIAS = Annotated[int, Ge(1), Le(1 << 20)]
 SCORES = 1 << 20  # pairs of tokens for which softmax attention holds a weight at once: they stay in a cache
+MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16
+POWER_BITS = 13  # of the weights of softmax attention
+POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
+KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
+USUAL = (16, 8), 5  # supports, width and coefficients for which a kernel is compiled anew
+
+
+def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Binary codes of the rows of x [L, D], one word each, bit j set where activation j ≥ 0: [L]."""
+    return _packed(hash_activations(x, weights, settings) >= 0)
 
 
 def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -70,23 +80,6 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
     kernel -= number(settings["sharpness"])
     activations = one_product(np.exp(kernel, out=kernel), weights["projection"])
     return activations + weights["bias"] if "bias" in weights else activations
-
-
-def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """`hash_activations` of vectors of any length, against `supports` of any length: exp(−‖x − s‖² / 2σ)."""
-    number, supports = x.dtype.type, weights["supports"]
-    distance = row_sums(x, x) - number(2) * one_product(x, supports.T) + row_sums(supports, supports)[:, 0]
-    return one_product(np.exp(distance * number(-settings["sharpness"] / 2)), weights["projection"])
-
-
-def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Binary codes of the rows of x [L, D], one word each, bit j set where activation j ≥ 0: [L]."""
-    return _packed(hash_activations(x, weights, settings) >= 0)
-
-
-def raw_hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """`hash_codes` without unit vectors: the paper's literal form."""
-    return _packed(raw_hash_activations(x, weights, settings) >= 0)
 
 
 def _packed(signs: np.ndarray) -> np.ndarray:
@@ -119,6 +112,138 @@ def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     )
 
 
+def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Binary codes of the rows of words x [L, D]: [L].
+
+    The kernel is a polynomial of the cosine between row and support, highest power first; its variable is a quarter of
+    the cosine, its constant part is in the bias.
+    """
+    signs = hash_activations_q(x, weights, settings) >= 0
+    return (signs.astype(np.uint32) << np.arange(signs.shape[-1], dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)
+
+
+def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """What `hash_codes_q` takes the signs of, [L, bits]."""
+    alike = exact(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
+    coefficients = weights["coefficients"].astype(np.int64)
+    kernel = np.full_like(alike, coefficients[0])
+    for coefficient in coefficients[1:]:
+        kernel = multiply_half(kernel, alike >> 16) + coefficient
+    return exact((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
+
+
+def _unit_rows(x: np.ndarray) -> np.ndarray:
+    """Rows divided by their lengths, in Q15."""
+    rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
+    root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
+    return multiply_half(root << (17 - half), rows)
+
+
+def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    supports, projection = weights["supports"], weights["projection"]
+    expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0], "hash_codes_q")
+    expect(projection[1] <= 32, "hash_codes_q bits")
+    expect(weights["bias"] == projection[1:] and len(weights["coefficients"]) == 1, "hash_codes_q bias")
+    return x[:1]
+
+
+def _no_bound(q: Quantized, step: Step) -> np.ndarray:
+    """Codes have neither bound nor unit."""
+    return np.zeros(())
+
+
+def _quantise_hash(q: Quantized, step: Step) -> Step:
+    """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
+    sharpness = step.settings["sharpness"]
+    if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
+        raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
+    supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)
+    powers, constant = _kernel_powers(sharpness)
+    size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
+    projection = step.weights["projection"]
+    bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
+    room = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
+    room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
+    scaled = checked_round(projection / room, np.int16)
+    weights = {
+        "supports": supports,
+        "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * size * 65536, np.int32),
+        "projection": scaled,
+        "bias": checked_round(bias * size / room + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
+    }
+    return Step("hash_codes_q", step.inputs, step.output, weights)
+
+
+def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
+    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 4, and the constant."""
+    grid = np.linspace(-1.0, 1.0, 1001)
+    exact = np.exp(sharpness * (grid - 1))
+    for degree in range(1, HIGHEST_DEGREE + 1):
+        series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
+        if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
+            power = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float)
+            power *= 4.0 ** np.arange(degree + 1)
+            return power[1:], float(power[0])
+    raise NotApplicableError(
+        f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
+    )
+
+
+def _largest_partial(powers: np.ndarray) -> float:
+    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ¼, highest first, comes by."""
+    quarter, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
+    for power in (*powers[::-1], 0.0):
+        partial = partial * quarter + power
+        largest = max(largest, float(np.abs(partial).max()))
+    return largest
+
+
+def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
+    """Supports and sharpness in powers of two; supports and bits that only fill up change nothing."""
+    supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
+    projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, FOUR)
+    bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, FOUR, -1.0)
+    numbers = table_f32(np.concatenate([bias, chunked(supports, projection)]), "bias, supports and projection")
+    sharpness, epsilon = (float(placed.step.settings[name]) for name in ("sharpness", "epsilon"))
+    sizes = *placed.shapes[0], *projection.shape
+    return CForm((numbers, *sizes, log2(e) * sharpness, epsilon), kind="uint32_t", kept=True)
+
+
+def _c_hash_codes_q(placed: PlacedStep) -> CForm:
+    weights, (rows, width) = placed.step.weights, placed.shapes[0]
+    supports, bits = weights["projection"].shape
+    fits("width", width), fits("supports", supports)
+    tables = (
+        table_q(pad_last_axis(pad_last_axis(weights["supports"], 8).T, 8).T, "supports"),
+        table_q(weights["coefficients"], "kernel polynomial"),
+        table_q(after_bias(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
+    )
+    if (weights["supports"].shape, len(weights["coefficients"])) == USUAL:
+        return CForm((*tables, rows, bits), function="hash_codes_8_16", kind="uint32_t", kept=True)
+    sizes = rows, width, supports, bits, len(weights["coefficients"]) - 1
+    return CForm((*tables, *sizes), kind="uint32_t", kept=True)
+
+
+def tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Signs, ±1, of the activations of `kernels.attention.hash_activations`: [L, bits]."""
+    unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
+    supports = weights["supports"]
+    kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
+    return tensor_mix_features(kernel, weights["projection"], weights.get("bias")).apply("sign")
+
+
+def raw_hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """`hash_codes` without unit vectors: the paper's literal form."""
+    return _packed(raw_hash_activations(x, weights, settings) >= 0)
+
+
+def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """`hash_activations` of vectors of any length, against `supports` of any length: exp(−‖x − s‖² / 2σ)."""
+    number, supports = x.dtype.type, weights["supports"]
+    distance = row_sums(x, x) - number(2) * one_product(x, supports.T) + row_sums(supports, supports)[:, 0]
+    return one_product(np.exp(distance * number(-settings["sharpness"] / 2)), weights["projection"])
+
+
 def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     """Length, dot product, distance and exponential with each support, projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
@@ -143,6 +268,69 @@ def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
     """XOR and popcount a pair, weighted sum of values, sum of weights, one division a query."""
     pairs = q[0] * k[0]
     return Operations(multiply_adds=pairs * v[1], additions=pairs, bit_operations=2 * pairs, divisions=q[0])
+
+
+def bitwise_attention_q(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
+) -> np.ndarray:
+    """Attention with weights bias + bits − 2·popcount(q XOR k) for words v [L, D]: [L, D], in the unit of v."""
+    unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
+    similar = settings["bias"] + settings["bits"] - 2 * unlike
+    spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))
+    size = (k.shape[1], settings["bias"] + settings["bits"])
+    values = to_top(v.astype(np.int64), spare, value_bits(*size))
+    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
+
+
+def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, room: int) -> np.ndarray:
+    """sums / total of values that were shifted to `bits` bits, shifted back by their spare bits."""
+    mean = multiply_wide(sums << room, 0x7FFFFFFF // total)  # times 2^(room − 1)
+    return word((mean << (32 - bits - room)) >> spare)
+
+
+def value_bits(keys: int, largest: int) -> int:
+    """To how many bits values are shifted so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
+    return min(15, 31 - int(keys * largest).bit_length())
+
+
+def spare_room(keys: int, largest: int) -> int:
+    """How many bits such a sum leaves of a word."""
+    return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
+
+
+def _value_bound(q: Quantized, step: Step) -> np.ndarray:
+    return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
+
+
+def _value_unit(q: Quantized, step: Step) -> np.ndarray:
+    return np.asarray(q.unit(step.inputs[2]))
+
+
+def _quantise_bitwise(q: Quantized, step: Step) -> Step:
+    return Step("bitwise_attention_q", step.inputs, step.output, settings=step.settings)
+
+
+def _c_bitwise_attention_f32(placed: PlacedStep) -> CForm:
+    return _c_attention_on_bits_f32(placed, "bitwise_attention")
+
+
+def _c_attention_on_bits_f32(placed: PlacedStep, function: str) -> CForm:
+    (keys, width), settings = placed.shapes[2], placed.step.settings
+    sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
+    return CForm(sizes, work=keys, function=function)
+
+
+def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
+    (rows, width), settings = placed.shapes[2], placed.step.settings
+    fits("tokens", rows), fits("value pairs", (rows + 1) // 2 * width), fits("bits", settings["bits"])
+    most = settings["bits"] + settings["bias"]
+    return CForm((rows, width, most, spare_room(rows, most)))
+
+
+def tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Pair by pair: signs times signs."""
+    similarity = q @ k.transposed + settings["bias"]
+    return (similarity @ v) / similarity.sum()
 
 
 def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -183,6 +371,20 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
     )
 
 
+def _c_memory_attention_f32(placed: PlacedStep) -> CForm:
+    """Pair by pair: less than a memory for the one query that models ask."""
+    return _c_attention_on_bits_f32(placed, "memory_attention" if placed.step.settings["own"] else "bitwise_attention")
+
+
+def tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Keys into one memory, read by each query; a query alone is a row here."""
+    keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
+    favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
+    read = rows @ (k.transposed @ v) + favoured * settings["bias"]
+    mixed = read / (rows @ k.sum(0).transposed + settings["bias"] * keys)
+    return mixed if len(q.shape) == 2 else mixed.reshape(v.shape[1])
+
+
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
     count = settings["heads"]
@@ -215,6 +417,79 @@ def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
     )
 
 
+def softmax_attention_q(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
+) -> np.ndarray:
+    """Multi-head attention for words q, k [L, heads·width] and v [L, heads·values], in the unit of v.
+
+    `sharpness` · 2^(`bits` − 32 − spare bits of both) turns a score into a power of two in Q16.
+    """
+    count = settings["heads"]
+    bits, size = score_bits(q.shape[2] // count), (k.shape[1], 1 << POWER_BITS)
+    spares, heads = [], []
+    for x, top in ((q, bits), (k, bits), (v, value_bits(*size))):
+        spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
+        rows = to_top(x.astype(np.int64), spares[-1], top)
+        heads.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
+    scores = heads[0] @ heads[1].swapaxes(2, 3)
+    below = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
+    down = (spares[0] + spares[1] - settings["bits"])[:, None]
+    up = np.clip(-down, 0, 20)
+    power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
+    shares = power_of_two(power)
+    sums, spare = shares @ heads[2], spares[2][:, None]
+    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
+    return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
+
+
+def score_bits(width: int) -> int:
+    """To how many bits queries and keys of this width are shifted so that the difference of two scores fits a word."""
+    return (30 - int(width).bit_length()) // 2
+
+
+def power_of_two(power: np.ndarray) -> np.ndarray:
+    """2^−power for a power in Q16, as Q13; 1 for zero.
+
+    >>> power_of_two(np.array([0, 1 << 15, 1 << 16, 5 << 16]))
+    array([8191, 5792, 4095,  255])
+    """
+    fraction, value = power & 0xFFFF, np.full_like(power, POWERS[3])
+    for coefficient in POWERS[2::-1]:
+        value = ((value * fraction) >> 16) + coefficient
+    return (value >> (16 - POWER_BITS)) >> (power >> 16)
+
+
+def _quantise_softmax(q: Quantized, step: Step) -> Step:
+    """`sharpness` · 2^(`bits` − 32) is what a score, of rows shifted to the top, is worth as a power of two in Q16."""
+    heads = step.settings["heads"]
+    width = q.shapes[step.inputs[0]][1] // heads
+    down = 2 * (31 - score_bits(width))
+    worth = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
+    bits = ceil(log2(worth)) + 2
+    settings = {"heads": heads, "sharpness": round(worth * 2.0 ** (32 - bits)), "bits": bits}
+    return Step("softmax_attention_q", step.inputs, step.output, settings=settings)
+
+
+def _c_softmax_attention_f32(placed: PlacedStep) -> CForm:
+    (queries, width), (keys, values), heads = placed.shapes[0], placed.shapes[2], placed.step.settings["heads"]
+    sizes = queries, keys, heads, width // heads, values // heads
+    return CForm((*sizes, 1 / sqrt(width // heads)), work=keys)
+
+
+def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
+    settings, rows, most = placed.step.settings, placed.out[0], 1 << POWER_BITS
+    width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
+    sizes = fits("tokens", rows), settings["heads"], width, values
+    bits = settings["bits"], score_bits(width), value_bits(rows, most), spare_room(rows, most)
+    return CForm((*sizes, settings["sharpness"], *bits))
+
+
+def tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Head by head."""
+    scale = 1 / sqrt(q.shape[1] // settings["heads"])
+    return tensor_softmax_mix(tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
+
+
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """The dot products, head by head, of q [L, heads·width] with k [M, heads·width]: [heads, L, M]."""
     count = settings["heads"]
@@ -230,6 +505,21 @@ def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Sh
 
 def _scores_cost(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=q[0] * k[0] * q[1])
+
+
+def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
+    heads, queries, keys = placed.out
+    return CForm((queries, keys, heads, placed.shapes[0][1] // heads))
+
+
+def tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Dot products, head by head."""
+    return _tensor_heads(q, settings["heads"]) @ _tensor_heads(k, settings["heads"]).transposed
+
+
+def _tensor_heads(x: Tensor, count: int) -> Tensor:
+    """[L, heads·width] as [heads, L, width]."""
+    return x.reshape(x.shape[0], count, x.shape[1] // count).permute(1, 0, 2)
 
 
 def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -253,7 +543,24 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
     )
 
 
+def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
+    heads, queries, keys = placed.shapes[0]
+    return CForm((queries, keys, heads, placed.out[1] // heads), work=keys)
+
+
+def tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Values weighted by the softmax of the scores."""
+    return _tensor_joined(scores.apply("softmax") @ _tensor_heads(v, scores.shape[0]))
+
+
+def _tensor_joined(x: Tensor) -> Tensor:
+    """[heads, L, width] as [L, heads·width]."""
+    return x.permute(1, 0, 2).reshape(x.shape[1], x.shape[0] * x.shape[2])
+
+
 ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # what takes signs, and of what
+
+
 FLOAT_KERNELS = {
     "hash_codes": Kernel(
         hash_codes,
@@ -289,121 +596,6 @@ FLOAT_KERNELS = {
     "attention_scores": Kernel(attention_scores, _scores_shape, _scores_cost, takes={"heads": Count}),
     "softmax_mix": Kernel(softmax_mix, _mix_shape, _mix_cost, scratch=lambda scores, *_: prod(scores)),
 }
-
-
-# The integer twins of the attention kernels, equal to `attention_q.c` in every bit.
-
-
-MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16
-POWER_BITS = 13  # of the weights of softmax attention
-POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
-
-
-def _unit_rows(x: np.ndarray) -> np.ndarray:
-    """Rows divided by their lengths, in Q15."""
-    rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
-    root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
-    return multiply_half(root << (17 - half), rows)
-
-
-def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """What `hash_codes_q` takes the signs of, [L, bits]."""
-    alike = exact(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
-    coefficients = weights["coefficients"].astype(np.int64)
-    kernel = np.full_like(alike, coefficients[0])
-    for coefficient in coefficients[1:]:
-        kernel = multiply_half(kernel, alike >> 16) + coefficient
-    return exact((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
-
-
-def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Binary codes of the rows of words x [L, D]: [L].
-
-    The kernel is a polynomial of the cosine between row and support, highest power first; its variable is a quarter of
-    the cosine, its constant part is in the bias.
-    """
-    signs = hash_activations_q(x, weights, settings) >= 0
-    return (signs.astype(np.uint32) << np.arange(signs.shape[-1], dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)
-
-
-def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    supports, projection = weights["supports"], weights["projection"]
-    expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0], "hash_codes_q")
-    expect(projection[1] <= 32, "hash_codes_q bits")
-    expect(weights["bias"] == projection[1:] and len(weights["coefficients"]) == 1, "hash_codes_q bias")
-    return x[:1]
-
-
-def value_bits(keys: int, largest: int) -> int:
-    """To how many bits values are shifted so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
-    return min(15, 31 - int(keys * largest).bit_length())
-
-
-def spare_room(keys: int, largest: int) -> int:
-    """How many bits such a sum leaves of a word."""
-    return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
-
-
-def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, room: int) -> np.ndarray:
-    """sums / total of values that were shifted to `bits` bits, shifted back by their spare bits."""
-    mean = multiply_wide(sums << room, 0x7FFFFFFF // total)  # times 2^(room − 1)
-    return word((mean << (32 - bits - room)) >> spare)
-
-
-def bitwise_attention_q(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
-) -> np.ndarray:
-    """Attention with weights bias + bits − 2·popcount(q XOR k) for words v [L, D]: [L, D], in the unit of v."""
-    unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
-    similar = settings["bias"] + settings["bits"] - 2 * unlike
-    spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))
-    size = (k.shape[1], settings["bias"] + settings["bits"])
-    values = to_top(v.astype(np.int64), spare, value_bits(*size))
-    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
-
-
-def score_bits(width: int) -> int:
-    """To how many bits queries and keys of this width are shifted so that the difference of two scores fits a word."""
-    return (30 - int(width).bit_length()) // 2
-
-
-def softmax_attention_q(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
-) -> np.ndarray:
-    """Multi-head attention for words q, k [L, heads·width] and v [L, heads·values], in the unit of v.
-
-    `sharpness` · 2^(`bits` − 32 − spare bits of both) turns a score into a power of two in Q16.
-    """
-    count = settings["heads"]
-    bits, size = score_bits(q.shape[2] // count), (k.shape[1], 1 << POWER_BITS)
-    spares, heads = [], []
-    for x, top in ((q, bits), (k, bits), (v, value_bits(*size))):
-        spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
-        rows = to_top(x.astype(np.int64), spares[-1], top)
-        heads.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
-    scores = heads[0] @ heads[1].swapaxes(2, 3)
-    below = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
-    down = (spares[0] + spares[1] - settings["bits"])[:, None]
-    up = np.clip(-down, 0, 20)
-    power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
-    shares = power_of_two(power)
-    sums, spare = shares @ heads[2], spares[2][:, None]
-    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
-    return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
-
-
-def power_of_two(power: np.ndarray) -> np.ndarray:
-    """2^−power for a power in Q16, as Q13; 1 for zero.
-
-    >>> power_of_two(np.array([0, 1 << 15, 1 << 16, 5 << 16]))
-    array([8191, 5792, 4095,  255])
-    """
-    fraction, value = power & 0xFFFF, np.full_like(power, POWERS[3])
-    for coefficient in POWERS[2::-1]:
-        value = ((value * fraction) >> 16) + coefficient
-    return (value >> (16 - POWER_BITS)) >> (power >> 16)
-
-
 FIXED_KERNELS = {
     "hash_codes_q": Kernel(hash_codes_q, _hash_shape_q, FLOAT_KERNELS["hash_codes"].cost),
     "bitwise_attention_q": Kernel(
@@ -413,140 +605,11 @@ FIXED_KERNELS = {
         softmax_attention_q, FLOAT_KERNELS["softmax_attention"].shape, FLOAT_KERNELS["softmax_attention"].cost
     ),
 }
-
-
-# How the attention kernels become integers: a hash keeps its signs, attention the unit of its values.
-
-
-KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
-
-
-def _no_bound(q: Quantized, step: Step) -> np.ndarray:
-    """Codes have neither bound nor unit."""
-    return np.zeros(())
-
-
-def _quantise_hash(q: Quantized, step: Step) -> Step:
-    """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
-    sharpness = step.settings["sharpness"]
-    if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
-        raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
-    supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)
-    powers, constant = _kernel_powers(sharpness)
-    size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
-    projection = step.weights["projection"]
-    bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    room = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
-    room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
-    scaled = checked_round(projection / room, np.int16)
-    weights = {
-        "supports": supports,
-        "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * size * 65536, np.int32),
-        "projection": scaled,
-        "bias": checked_round(bias * size / room + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
-    }
-    return Step("hash_codes_q", step.inputs, step.output, weights)
-
-
-def _largest_partial(powers: np.ndarray) -> float:
-    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ¼, highest first, comes by."""
-    quarter, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
-    for power in (*powers[::-1], 0.0):
-        partial = partial * quarter + power
-        largest = max(largest, float(np.abs(partial).max()))
-    return largest
-
-
-def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
-    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 4, and the constant."""
-    grid = np.linspace(-1.0, 1.0, 1001)
-    exact = np.exp(sharpness * (grid - 1))
-    for degree in range(1, HIGHEST_DEGREE + 1):
-        series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
-        if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
-            power = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float)
-            power *= 4.0 ** np.arange(degree + 1)
-            return power[1:], float(power[0])
-    raise NotApplicableError(
-        f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
-    )
-
-
-def _value_bound(q: Quantized, step: Step) -> np.ndarray:
-    return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
-
-
-def _value_unit(q: Quantized, step: Step) -> np.ndarray:
-    return np.asarray(q.unit(step.inputs[2]))
-
-
-def _quantise_bitwise(q: Quantized, step: Step) -> Step:
-    return Step("bitwise_attention_q", step.inputs, step.output, settings=step.settings)
-
-
-def _quantise_softmax(q: Quantized, step: Step) -> Step:
-    """`sharpness` · 2^(`bits` − 32) is what a score, of rows shifted to the top, is worth as a power of two in Q16."""
-    heads = step.settings["heads"]
-    width = q.shapes[step.inputs[0]][1] // heads
-    down = 2 * (31 - score_bits(width))
-    worth = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
-    bits = ceil(log2(worth)) + 2
-    settings = {"heads": heads, "sharpness": round(worth * 2.0 ** (32 - bits)), "bits": bits}
-    return Step("softmax_attention_q", step.inputs, step.output, settings=settings)
-
-
 QUANTISATION = {
     "hash_codes": QuantisationRule(_no_bound, _no_bound, _quantise_hash),
     "bitwise_attention": QuantisationRule(_value_bound, _value_unit, _quantise_bitwise),
     "softmax_attention": QuantisationRule(_value_bound, _value_unit, _quantise_softmax),
 }
-
-
-# How the attention kernels are called in float32.
-
-
-def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
-    """Supports and sharpness in powers of two; supports and bits that only fill up change nothing."""
-    supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
-    projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, FOUR)
-    bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, FOUR, -1.0)
-    numbers = table_f32(np.concatenate([bias, chunked(supports, projection)]), "bias, supports and projection")
-    sharpness, epsilon = (float(placed.step.settings[name]) for name in ("sharpness", "epsilon"))
-    sizes = *placed.shapes[0], *projection.shape
-    return CForm((numbers, *sizes, log2(e) * sharpness, epsilon), kind="uint32_t", kept=True)
-
-
-def _c_bitwise_attention_f32(placed: PlacedStep) -> CForm:
-    return _c_attention_on_bits_f32(placed, "bitwise_attention")
-
-
-def _c_memory_attention_f32(placed: PlacedStep) -> CForm:
-    """Pair by pair: less than a memory for the one query that models ask."""
-    return _c_attention_on_bits_f32(placed, "memory_attention" if placed.step.settings["own"] else "bitwise_attention")
-
-
-def _c_attention_on_bits_f32(placed: PlacedStep, function: str) -> CForm:
-    (keys, width), settings = placed.shapes[2], placed.step.settings
-    sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
-    return CForm(sizes, work=keys, function=function)
-
-
-def _c_softmax_attention_f32(placed: PlacedStep) -> CForm:
-    (queries, width), (keys, values), heads = placed.shapes[0], placed.shapes[2], placed.step.settings["heads"]
-    sizes = queries, keys, heads, width // heads, values // heads
-    return CForm((*sizes, 1 / sqrt(width // heads)), work=keys)
-
-
-def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
-    heads, queries, keys = placed.out
-    return CForm((queries, keys, heads, placed.shapes[0][1] // heads))
-
-
-def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
-    heads, queries, keys = placed.shapes[0]
-    return CForm((queries, keys, heads, placed.out[1] // heads), work=keys)
-
-
 C_FLOAT32: dict[str, MakeForm] = {
     "hash_codes": _c_hash_codes_f32,
     "bitwise_attention": _c_bitwise_attention_f32,
@@ -555,103 +618,11 @@ C_FLOAT32: dict[str, MakeForm] = {
     "attention_scores": _c_attention_scores_f32,
     "softmax_mix": _c_softmax_mix_f32,
 }
-
-
-# How the attention kernels are called in integers.
-
-
-USUAL = (16, 8), 5  # supports, width and coefficients for which a kernel is compiled anew
-
-
-def _c_hash_codes_q(placed: PlacedStep) -> CForm:
-    weights, (rows, width) = placed.step.weights, placed.shapes[0]
-    supports, bits = weights["projection"].shape
-    fits("width", width), fits("supports", supports)
-    tables = (
-        table_q(pad_last_axis(pad_last_axis(weights["supports"], 8).T, 8).T, "supports"),
-        table_q(weights["coefficients"], "kernel polynomial"),
-        table_q(after_bias(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
-    )
-    if (weights["supports"].shape, len(weights["coefficients"])) == USUAL:
-        return CForm((*tables, rows, bits), function="hash_codes_8_16", kind="uint32_t", kept=True)
-    sizes = rows, width, supports, bits, len(weights["coefficients"]) - 1
-    return CForm((*tables, *sizes), kind="uint32_t", kept=True)
-
-
-def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
-    (rows, width), settings = placed.shapes[2], placed.step.settings
-    fits("tokens", rows), fits("value pairs", (rows + 1) // 2 * width), fits("bits", settings["bits"])
-    most = settings["bits"] + settings["bias"]
-    return CForm((rows, width, most, spare_room(rows, most)))
-
-
-def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
-    settings, rows, most = placed.step.settings, placed.out[0], 1 << POWER_BITS
-    width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
-    sizes = fits("tokens", rows), settings["heads"], width, values
-    bits = settings["bits"], score_bits(width), value_bits(rows, most), spare_room(rows, most)
-    return CForm((*sizes, settings["sharpness"], *bits))
-
-
 C_FIXED: dict[str, MakeForm] = {
     "hash_codes_q": _c_hash_codes_q,
     "bitwise_attention_q": _c_bitwise_attention_q,
     "softmax_attention_q": _c_softmax_attention_q,
 }
-
-
-# The attention kernels as tensor operations.
-
-
-def tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Signs, ±1, of the activations of `kernels.attention.hash_activations`: [L, bits]."""
-    unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
-    supports = weights["supports"]
-    kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
-    return tensor_mix_features(kernel, weights["projection"], weights.get("bias")).apply("sign")
-
-
-def tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Pair by pair: signs times signs."""
-    similarity = q @ k.transposed + settings["bias"]
-    return (similarity @ v) / similarity.sum()
-
-
-def tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Keys into one memory, read by each query; a query alone is a row here."""
-    keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
-    favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
-    read = rows @ (k.transposed @ v) + favoured * settings["bias"]
-    mixed = read / (rows @ k.sum(0).transposed + settings["bias"] * keys)
-    return mixed if len(q.shape) == 2 else mixed.reshape(v.shape[1])
-
-
-def _tensor_heads(x: Tensor, count: int) -> Tensor:
-    """[L, heads·width] as [heads, L, width]."""
-    return x.reshape(x.shape[0], count, x.shape[1] // count).permute(1, 0, 2)
-
-
-def _tensor_joined(x: Tensor) -> Tensor:
-    """[heads, L, width] as [L, heads·width]."""
-    return x.permute(1, 0, 2).reshape(x.shape[1], x.shape[0] * x.shape[2])
-
-
-def tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Head by head."""
-    scale = 1 / sqrt(q.shape[1] // settings["heads"])
-    return tensor_softmax_mix(tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
-
-
-def tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Dot products, head by head."""
-    return _tensor_heads(q, settings["heads"]) @ _tensor_heads(k, settings["heads"]).transposed
-
-
-def tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Values weighted by the softmax of the scores."""
-    return _tensor_joined(scores.apply("softmax") @ _tensor_heads(v, scores.shape[0]))
-
-
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "hash_codes": tensor_hash_codes,
     "bitwise_attention": tensor_bitwise_attention,

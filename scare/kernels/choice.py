@@ -18,6 +18,24 @@ THRESHOLD = 0.5  # a decision above it is for the deep branch
 PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, by what was decided
 
 
+def select(
+    decision: np.ndarray, simple: np.ndarray, deep: np.ndarray, weights: Weights, settings: Settings
+) -> np.ndarray:
+    """The value [1] of the deep branch where the decision [1] is above a half, else of the simple one: [1]."""
+    return np.where(decision > THRESHOLD, deep, simple)
+
+
+def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(decision == simple == deep == (1,), "select")
+    expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
+    return deep
+
+
+def tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Both branches are there; `decision > threshold` as its contrary."""
+    return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
+
+
 @dataclass
 class Choice:
     """What a stream carries from window to window: the branch in use, and how many more windows it stays in use."""
@@ -66,19 +84,6 @@ def _choose_each(decisions: np.ndarray, settings: Settings, choices: Choices) ->
     return choices.deep
 
 
-def select(
-    decision: np.ndarray, simple: np.ndarray, deep: np.ndarray, weights: Weights, settings: Settings
-) -> np.ndarray:
-    """The value [1] of the deep branch where the decision [1] is above a half, else of the simple one: [1]."""
-    return np.where(decision > THRESHOLD, deep, simple)
-
-
-def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(decision == simple == deep == (1,), "select")
-    expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
-    return deep
-
-
 def leaky_relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multiplies what is below zero by the slope, 0 < slope < 1."""
     return np.maximum(x, x.dtype.type(settings["slope"]) * x)
@@ -94,15 +99,24 @@ def _leaky_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x))
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(−x)), as (1 + tanh(x / 2)) / 2, which no x makes overflow."""
-    number = x.dtype.type
-    return number(0.5) * np.tanh(number(0.5) * x) + number(0.5)
+def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
+    return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
+
+
+def tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The larger of the number and its small multiple."""
+    return x.largest(x * settings["slope"])
 
 
 def sigmoid_mean(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """The mean over time of the sigmoid of x [T, C]: [C]."""
     return sigmoid(x).mean(axis=1)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(−x)), as (1 + tanh(x / 2)) / 2, which no x makes overflow."""
+    number = x.dtype.type
+    return number(0.5) * np.tanh(number(0.5) * x) + number(0.5)
 
 
 def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -115,36 +129,8 @@ def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
 
 
-FLOAT_KERNELS = {
-    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost, takes={"slope": Positive}),
-    "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
-    "select": Kernel(select, _select_shape, free, takes=dict.fromkeys(PERIODS, Count)),
-}
-
-
-# How the choice kernels are called in float32.
-
-
-def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
-    return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
-
-
 def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
     return CForm(placed.shapes[0])
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "leaky_relu": _c_leaky_relu_f32,
-    "sigmoid_mean": _c_sigmoid_mean_f32,
-}
-
-
-# The choice kernels as tensor operations.
-
-
-def tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The larger of the number and its small multiple."""
-    return x.largest(x * settings["slope"])
 
 
 def tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -152,11 +138,15 @@ def tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tens
     return x.apply("sigmoid").mean(0).reshape(x.shape[1])
 
 
-def tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Both branches are there; `decision > threshold` as its contrary."""
-    return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
-
-
+FLOAT_KERNELS = {
+    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost, takes={"slope": Positive}),
+    "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
+    "select": Kernel(select, _select_shape, free, takes=dict.fromkeys(PERIODS, Count)),
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "leaky_relu": _c_leaky_relu_f32,
+    "sigmoid_mean": _c_sigmoid_mean_f32,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "leaky_relu": tensor_leaky_relu,
     "sigmoid_mean": tensor_sigmoid_mean,

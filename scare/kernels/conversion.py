@@ -21,17 +21,12 @@ def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     return x.astype(np.float32) * np.float32(settings["unit"])
 
 
-FIXED_KERNELS = {
-    "window_q": Kernel(window_q, same_shape, free),
-    "result_q": Kernel(result_q, same_shape, free),
-}
-
-
-# How the conversion kernels are called in integers.
-
-
 def _c_result_q(placed: PlacedStep) -> CForm:
     return CForm((float(placed.step.settings["unit"]),), kind="float")
 
 
+FIXED_KERNELS = {
+    "window_q": Kernel(window_q, same_shape, free),
+    "result_q": Kernel(result_q, same_shape, free),
+}
 C_FIXED: dict[str, MakeForm] = {"result_q": _c_result_q}

@@ -15,6 +15,7 @@ from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Positive
 
 TERMS = 4096  # of a polynomial, at most
+MOST_HELD = 28000  # that a number may become before products: half of its square is below LARGEST
 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -49,6 +50,26 @@ def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operation
     return Operations(multiply_adds=inside + prod(weights["weight"]))
 
 
+def _c_polynomial_f32(placed: PlacedStep) -> CForm:
+    powers = np.array(placed.step.settings["powers"], np.uint8)
+    weight = np.concatenate([placed.bias(1, *placed.out), placed.weight("weight")])
+    terms = CTable(powers.ravel(), "powers")
+    return CForm((terms, table_f32(weight, "bias and weight"), *powers.shape, *placed.out))
+
+
+def tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Each term as a product of single numbers."""
+    numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
+    terms = []
+    for powers in settings["powers"]:
+        factors = [number for number, power in zip(numbers, powers, strict=True) for _ in range(power)]
+        term = factors[0]
+        for factor in factors[1:]:
+            term = term * factor
+        terms.append(term)
+    return tensor_mix_features(concatenate(terms), weights["weight"], weights.get("bias"))
+
+
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """All products of two numbers of x [C], each first held within ±limit, in the order of triu_indices: [C(C+1)/2]."""
     limit = x.dtype.type(settings["limit"])
@@ -64,6 +85,59 @@ def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=x[0] * (x[0] + 1) // 2)
+
+
+def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Half of each product of two words of x [C], times `factor` / 2^32 and held within ±top: [C(C+1)/2]."""
+    numbers = rounded(x.astype(np.int64) * weights["factor"], 32)
+    held = np.clip(numbers, -settings["top"], settings["top"])
+    first, second = np.triu_indices(x.shape[1])
+    return word(rounded(held[:, first] * held[:, second], 1))
+
+
+def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 1 and weights["factor"] == x, "products_q")
+    return (x[0] * (x[0] + 1) // 2,)
+
+
+def _products_bound(q: Quantized, step: Step) -> np.ndarray:
+    return np.asarray(step.settings["limit"] ** 2)
+
+
+def _products_unit(q: Quantized, step: Step) -> np.ndarray:
+    return np.asarray(2.0 ** (1 - 2 * _held_bits(step)))
+
+
+def _held_bits(step: Step) -> int:
+    """The bits after the point of the numbers that `products` multiplies."""
+    return floor(log2(MOST_HELD / step.settings["limit"]))
+
+
+def _quantise_products(q: Quantized, step: Step) -> Step:
+    limit, bits = step.settings["limit"], _held_bits(step)
+    factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
+    if factor.max() >= 2.0**31:
+        raise NotApplicableError(f"float32 only: ±{limit:g} is too few steps of a reading for products")
+    weights = {"factor": checked_round(factor, np.int32)}
+    return Step("products_q", step.inputs, step.output, weights, {"top": floor(limit * 2.0**bits)})
+
+
+def _c_products_f32(placed: PlacedStep) -> CForm:
+    return CForm((*placed.shapes[0], float(placed.step.settings["limit"])))
+
+
+def _c_products_q(placed: PlacedStep) -> CForm:
+    factor = placed.step.weights["factor"]
+    return CForm((table_q(factor, f"{placed.step.output} factors"), len(factor), placed.step.settings["top"]))
+
+
+def tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Row by row of the upper triangle: a number times those from itself on. One alone is held as its square."""
+    if x.shape == (1,):
+        return (x * x).least(settings["limit"] ** 2)
+    held = x.least(settings["limit"]).largest(-settings["limit"])
+    count = x.shape[0]
+    return concatenate([held.rows(at, count) * held.rows(at, at + 1) for at in range(count)])
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -88,6 +162,19 @@ def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) 
     """The share, the difference of two formulas and its part of each passage."""
     passages = formulas[0] - 1
     return Operations(multiply_adds=2 * passages, additions=passages)
+
+
+def _c_blend_f32(placed: PlacedStep) -> CForm:
+    passages = np.stack([placed.weight(name) for name in ("low", "high", "slope", "offset")], axis=1)
+    return CForm((table_f32(passages, "low, high, slope, offset"), len(passages)))
+
+
+def tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The first formula, and of each passage its share of the difference to the next."""
+    decides, count = x.rows(0, 1), formulas.shape[0]
+    share = decides * weights["slope"] + weights["offset"]
+    share = decides.at_least(weights["low"]).choose(decides.at_least(weights["high"]).choose(1.0, share), 0.0)
+    return formulas.rows(0, 1) + (share * (formulas.rows(1, count) - formulas.rows(0, count - 1))).sum()
 
 
 def divide(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -116,133 +203,19 @@ FLOAT_KERNELS = {
     "blend": Kernel(blend, _blend_shape, _blend_cost),
     "divide": Kernel(divide, _divide_shape, _divide_cost),
 }
-
-
-# The integer twins of the formula kernels, equal to `formulas_q.c` in every bit.
-
-
-def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Half of each product of two words of x [C], times `factor` / 2^32 and held within ±top: [C(C+1)/2]."""
-    numbers = rounded(x.astype(np.int64) * weights["factor"], 32)
-    held = np.clip(numbers, -settings["top"], settings["top"])
-    first, second = np.triu_indices(x.shape[1])
-    return word(rounded(held[:, first] * held[:, second], 1))
-
-
-def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(len(x) == 1 and weights["factor"] == x, "products_q")
-    return (x[0] * (x[0] + 1) // 2,)
-
-
 FIXED_KERNELS = {
     "products_q": Kernel(products_q, _products_shape_q, FLOAT_KERNELS["products"].cost),
 }
-
-
-# How the formula kernels become integers.
-
-
-MOST_HELD = 28000  # that a number may become before products: half of its square is below LARGEST
-
-
-def _products_bound(q: Quantized, step: Step) -> np.ndarray:
-    return np.asarray(step.settings["limit"] ** 2)
-
-
-def _held_bits(step: Step) -> int:
-    """The bits after the point of the numbers that `products` multiplies."""
-    return floor(log2(MOST_HELD / step.settings["limit"]))
-
-
-def _products_unit(q: Quantized, step: Step) -> np.ndarray:
-    return np.asarray(2.0 ** (1 - 2 * _held_bits(step)))
-
-
-def _quantise_products(q: Quantized, step: Step) -> Step:
-    limit, bits = step.settings["limit"], _held_bits(step)
-    factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
-    if factor.max() >= 2.0**31:
-        raise NotApplicableError(f"float32 only: ±{limit:g} is too few steps of a reading for products")
-    weights = {"factor": checked_round(factor, np.int32)}
-    return Step("products_q", step.inputs, step.output, weights, {"top": floor(limit * 2.0**bits)})
-
-
 QUANTISATION = {
     "products": QuantisationRule(_products_bound, _products_unit, _quantise_products),
 }
-
-
-# How the formula kernels are called in float32.
-
-
-def _c_polynomial_f32(placed: PlacedStep) -> CForm:
-    powers = np.array(placed.step.settings["powers"], np.uint8)
-    weight = np.concatenate([placed.bias(1, *placed.out), placed.weight("weight")])
-    terms = CTable(powers.ravel(), "powers")
-    return CForm((terms, table_f32(weight, "bias and weight"), *powers.shape, *placed.out))
-
-
-def _c_products_f32(placed: PlacedStep) -> CForm:
-    return CForm((*placed.shapes[0], float(placed.step.settings["limit"])))
-
-
-def _c_blend_f32(placed: PlacedStep) -> CForm:
-    passages = np.stack([placed.weight(name) for name in ("low", "high", "slope", "offset")], axis=1)
-    return CForm((table_f32(passages, "low, high, slope, offset"), len(passages)))
-
-
 C_FLOAT32: dict[str, MakeForm] = {
     "polynomial": _c_polynomial_f32,
     "products": _c_products_f32,
     "blend": _c_blend_f32,
     "divide": every_number,
 }
-
-
-# How the formula kernels are called in integers.
-
-
-def _c_products_q(placed: PlacedStep) -> CForm:
-    factor = placed.step.weights["factor"]
-    return CForm((table_q(factor, f"{placed.step.output} factors"), len(factor), placed.step.settings["top"]))
-
-
 C_FIXED: dict[str, MakeForm] = {"products_q": _c_products_q}
-
-
-# The formula kernels as tensor operations.
-
-
-def tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Each term as a product of single numbers."""
-    numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
-    terms = []
-    for powers in settings["powers"]:
-        factors = [number for number, power in zip(numbers, powers, strict=True) for _ in range(power)]
-        term = factors[0]
-        for factor in factors[1:]:
-            term = term * factor
-        terms.append(term)
-    return tensor_mix_features(concatenate(terms), weights["weight"], weights.get("bias"))
-
-
-def tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Row by row of the upper triangle: a number times those from itself on. One alone is held as its square."""
-    if x.shape == (1,):
-        return (x * x).least(settings["limit"] ** 2)
-    held = x.least(settings["limit"]).largest(-settings["limit"])
-    count = x.shape[0]
-    return concatenate([held.rows(at, count) * held.rows(at, at + 1) for at in range(count)])
-
-
-def tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The first formula, and of each passage its share of the difference to the next."""
-    decides, count = x.rows(0, 1), formulas.shape[0]
-    share = decides * weights["slope"] + weights["offset"]
-    share = decides.at_least(weights["low"]).choose(decides.at_least(weights["high"]).choose(1.0, share), 0.0)
-    return formulas.rows(0, 1) + (share * (formulas.rows(1, count) - formulas.rows(0, count - 1))).sum()
-
-
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "polynomial": tensor_polynomial,
     "products": tensor_products,

@@ -55,6 +55,7 @@ from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Count, Whole
 
 ACTIVATIONS = ("relu", "gelu")
+HIDDEN_BITS = 16  # by which the hidden layer's sums are shifted down
 
 
 def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -80,6 +81,95 @@ def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings)
     return Operations(multiply_adds=prod(seen) * outputs + prod(weights.get("mix", (0,))) + rows * outputs)
 
 
+def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
+    if "mix" in weights:
+        shared = mixed(shared, weights["mix"])
+    spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
+    return word(mixed(seen, weights["local"]) + spread + weights["bias"])
+
+
+def _token_rows_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
+    local = weights["local"]
+    expect(len(seen) == 2 and local[0] == seen[1] and weights["share"] == seen[:1], "token_rows_q")
+    expect(weights["bias"] == (seen[0], local[1]), "token_rows_q bias")
+    expect(shared == (weights["mix"][:1] if "mix" in weights else local[1:]), "token_rows_q shared")
+    return (seen[0], local[1])
+
+
+def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
+    rows = prod(seen) * weights["local"][1] + prod(weights["bias"])
+    return Operations(multiply_adds=rows + (prod(weights["mix"]) if "mix" in weights else 0))
+
+
+def _tokens_bound(q: Quantized, step: Step) -> np.ndarray:
+    rows = absolute(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
+    return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
+
+
+def _mixed_bound(q: Quantized, step: Step) -> np.ndarray:
+    shared = q.bounds[step.inputs[1]]
+    return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
+
+
+def _tokens_unit(q: Quantized, step: Step) -> np.ndarray:
+    local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
+    share = step.weights["share"] * _mixed_unit(q, step)
+    return np.max([holding(q.bounds[step.output].max()), finest(local).max(), *finest(share[:, None])])
+
+
+def _mixed_unit(q: Quantized, step: Step) -> float:
+    """The unit of what all rows share, once mixed."""
+    unit = q.unit(step.inputs[1])
+    if "mix" not in step.weights:
+        return unit
+    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
+
+
+def _quantise_tokens(q: Quantized, step: Step) -> Step:
+    unit, mixed = q.unit(step.output), _mixed_unit(q, step)
+    weights = {
+        "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
+        "share": to_q16(step.weights["share"] * mixed / unit),
+        "bias": to_int32(step.weights["bias"], unit),
+    }
+    if "mix" in step.weights:
+        weights["mix"] = to_q16(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
+    return Step("token_rows_q", step.inputs, step.output, weights)
+
+
+def _c_token_rows_f32(placed: PlacedStep) -> CForm:
+    (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
+    mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
+    rest = table_f32(in_fours(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
+    return CForm((*tables_f32(placed, "share"), rest, rows, channels, inputs if len(mix) else 0, outputs))
+
+
+def _c_token_rows_q(placed: PlacedStep) -> CForm:
+    weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
+    local, outputs = weights["local"], placed.out[1]
+    if outputs % 4:
+        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; integer kernels take four at a time")
+    mix = weights.get("mix", np.zeros((0, outputs), np.int16))
+    bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
+    share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
+    tables = (
+        table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
+        table_q(by_four(mix) if len(mix) else local, f"{name} mix"),
+        table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
+    )
+    if local.shape == (1, USUAL_Q):
+        return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
+    return CForm((*tables, rows, channels, len(mix), outputs))
+
+
+def tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """What tokens see, and their share of what they share."""
+    common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
+    own = tensor_mix_features(seen, weights["local"], weights["bias"])
+    return own + common.reshape(1, *common.shape) * weights["share"][:, None]
+
+
 def feed_forward(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Two dense steps with an activation between them, row by row of x [..., D]: [..., O].
 
@@ -102,60 +192,6 @@ def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     hidden = (*x[:-1], weights["inner"][1])
     products = Operations(multiply_adds=prod(x) * hidden[-1] + prod(hidden) * weights["outer"][1])
     return products + POINTWISE[settings["activation"]].cost(hidden, {}, {})
-
-
-def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The numbers of x [I] from `start` on, read as `shape`."""
-    shape = tuple(settings["shape"])
-    return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
-
-
-def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    start, shape = settings["start"], tuple(settings["shape"])
-    expect(len(x) == 1 and start >= 0 and min(shape) >= 1 and start + prod(shape) <= x[0], "part")
-    return shape
-
-
-FLOAT_KERNELS = {
-    "token_rows": Kernel(token_rows, _token_shape, _token_cost),
-    "feed_forward": Kernel(
-        feed_forward,
-        _feed_shape,
-        _feed_cost,
-        takes={"activation": Literal[ACTIVATIONS]},
-        scratch=lambda x, weights, settings: prod(x[:-1]) * weights["inner"][1],
-    ),
-    "part": Kernel(
-        part, _part_shape, free, copies=False, takes={"start": Whole, "shape": Annotated[list[Count], MinLen(1)]}
-    ),
-}
-
-
-# The integer twins of the fused kernels, equal to `fused_q.c` in every bit.
-
-
-HIDDEN_BITS = 16  # by which the hidden layer's sums are shifted down
-
-
-def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
-    if "mix" in weights:
-        shared = mixed(shared, weights["mix"])
-    spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
-    return word(mixed(seen, weights["local"]) + spread + weights["bias"])
-
-
-def _token_rows_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
-    local = weights["local"]
-    expect(len(seen) == 2 and local[0] == seen[1] and weights["share"] == seen[:1], "token_rows_q")
-    expect(weights["bias"] == (seen[0], local[1]), "token_rows_q bias")
-    expect(shared == (weights["mix"][:1] if "mix" in weights else local[1:]), "token_rows_q shared")
-    return (seen[0], local[1])
-
-
-def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
-    rows = prod(seen) * weights["local"][1] + prod(weights["bias"])
-    return Operations(multiply_adds=rows + (prod(weights["mix"]) if "mix" in weights else 0))
 
 
 def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -184,51 +220,6 @@ def _feed_forward_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
-
-
-FIXED_KERNELS = {
-    "token_rows_q": Kernel(token_rows_q, _token_rows_shape, _token_rows_cost),
-    "feed_forward_q": Kernel(feed_forward_q, _feed_forward_shape, _feed_forward_cost),
-}
-
-
-# How the fused kernels become integers.
-
-
-def _tokens_bound(q: Quantized, step: Step) -> np.ndarray:
-    rows = absolute(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
-    return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
-
-
-def _mixed_bound(q: Quantized, step: Step) -> np.ndarray:
-    shared = q.bounds[step.inputs[1]]
-    return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
-
-
-def _mixed_unit(q: Quantized, step: Step) -> float:
-    """The unit of what all rows share, once mixed."""
-    unit = q.unit(step.inputs[1])
-    if "mix" not in step.weights:
-        return unit
-    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
-
-
-def _tokens_unit(q: Quantized, step: Step) -> np.ndarray:
-    local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
-    share = step.weights["share"] * _mixed_unit(q, step)
-    return np.max([holding(q.bounds[step.output].max()), finest(local).max(), *finest(share[:, None])])
-
-
-def _quantise_tokens(q: Quantized, step: Step) -> Step:
-    unit, mixed = q.unit(step.output), _mixed_unit(q, step)
-    weights = {
-        "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
-        "share": to_q16(step.weights["share"] * mixed / unit),
-        "bias": to_int32(step.weights["bias"], unit),
-    }
-    if "mix" in step.weights:
-        weights["mix"] = to_q16(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
-    return Step("token_rows_q", step.inputs, step.output, weights)
 
 
 def _feed_bound(q: Quantized, step: Step) -> np.ndarray:
@@ -262,23 +253,6 @@ def _without_relu(step: Step) -> str:
     return "" if activation == "relu" else f"feed_forward with {activation}"
 
 
-QUANTISATION = {
-    "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
-    "feed_forward": QuantisationRule(_feed_bound, own_unit, _quantise_feed, _without_relu),
-    "part": VIEW,
-}
-
-
-# How the fused kernels are called in float32.
-
-
-def _c_token_rows_f32(placed: PlacedStep) -> CForm:
-    (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
-    mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
-    rest = table_f32(in_fours(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
-    return CForm((*tables_f32(placed, "share"), rest, rows, channels, inputs if len(mix) else 0, outputs))
-
-
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
     """C's relu gives twice as much, so half of `outer`: the same bits. Hidden numbers that only fill up are zero."""
     relu = placed.step.settings["activation"] == "relu"
@@ -292,34 +266,6 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
     if relu and width == USUAL:
         return CForm((numbers, rows, *sizes), function="feed_forward_8")
     return CForm((numbers, rows, width, *sizes), function="feed_forward" if relu else "feed_forward_gelu")
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "token_rows": _c_token_rows_f32,
-    "feed_forward": _c_feed_forward_f32,
-    "part": view,
-}
-
-
-# How the fused kernels are called in integers.
-
-
-def _c_token_rows_q(placed: PlacedStep) -> CForm:
-    weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
-    local, outputs = weights["local"], placed.out[1]
-    if outputs % 4:
-        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; integer kernels take four at a time")
-    mix = weights.get("mix", np.zeros((0, outputs), np.int16))
-    bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
-    share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
-    tables = (
-        table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
-        table_q(by_four(mix) if len(mix) else local, f"{name} mix"),
-        table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
-    )
-    if local.shape == (1, USUAL_Q):
-        return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
-    return CForm((*tables, rows, channels, len(mix), outputs))
 
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
@@ -337,23 +283,6 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, rows, fits("width", width), *rest))
 
 
-C_FIXED: dict[str, MakeForm] = {
-    "token_rows_q": _c_token_rows_q,
-    "feed_forward_q": _c_feed_forward_q,
-    "part": view,
-}
-
-
-# The fused kernels as tensor operations.
-
-
-def tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """What tokens see, and their share of what they share."""
-    common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
-    own = tensor_mix_features(seen, weights["local"], weights["bias"])
-    return own + common.reshape(1, *common.shape) * weights["share"][:, None]
-
-
 def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Dense, activation, dense."""
     hidden = POINTWISE_TENSORS[settings["activation"]](
@@ -362,12 +291,56 @@ def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tens
     return tensor_mix_features(hidden, weights["outer"], weights["outer_bias"])
 
 
+def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The numbers of x [I] from `start` on, read as `shape`."""
+    shape = tuple(settings["shape"])
+    return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
+
+
+def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    start, shape = settings["start"], tuple(settings["shape"])
+    expect(len(x) == 1 and start >= 0 and min(shape) >= 1 and start + prod(shape) <= x[0], "part")
+    return shape
+
+
 def tensor_part(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """A run of numbers in another shape."""
     shape: Shape = tuple(settings["shape"])
     return x.rows(settings["start"], settings["start"] + int(np.prod(shape))).reshape(*shape)
 
 
+FLOAT_KERNELS = {
+    "token_rows": Kernel(token_rows, _token_shape, _token_cost),
+    "feed_forward": Kernel(
+        feed_forward,
+        _feed_shape,
+        _feed_cost,
+        takes={"activation": Literal[ACTIVATIONS]},
+        scratch=lambda x, weights, settings: prod(x[:-1]) * weights["inner"][1],
+    ),
+    "part": Kernel(
+        part, _part_shape, free, copies=False, takes={"start": Whole, "shape": Annotated[list[Count], MinLen(1)]}
+    ),
+}
+FIXED_KERNELS = {
+    "token_rows_q": Kernel(token_rows_q, _token_rows_shape, _token_rows_cost),
+    "feed_forward_q": Kernel(feed_forward_q, _feed_forward_shape, _feed_forward_cost),
+}
+QUANTISATION = {
+    "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
+    "feed_forward": QuantisationRule(_feed_bound, own_unit, _quantise_feed, _without_relu),
+    "part": VIEW,
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "token_rows": _c_token_rows_f32,
+    "feed_forward": _c_feed_forward_f32,
+    "part": view,
+}
+C_FIXED: dict[str, MakeForm] = {
+    "token_rows_q": _c_token_rows_q,
+    "feed_forward_q": _c_feed_forward_q,
+    "part": view,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "token_rows": tensor_token_rows,
     "feed_forward": tensor_feed_forward,

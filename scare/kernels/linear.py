@@ -61,29 +61,6 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["weight"][1])
 
 
-def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Adds share ⊗ g to z [L, D] for g [D]."""
-    return z + weights["share"][:, None] * g[:, None, :]
-
-
-def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(len(z) == 2 and g == z[1:] and weights["share"] == z[:1], "add_outer")
-    return z
-
-
-def _add_outer_cost(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(z))
-
-
-FLOAT_KERNELS = {
-    "dense": Kernel(dense, _dense_shape, _dense_cost),
-    "add_outer": Kernel(add_outer, _add_outer_shape, _add_outer_cost),
-}
-
-
-# The integer twin of a linear kernel, equal to `linear_q.c` in every bit.
-
-
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mixes features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
     return word((mixed(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
@@ -94,29 +71,12 @@ def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return FLOAT_KERNELS["dense"].shape(x, weights, settings)
 
 
-FIXED_KERNELS = {
-    "dense_q": Kernel(dense_q, _dense_shape_q, FLOAT_KERNELS["dense"].cost),
-}
-
-
-# How the linear kernels become integers; a dense step of the whole window is a projection of it.
-
-
 def _dense_bound(q: Quantized, step: Step) -> np.ndarray:
     if step.inputs[0] == INPUT:
         raise NotApplicableError("float32 only: a token for each reading has no integer form")
     if step.weights.get("bias", np.empty(0)).ndim > 1:
         raise NotApplicableError("float32 only: a bias for each token has no integer form")
     return absolute(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
-
-
-def _dense_finest(q: Quantized, step: Step) -> np.ndarray:
-    """The unit of each output's sum, before it is shifted."""
-    bound = q.bounds[step.output]
-    most = holding(bound.reshape(-1, bound.shape[-1]).max(axis=0))
-    if q.is_window(step.inputs[0]):
-        return most
-    return np.maximum(most, finest(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
 
 
 def _dense_unit(q: Quantized, step: Step) -> np.ndarray:
@@ -129,6 +89,15 @@ def _dense_unit(q: Quantized, step: Step) -> np.ndarray:
         part = slice(start, start + prod(q.shapes[reader.output]))
         units[part] = units[part].max()
     return units
+
+
+def _dense_finest(q: Quantized, step: Step) -> np.ndarray:
+    """The unit of each output's sum, before it is shifted."""
+    bound = q.bounds[step.output]
+    most = holding(bound.reshape(-1, bound.shape[-1]).max(axis=0))
+    if q.is_window(step.inputs[0]):
+        return most
+    return np.maximum(most, finest(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
 
 
 def _quantise_dense(q: Quantized, step: Step) -> Step:
@@ -147,14 +116,6 @@ def _quantise_dense(q: Quantized, step: Step) -> Step:
     return Step("dense_q", step.inputs, step.output, weights)
 
 
-QUANTISATION = {
-    "dense": QuantisationRule(_dense_bound, _dense_unit, _quantise_dense),
-}
-
-
-# How the linear kernels are called in float32.
-
-
 def _c_dense_f32(placed: PlacedStep) -> CForm:
     rows, inputs = placed.rows_and_width
     outputs = placed.out[-1]
@@ -162,19 +123,6 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
     bias = placed.bias(rows, outputs) if own else placed.bias(outputs)
     weight = table_f32(in_fours(placed.weight("weight")), "weight")
     return CForm((weight, table_f32(bias, "bias"), rows, inputs, outputs, outputs if own else 0))
-
-
-def _c_add_outer_f32(placed: PlacedStep) -> CForm:
-    return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "dense": _c_dense_f32,
-    "add_outer": _c_add_outer_f32,
-}
-
-
-# How the linear kernels are called in integers.
 
 
 def _c_dense_q(placed: PlacedStep) -> CForm:
@@ -185,14 +133,6 @@ def _c_dense_q(placed: PlacedStep) -> CForm:
         return CForm((dot, inputs, int(bias[0]), int(shift[0])), function="dense_1")
     tables = table_q(by_four(weight), f"{name} weights"), table_q(pad_last_axis(bias, 4), f"{name} bias")
     return CForm((*tables, table_q(shift, f"{name} shifts", np.uint8), rows, inputs, outputs))
-
-
-C_FIXED: dict[str, MakeForm] = {
-    "dense_q": _c_dense_q,
-}
-
-
-# The linear kernels as tensor operations.
 
 
 def tensor_dense(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -207,11 +147,46 @@ def tensor_mix_features(x: Tensor, weight: np.ndarray, bias: np.ndarray | None) 
     return (mixed if bias is None else mixed + bias).reshape(*x.shape[:-1], weight.shape[1])
 
 
+def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Adds share ⊗ g to z [L, D] for g [D]."""
+    return z + weights["share"][:, None] * g[:, None, :]
+
+
+def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(z) == 2 and g == z[1:] and weights["share"] == z[:1], "add_outer")
+    return z
+
+
+def _add_outer_cost(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(z))
+
+
+def _c_add_outer_f32(placed: PlacedStep) -> CForm:
+    return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
+
+
 def tensor_add_outer(z: Tensor, g: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Share by share."""
     return z + g.reshape(1, *g.shape) * weights["share"][:, None]
 
 
+FLOAT_KERNELS = {
+    "dense": Kernel(dense, _dense_shape, _dense_cost),
+    "add_outer": Kernel(add_outer, _add_outer_shape, _add_outer_cost),
+}
+FIXED_KERNELS = {
+    "dense_q": Kernel(dense_q, _dense_shape_q, FLOAT_KERNELS["dense"].cost),
+}
+QUANTISATION = {
+    "dense": QuantisationRule(_dense_bound, _dense_unit, _quantise_dense),
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "dense": _c_dense_f32,
+    "add_outer": _c_add_outer_f32,
+}
+C_FIXED: dict[str, MakeForm] = {
+    "dense_q": _c_dense_q,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "dense": tensor_dense,
     "add_outer": tensor_add_outer,

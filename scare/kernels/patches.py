@@ -10,6 +10,18 @@ from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Count, Positive
 
 
+def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Patches of x [T, C], one every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
+    rows = patch_rows(x.shape[1], settings["patch"], settings["stride"])
+    return x[:, rows].reshape(len(x), len(rows), rows.shape[1] * x.shape[2])
+
+
+def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
+    """The row at each place of each patch, [patches, patch]; past the end it is the newest row."""
+    first = stride * np.arange(count_patches(rows, patch, stride))
+    return np.minimum(first[:, None] + np.arange(patch), rows - 1)
+
+
 def count_patches(rows: int, patch: int, stride: int) -> int:
     """How many patches a window of `rows` gives once its newest row is repeated `stride` times.
 
@@ -19,22 +31,21 @@ def count_patches(rows: int, patch: int, stride: int) -> int:
     return (rows + stride - patch) // stride + 1
 
 
-def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """The row at each place of each patch, [patches, patch]; past the end it is the newest row."""
-    first = stride * np.arange(count_patches(rows, patch, stride))
-    return np.minimum(first[:, None] + np.arange(patch), rows - 1)
-
-
-def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Patches of x [T, C], one every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
-    rows = patch_rows(x.shape[1], settings["patch"], settings["stride"])
-    return x[:, rows].reshape(len(x), len(rows), rows.shape[1] * x.shape[2])
-
-
 def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     patch, stride = settings["patch"], settings["stride"]
     expect(len(x) == 2 and patch >= 1 and stride >= 1 and x[0] + stride >= patch, "patches")
     return (count_patches(x[0], patch, stride), patch * x[1])
+
+
+def _c_patches_f32(placed: PlacedStep) -> CForm:
+    rows, patch, stride = placed.shapes[0][0], placed.step.settings["patch"], placed.step.settings["stride"]
+    return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
+
+
+def tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Rows by number, patch after patch."""
+    rows = patch_rows(x.shape[0], settings["patch"], settings["stride"])
+    return x.take(rows.ravel()).reshape(len(rows), rows.shape[1] * x.shape[1])
 
 
 def affine(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -49,6 +60,15 @@ def _affine_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _affine_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x))
+
+
+def _c_affine_f32(placed: PlacedStep) -> CForm:
+    return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
+
+
+def tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Feature by feature."""
+    return x * weights["scale"] + weights["shift"]
 
 
 def window_moments(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -68,6 +88,18 @@ def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x), additions=2 * prod(x), divisions=x[1])
 
 
+def _c_window_moments_f32(placed: PlacedStep) -> CForm:
+    return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
+
+
+def tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Mean, and the standard deviation as variance times its inverse root."""
+    mean = x.mean(0)
+    centred = x - mean
+    variance = (centred * centred).mean(0) + settings["epsilon"]
+    return concatenate([mean, variance * variance.apply("inverse_root")])
+
+
 def standardize(x: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """x [T, C] minus the mean, divided by the deviation of its `moments` [2, C]: [T, C]."""
     return (x - moments[:, :1]) / moments[:, 1:]
@@ -83,6 +115,15 @@ def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Setti
     return Operations(multiply_adds=prod(x), additions=prod(x), divisions=x[1])
 
 
+def _c_standardize_f32(placed: PlacedStep) -> CForm:
+    return CForm(placed.out, in_place=(0,))
+
+
+def tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Channel by channel."""
+    return (x - moments.rows(0, 1)) / moments.rows(1, 2)
+
+
 def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """y [1] times the deviation plus the mean of the first channel of `moments` [2, C]: [1]."""
     return y * moments[:, 1, :1] + moments[:, 0, :1]
@@ -93,73 +134,8 @@ def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings
     return y
 
 
-FLOAT_KERNELS = {
-    "patches": Kernel(patches, _patches_shape, free, takes={"patch": Count, "stride": Count}),
-    "affine": Kernel(affine, _affine_shape, _affine_cost),
-    "window_moments": Kernel(window_moments, _moments_shape, _moments_cost, takes={"epsilon": Positive}),
-    "standardize": Kernel(standardize, _standardize_shape, _standardize_cost),
-    "restore": Kernel(restore, _restore_shape, lambda y, moments, weights, settings: Operations(multiply_adds=1)),
-}
-
-
-# How the patch kernels are called in float32.
-
-
-def _c_patches_f32(placed: PlacedStep) -> CForm:
-    rows, patch, stride = placed.shapes[0][0], placed.step.settings["patch"], placed.step.settings["stride"]
-    return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
-
-
-def _c_affine_f32(placed: PlacedStep) -> CForm:
-    return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
-
-
-def _c_window_moments_f32(placed: PlacedStep) -> CForm:
-    return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
-
-
-def _c_standardize_f32(placed: PlacedStep) -> CForm:
-    return CForm(placed.out, in_place=(0,))
-
-
 def _c_restore_f32(placed: PlacedStep) -> CForm:
     return CForm((placed.shapes[1][1],), in_place=(0,))
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "patches": _c_patches_f32,
-    "affine": _c_affine_f32,
-    "window_moments": _c_window_moments_f32,
-    "standardize": _c_standardize_f32,
-    "restore": _c_restore_f32,
-}
-
-
-# The patch kernels as tensor operations.
-
-
-def tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Rows by number, patch after patch."""
-    rows = patch_rows(x.shape[0], settings["patch"], settings["stride"])
-    return x.take(rows.ravel()).reshape(len(rows), rows.shape[1] * x.shape[1])
-
-
-def tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Feature by feature."""
-    return x * weights["scale"] + weights["shift"]
-
-
-def tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Mean, and the standard deviation as variance times its inverse root."""
-    mean = x.mean(0)
-    centred = x - mean
-    variance = (centred * centred).mean(0) + settings["epsilon"]
-    return concatenate([mean, variance * variance.apply("inverse_root")])
-
-
-def tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Channel by channel."""
-    return (x - moments.rows(0, 1)) / moments.rows(1, 2)
 
 
 def tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -168,6 +144,20 @@ def tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Setti
     return y * deviation + mean
 
 
+FLOAT_KERNELS = {
+    "patches": Kernel(patches, _patches_shape, free, takes={"patch": Count, "stride": Count}),
+    "affine": Kernel(affine, _affine_shape, _affine_cost),
+    "window_moments": Kernel(window_moments, _moments_shape, _moments_cost, takes={"epsilon": Positive}),
+    "standardize": Kernel(standardize, _standardize_shape, _standardize_cost),
+    "restore": Kernel(restore, _restore_shape, lambda y, moments, weights, settings: Operations(multiply_adds=1)),
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "patches": _c_patches_f32,
+    "affine": _c_affine_f32,
+    "window_moments": _c_window_moments_f32,
+    "standardize": _c_standardize_f32,
+    "restore": _c_restore_f32,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "patches": tensor_patches,
     "affine": tensor_affine,

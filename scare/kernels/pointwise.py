@@ -53,6 +53,8 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Positive
 
+NEWEST_BITS = 14  # by which a single reading is shifted up to become a word
+
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Adds two values of one shape."""
@@ -68,131 +70,9 @@ def _add_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operat
     return Operations(additions=prod(a))
 
 
-def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Cuts off below zero."""
-    return np.maximum(x, 0)
-
-
-def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """A smooth cut-off below zero: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
-    return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
-
-
-def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, one more, division."""
-    return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
-
-
-def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Reads [L, D] as [L·D]."""
-    return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
-
-
-def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The newest row of x [T, C]: [C]."""
-    return x[:, -1]
-
-
-def layer_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each row of x [L, D] to mean 0 and variance 1, then gain and bias."""
-    number = x.dtype.type
-    centred = x - row_sums(x, np.ones(x.shape[-1:], x.dtype)) / number(x.shape[-1])
-    variance = row_sums(centred, centred) / number(x.shape[-1])
-    return centred / np.sqrt(variance + number(settings["epsilon"])) * weights["gain"] + weights["bias"]
-
-
-def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(weights["gain"] == weights["bias"] == x[-1:], "layer_norm")
-    return x
-
-
-def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum, difference to the mean; squares, scaling, gain; a square root and its inverse a row."""
-    return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
-
-
-FLOAT_KERNELS = {
-    "add": Kernel(add, _add_shape, _add_cost),
-    "relu": Kernel(relu, same_shape, free),
-    "gelu": Kernel(gelu, same_shape, _gelu_cost),
-    "flatten": Kernel(flatten, lambda x, weights, settings: (prod(x),), free, copies=False),
-    "newest": Kernel(newest, lambda x, weights, settings: x[1:], free),
-    "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost, takes={"epsilon": Positive}),
-}
-
-
-# The integer twins of the pointwise kernels, equal to `pointwise_q.c` in every bit.
-
-
-NEWEST_BITS = 14  # by which a single reading is shifted up to become a word
-
-
 def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Adds two values of one shape, the second shifted right to the unit of the first."""
     return a + (b >> settings["shift"])
-
-
-def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The newest row of the window x [T, C] as words: [C]."""
-    return x[:, -1].astype(np.int32) << NEWEST_BITS
-
-
-def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each row of words x [L, D] to mean 0 and variance 1, times gain (√D in it), plus bias.
-
-    `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
-    """
-    wide, width = x.astype(np.int64), x.shape[-1]
-    spare = spare_bits(wide)
-    level = to_top(wide, spare, 29 - int(width).bit_length())
-    centred = width * level - level.sum(axis=-1, keepdims=True)
-    more = spare_bits(centred)
-    rows = to_top(centred, more, row_bits(width))
-    down = np.clip(settings["epsilon_bits"] - 2 * (spare + more), 0, 31)
-    squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
-    root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
-    normed = (rows * root) >> (half - 1)
-    return word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
-
-
-FIXED_KERNELS = {
-    "add_q": Kernel(add_q, FLOAT_KERNELS["add"].shape, FLOAT_KERNELS["add"].cost),
-    "newest_q": Kernel(newest_q, FLOAT_KERNELS["newest"].shape, free),
-    "layer_norm_q": Kernel(layer_norm_q, FLOAT_KERNELS["layer_norm"].shape, FLOAT_KERNELS["layer_norm"].cost),
-}
-
-
-# How the pointwise kernels become integers.
-
-
-def _newest_bound(q: Quantized, step: Step) -> np.ndarray:
-    return q.bounds[INPUT][-1]
-
-
-def _newest_unit(q: Quantized, step: Step) -> np.ndarray:
-    return 2.0**-NEWEST_BITS / q.quanta
-
-
-def _quantise_newest(q: Quantized, step: Step) -> Step:
-    return Step("newest_q", (WINDOW,), step.output)
-
-
-def _norm_bound(q: Quantized, step: Step) -> np.ndarray:
-    width = q.shapes[step.output][-1]
-    return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
-
-
-def _quantise_norm(q: Quantized, step: Step) -> Step:
-    unit, width = q.unit(step.output), q.shapes[step.output][-1]
-    top = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
-    epsilon = step.settings["epsilon"] * width**3 * top**2
-    bits = 30 - floor(log2(epsilon))
-    weights = {
-        "gain": to_int32(step.weights["gain"] * sqrt(width) * 2, unit),
-        "bias": to_int32(step.weights["bias"], unit),
-    }
-    settings = {"epsilon": round(epsilon * 2.0**bits), "epsilon_bits": bits}
-    return Step("layer_norm_q", step.inputs, step.output, weights, settings)
 
 
 def _add_bound(q: Quantized, step: Step) -> np.ndarray:
@@ -213,15 +93,61 @@ def _quantise_add(q: Quantized, step: Step) -> Step:
     return Step("add_q", (coarse, fine), step.output, settings={"shift": shift})
 
 
-QUANTISATION = {
-    "newest": QuantisationRule(_newest_bound, _newest_unit, _quantise_newest),
-    "layer_norm": QuantisationRule(_norm_bound, own_unit, _quantise_norm),
-    "add": QuantisationRule(_add_bound, _add_unit, _quantise_add),
-    "flatten": VIEW,
-}
+def _c_add_q(placed: PlacedStep) -> CForm:
+    return CForm((prod(placed.out), placed.step.settings["shift"]), in_place=(0, 1))
 
 
-# How the pointwise kernels are called in float32.
+def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Cuts off below zero."""
+    return np.maximum(x, 0)
+
+
+def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """A smooth cut-off below zero: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
+
+
+def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, one more, division."""
+    return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
+
+
+def tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """x σ(2 √(2/π) (x + 0.044715 x³)), which is the form with tanh."""
+    inner = x * (x * x * 0.044715 + 1.0) * (2 * sqrt(2 / pi))
+    return x * inner.apply("sigmoid")
+
+
+def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Reads [L, D] as [L·D]."""
+    return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
+
+
+def tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """One row."""
+    return x.reshape(int(np.prod(x.shape)))
+
+
+def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The newest row of x [T, C]: [C]."""
+    return x[:, -1]
+
+
+def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """The newest row of the window x [T, C] as words: [C]."""
+    return x[:, -1].astype(np.int32) << NEWEST_BITS
+
+
+def _newest_bound(q: Quantized, step: Step) -> np.ndarray:
+    return q.bounds[INPUT][-1]
+
+
+def _newest_unit(q: Quantized, step: Step) -> np.ndarray:
+    return 2.0**-NEWEST_BITS / q.quanta
+
+
+def _quantise_newest(q: Quantized, step: Step) -> Step:
+    return Step("newest_q", (WINDOW,), step.output)
 
 
 def c_newest_f32(placed: PlacedStep) -> CForm | View:
@@ -233,34 +159,76 @@ def c_newest_f32(placed: PlacedStep) -> CForm | View:
     return CForm((shape[0], width, prod(placed.out) // width), function="newest_rows")
 
 
+def _c_newest_q(placed: PlacedStep) -> CForm:
+    window, channels = placed.shapes[0]
+    return CForm((window, window, channels))
+
+
+def tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The last row."""
+    return x.rows(x.shape[0] - 1, x.shape[0]).reshape(x.shape[1])
+
+
+def layer_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Each row of x [L, D] to mean 0 and variance 1, then gain and bias."""
+    number = x.dtype.type
+    centred = x - row_sums(x, np.ones(x.shape[-1:], x.dtype)) / number(x.shape[-1])
+    variance = row_sums(centred, centred) / number(x.shape[-1])
+    return centred / np.sqrt(variance + number(settings["epsilon"])) * weights["gain"] + weights["bias"]
+
+
+def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(weights["gain"] == weights["bias"] == x[-1:], "layer_norm")
+    return x
+
+
+def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Sum, difference to the mean; squares, scaling, gain; a square root and its inverse a row."""
+    return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
+
+
+def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Each row of words x [L, D] to mean 0 and variance 1, times gain (√D in it), plus bias.
+
+    `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
+    """
+    wide, width = x.astype(np.int64), x.shape[-1]
+    spare = spare_bits(wide)
+    level = to_top(wide, spare, 29 - int(width).bit_length())
+    centred = width * level - level.sum(axis=-1, keepdims=True)
+    more = spare_bits(centred)
+    rows = to_top(centred, more, row_bits(width))
+    down = np.clip(settings["epsilon_bits"] - 2 * (spare + more), 0, 31)
+    squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
+    root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
+    normed = (rows * root) >> (half - 1)
+    return word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
+
+
+def _norm_bound(q: Quantized, step: Step) -> np.ndarray:
+    width = q.shapes[step.output][-1]
+    return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
+
+
+def _quantise_norm(q: Quantized, step: Step) -> Step:
+    unit, width = q.unit(step.output), q.shapes[step.output][-1]
+    top = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
+    epsilon = step.settings["epsilon"] * width**3 * top**2
+    bits = 30 - floor(log2(epsilon))
+    weights = {
+        "gain": to_int32(step.weights["gain"] * sqrt(width) * 2, unit),
+        "bias": to_int32(step.weights["bias"], unit),
+    }
+    settings = {"epsilon": round(epsilon * 2.0**bits), "epsilon_bits": bits}
+    return Step("layer_norm_q", step.inputs, step.output, weights, settings)
+
+
 def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
     scales, (rows, width) = tables_f32(placed, "gain", "bias"), placed.rows_and_width
     epsilon = float(placed.step.settings["epsilon"])
     if width == USUAL:
         return CForm((*scales, rows, epsilon), in_place=(0,), function="layer_norm_8")
     return CForm((*scales, rows, width, epsilon), in_place=(0,))
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "add": every_number,
-    "relu": every_number,
-    "gelu": every_number,
-    "flatten": view,
-    "newest": c_newest_f32,
-    "layer_norm": _c_layer_norm_f32,
-}
-
-
-# How the pointwise kernels are called in integers.
-
-
-def _c_add_q(placed: PlacedStep) -> CForm:
-    return CForm((prod(placed.out), placed.step.settings["shift"]), in_place=(0, 1))
-
-
-def _c_newest_q(placed: PlacedStep) -> CForm:
-    window, channels = placed.shapes[0]
-    return CForm((window, window, channels))
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
@@ -273,33 +241,6 @@ def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     return CForm((scales, rows, fits("width", width), *numbers), in_place=(0,))
 
 
-C_FIXED: dict[str, MakeForm] = {
-    "add_q": _c_add_q,
-    "newest_q": _c_newest_q,
-    "layer_norm_q": _c_layer_norm_q,
-    "flatten": view,
-}
-
-
-# The pointwise kernels as tensor operations.
-
-
-def tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """x σ(2 √(2/π) (x + 0.044715 x³)), which is the form with tanh."""
-    inner = x * (x * x * 0.044715 + 1.0) * (2 * sqrt(2 / pi))
-    return x * inner.apply("sigmoid")
-
-
-def tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """One row."""
-    return x.reshape(int(np.prod(x.shape)))
-
-
-def tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The last row."""
-    return x.rows(x.shape[0] - 1, x.shape[0]).reshape(x.shape[1])
-
-
 def tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Mean 0 and variance 1, then gain and bias."""
     centred = x - x.mean()
@@ -307,6 +248,39 @@ def tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor
     return centred * root * weights["gain"] + weights["bias"]
 
 
+FLOAT_KERNELS = {
+    "add": Kernel(add, _add_shape, _add_cost),
+    "relu": Kernel(relu, same_shape, free),
+    "gelu": Kernel(gelu, same_shape, _gelu_cost),
+    "flatten": Kernel(flatten, lambda x, weights, settings: (prod(x),), free, copies=False),
+    "newest": Kernel(newest, lambda x, weights, settings: x[1:], free),
+    "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost, takes={"epsilon": Positive}),
+}
+FIXED_KERNELS = {
+    "add_q": Kernel(add_q, FLOAT_KERNELS["add"].shape, FLOAT_KERNELS["add"].cost),
+    "newest_q": Kernel(newest_q, FLOAT_KERNELS["newest"].shape, free),
+    "layer_norm_q": Kernel(layer_norm_q, FLOAT_KERNELS["layer_norm"].shape, FLOAT_KERNELS["layer_norm"].cost),
+}
+QUANTISATION = {
+    "newest": QuantisationRule(_newest_bound, _newest_unit, _quantise_newest),
+    "layer_norm": QuantisationRule(_norm_bound, own_unit, _quantise_norm),
+    "add": QuantisationRule(_add_bound, _add_unit, _quantise_add),
+    "flatten": VIEW,
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "add": every_number,
+    "relu": every_number,
+    "gelu": every_number,
+    "flatten": view,
+    "newest": c_newest_f32,
+    "layer_norm": _c_layer_norm_f32,
+}
+C_FIXED: dict[str, MakeForm] = {
+    "add_q": _c_add_q,
+    "newest_q": _c_newest_q,
+    "layer_norm_q": _c_layer_norm_q,
+    "flatten": view,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "add": lambda a, b, weights, settings: a + b,
     "relu": lambda x, weights, settings: x.apply("relu"),

@@ -43,12 +43,6 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     )
 
 
-FLOAT_KERNELS = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}
-
-
-# How the recurrent kernels are called in float32.
-
-
 def _c_lstm_f32(placed: PlacedStep) -> CForm:
     """The four gates of a unit side by side."""
     (size,) = placed.out
@@ -57,20 +51,16 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
     return CForm((table_f32(units, "bias, input and hidden of each unit"), *placed.shapes[0], size), work=2 * size)
 
 
-C_FLOAT32: dict[str, MakeForm] = {
-    "lstm": _c_lstm_f32,
-}
-
-
-# The recurrent kernels as tensor operations.
-
-
 def tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """One operation, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
 
 
+FLOAT_KERNELS = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}
+C_FLOAT32: dict[str, MakeForm] = {
+    "lstm": _c_lstm_f32,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "lstm": tensor_lstm,
 }

@@ -33,6 +33,15 @@ def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
+def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
+    return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
+
+
+def tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Divided by the root mean square of its row."""
+    return x * ((x * x).mean() + settings["epsilon"]).apply("inverse_root")
+
+
 def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """x / (1 + exp(−x))."""
     with np.errstate(over="ignore"):  # exp(−x) = ∞ gives the right zero
@@ -67,6 +76,11 @@ def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return (settings["rows"], x[1])
 
 
+def tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """The last rows."""
+    return x.rows(x.shape[0] - settings["rows"], x.shape[0])
+
+
 def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Each feature of x [T, F] with its own taps [k, F], the last for the row itself, zeros before row 0: [T, F]."""
     taps, rows = weights["taps"], x.shape[1]
@@ -83,6 +97,19 @@ def _convolution_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _convolution_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["taps"][0])
+
+
+def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
+    return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
+
+
+def tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Shifted rows, each with its tap."""
+    taps, rows = weights["taps"], x.shape[0]
+    mixed = x * taps[-1] + weights["bias"]
+    for lag in range(1, min(len(taps), rows)):
+        mixed = mixed + x.rows(0, rows - lag).after_zeros(lag) * taps[-1 - lag]
+    return mixed
 
 
 def state_space(
@@ -118,62 +145,9 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
     )
 
 
-FLOAT_KERNELS = {
-    "rms_norm": Kernel(rms_norm, same_shape, _rms_cost, takes={"epsilon": Positive}),
-    "silu": Kernel(silu, same_shape, _silu_cost),
-    "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),
-    "newest_rows": Kernel(newest_rows, _newest_rows_shape, free, takes={"rows": Count}),
-    "causal_convolution": Kernel(causal_convolution, _convolution_shape, _convolution_cost),
-    "state_space": Kernel(state_space, _state_shape, _state_cost),
-}
-
-
-# How the state-space kernels are called in float32.
-
-
-def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
-    return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
-
-
-def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
-    return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
-
-
 def _c_state_space_f32(placed: PlacedStep) -> CForm:
     (rows, inner), (states,), heads = placed.shapes[0], placed.shapes[2], placed.shapes[3][1]
     return CForm((*tables_f32(placed, "decay", "direct"), rows, heads, states, inner // heads), work=heads)
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "rms_norm": _c_rms_norm_f32,
-    "silu": every_number,
-    "multiply": every_number,
-    "newest_rows": c_newest_f32,
-    "causal_convolution": _c_causal_convolution_f32,
-    "state_space": _c_state_space_f32,
-}
-
-
-# The state-space kernels as tensor operations.
-
-
-def tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Divided by the root mean square of its row."""
-    return x * ((x * x).mean() + settings["epsilon"]).apply("inverse_root")
-
-
-def tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The last rows."""
-    return x.rows(x.shape[0] - settings["rows"], x.shape[0])
-
-
-def tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Shifted rows, each with its tap."""
-    taps, rows = weights["taps"], x.shape[0]
-    mixed = x * taps[-1] + weights["bias"]
-    for lag in range(1, min(len(taps), rows)):
-        mixed = mixed + x.rows(0, rows - lag).after_zeros(lag) * taps[-1 - lag]
-    return mixed
 
 
 def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -187,6 +161,22 @@ def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Wei
     return (mixed + last * weights["direct"][:, None, None]).reshape(inner)
 
 
+FLOAT_KERNELS = {
+    "rms_norm": Kernel(rms_norm, same_shape, _rms_cost, takes={"epsilon": Positive}),
+    "silu": Kernel(silu, same_shape, _silu_cost),
+    "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),
+    "newest_rows": Kernel(newest_rows, _newest_rows_shape, free, takes={"rows": Count}),
+    "causal_convolution": Kernel(causal_convolution, _convolution_shape, _convolution_cost),
+    "state_space": Kernel(state_space, _state_shape, _state_cost),
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "rms_norm": _c_rms_norm_f32,
+    "silu": every_number,
+    "multiply": every_number,
+    "newest_rows": c_newest_f32,
+    "causal_convolution": _c_causal_convolution_f32,
+    "state_space": _c_state_space_f32,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "rms_norm": tensor_rms_norm,
     "silu": lambda x, weights, settings: x * x.apply("sigmoid"),

@@ -39,6 +39,13 @@ from scare.kernels.fixed_point import (
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 
+NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; all of a window up to SHORT
+
+
+def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Sums of x [T, C] under overlapping hats in log time: [knots, C]."""
+    return _time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
+
 
 def hat_fractions(lags: int, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lower knot index and share of the upper knot for lag 0 … lags-1, on the axis log2(lag + 1)."""
@@ -64,11 +71,6 @@ def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return matrix.T @ x
 
 
-def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sums of x [T, C] under overlapping hats in log time: [knots, C]."""
-    return _time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
-
-
 def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     expect(len(x) == 2 and weights["knot"] == weights["fraction"] == x[:1] and settings["knots"] >= 2, "hats")
     return (settings["knots"], x[1])
@@ -77,6 +79,78 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 def _hat_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     """One multiplication t = f·x and its sum, then x − t and its sum."""
     return Operations(multiply_adds=prod(x), additions=2 * prod(x))
+
+
+def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Sums of the window x [T, C] under the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
+    rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
+    for place in (0, 1):
+        matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
+    return word(exact(matrix.T @ x))
+
+
+def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_q")
+    return (settings["knots"], x[1])
+
+
+def _hats_bound(q: Quantized, step: Step) -> np.ndarray:
+    return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
+
+
+def _hat_sums(step: Step) -> np.ndarray:
+    """The sum of the weights under each hat."""
+    knot, fraction = step.weights["knot"], step.weights["fraction"]
+    count = step.settings["knots"]
+    return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
+
+
+def _hats_unit(q: Quantized, step: Step) -> np.ndarray:
+    return holding(_hat_sums(step) * FULL)[:, None] / q.quanta
+
+
+def _quantise_hats(q: Quantized, step: Step) -> Step:
+    knot, knots = step.weights["knot"], step.settings["knots"]
+    unit = holding(_hat_sums(step) * FULL)
+    matrix = rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
+    shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
+    return Step("hat_basis_q", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
+
+
+def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
+    knots = placed.step.weights["knot"].astype(np.int64)
+    first = np.flatnonzero(np.diff(knots, prepend=-1))
+    runs = np.stack([knots[first], np.diff(first, append=len(knots))], axis=1)
+    segments = CTable(runs.astype(np.uint16).ravel(), "runs")
+    return CForm((segments, *tables_f32(placed, "fraction"), len(runs), placed.out[1], placed.out[0]))
+
+
+def _c_hat_basis_q(placed: PlacedStep) -> CForm:
+    """Segments oldest first; a pair of samples that two segments share is read in both, with zeros for the other."""
+    (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
+    segments, shares = [], []
+    for lower in range(knots - 2, -1, -1):
+        inside = np.flatnonzero(knot == lower)
+        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)
+        segments.append((first, last - first + 1))
+        for row in range(2 * first, 2 * last + 2):
+            own = row < window and knot[row] == lower
+            shares.append(placed.step.weights["shares"][row] if own else (0, 0))
+    pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
+    tables = (
+        table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
+        table_q(pairs, "shares of the nearer and the farther knot", np.int16),
+    )
+    return CForm((*tables, window, channels, knots))
+
+
+def tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """As a matrix: no format has hats."""
+    return _tensor_time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
+
+
+def _tensor_time_mix(x: Tensor, matrix: np.ndarray) -> Tensor:
+    return (x.transposed @ matrix).transposed
 
 
 def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -95,54 +169,57 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["weight"][1])
 
 
-def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of x [T, C] over runs of rows, run l from row start_l to the next start: [L, C]."""
-    start = weights["start"]
-    expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
-    return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
+def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Mixes time: weightᵀ x for words x [T, C]: [L, C]."""
+    return word(mixed(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
 
 
-def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
-    expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
-    return (*weights["start"], x[1])
+def _lens_bound(q: Quantized, step: Step) -> np.ndarray:
+    bias = np.asarray(step.weights.get("bias", 0.0))
+    return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
 
 
-def _bins_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(x))
+def _channel_units(q: Quantized, step: Step) -> np.ndarray:
+    """One power of two for all numbers of a value, times the channel's unit."""
+    return holding((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 
-FLOAT_KERNELS = {
-    "hat_basis": Kernel(
-        hat_basis,
-        _hat_shape,
-        _hat_cost,
-        takes={"knots": Annotated[int, Ge(2)]},
-        whole=frozenset({"knot"}),
-        scratch=lambda x, weights, settings: x[0] * settings["knots"],
-    ),
-    "lens": Kernel(lens, _lens_shape, _lens_cost),
-    "bins": Kernel(bins, _bins_shape, _bins_cost, whole=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
-}
+def _lens_unit(q: Quantized, step: Step) -> np.ndarray:
+    if step.inputs[0] == INPUT:
+        return _channel_units(q, step)
+    return np.maximum(_channel_units(q, step), finest(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
 
 
-# The integer twins of the window kernels, equal to `window_q.c` in every bit.
-#
-# All but `lens_q`, which mixes what hats have left, read the int16 window itself: `project_q` is a lens or a dense step
-# of the whole window.
+def _knots(q: Quantized, step: Step) -> np.ndarray:
+    """The units of a lens's rows, the channels' quanta apart."""
+    return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
-def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sums of the window x [T, C] under the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
-    rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
-    for place in (0, 1):
-        matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
-    return word(exact(matrix.T @ x))
+def _quantise_lens(q: Quantized, step: Step) -> Step:
+    weight = step.weights["weight"]
+    if "bias" in step.weights:
+        raise NotApplicableError("float32 only: a lens with a bias has no integer form")
+    unit = float((q.units[step.output] * q.quanta).flat[0])
+    if step.inputs[0] == INPUT:
+        return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
+    return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _knots(q, step) / unit)})
 
 
-def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_q")
-    return (settings["knots"], x[1])
+def _c_lens_f32(placed: PlacedStep) -> CForm:
+    lenses = placed.out[0]
+    weight = in_fours(placed.bias(1, lenses), placed.weight("weight"))
+    return CForm((table_f32(weight, "bias and weight"), *placed.shapes[0], lenses))
+
+
+def _c_lens_q(placed: PlacedStep) -> CForm:
+    weight = placed.step.weights["weight"]
+    return CForm((table_q(weight.T, f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
+
+
+def tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Each lens with its bias, then time where the channels were."""
+    mixed = x.transposed @ weights["weight"]
+    return (mixed + weights["bias"] if "bias" in weights else mixed).transposed
 
 
 def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -177,66 +254,6 @@ def _project_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["older"][2])
 
 
-def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of the window x [T, C] over runs of rows, each scaled: [L, C]."""
-    products = x.astype(np.int64) * weights["weight"][:, None]
-    sums = np.add.reduceat(products, weights["start"], axis=1)
-    return word(rounded(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
-
-
-def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes time: weightᵀ x for words x [T, C]: [L, C]."""
-    return word(mixed(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
-
-
-FIXED_KERNELS = {
-    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, FLOAT_KERNELS["hat_basis"].cost),
-    "project_q": Kernel(project_q, _project_shape, _project_cost),
-    "bins_q": Kernel(bins_q, FLOAT_KERNELS["bins"].shape, FLOAT_KERNELS["bins"].cost),
-    "lens_q": Kernel(lens_q, FLOAT_KERNELS["lens"].shape, FLOAT_KERNELS["lens"].cost),
-}
-
-
-# How the window kernels become integers.
-#
-# The weights of long projections are int8 with the error of each rounding passed on along time, those of the newest
-# rows int16.
-
-
-NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; all of a window up to SHORT
-
-
-def _lens_bound(q: Quantized, step: Step) -> np.ndarray:
-    bias = np.asarray(step.weights.get("bias", 0.0))
-    return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
-
-
-def _channel_units(q: Quantized, step: Step) -> np.ndarray:
-    """One power of two for all numbers of a value, times the channel's unit."""
-    return holding((q.bounds[step.output] * q.quanta).max()) / q.quanta
-
-
-def _lens_unit(q: Quantized, step: Step) -> np.ndarray:
-    if step.inputs[0] == INPUT:
-        return _channel_units(q, step)
-    return np.maximum(_channel_units(q, step), finest(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
-
-
-def _knots(q: Quantized, step: Step) -> np.ndarray:
-    """The units of a lens's rows, the channels' quanta apart."""
-    return (q.units[step.inputs[0]] * q.quanta)[:, :1]
-
-
-def _quantise_lens(q: Quantized, step: Step) -> Step:
-    weight = step.weights["weight"]
-    if "bias" in step.weights:
-        raise NotApplicableError("float32 only: a lens with a bias has no integer form")
-    unit = float((q.units[step.output] * q.quanta).flat[0])
-    if step.inputs[0] == INPUT:
-        return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
-    return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _knots(q, step) / unit)})
-
-
 def project(q: Quantized, step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
     """Weights [T, C, R], in units of the output a step of the window, split into older and newer rows."""
     rows = len(matrix)
@@ -254,106 +271,6 @@ def project(q: Quantized, step: Step, matrix: np.ndarray, bias: np.ndarray, apar
         "bias": checked_round(bias, np.int32),
     }
     return Step("project_q", (WINDOW,), step.output, weights, {"apart": apart, "shift": shift})
-
-
-def _hats_bound(q: Quantized, step: Step) -> np.ndarray:
-    return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
-
-
-def _hat_sums(step: Step) -> np.ndarray:
-    """The sum of the weights under each hat."""
-    knot, fraction = step.weights["knot"], step.weights["fraction"]
-    count = step.settings["knots"]
-    return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
-
-
-def _hats_unit(q: Quantized, step: Step) -> np.ndarray:
-    return holding(_hat_sums(step) * FULL)[:, None] / q.quanta
-
-
-def _quantise_hats(q: Quantized, step: Step) -> Step:
-    knot, knots = step.weights["knot"], step.settings["knots"]
-    unit = holding(_hat_sums(step) * FULL)
-    matrix = rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
-    shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
-    return Step("hat_basis_q", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
-
-
-def _bins_bound(q: Quantized, step: Step) -> np.ndarray:
-    return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
-
-
-def _quantise_bins(q: Quantized, step: Step) -> Step:
-    weight, start = step.weights["weight"], step.weights["start"]
-    unit = float((q.units[step.output] * q.quanta).flat[0])
-    sums = np.add.reduceat(np.abs(weight), start)
-    scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), 1e-30)
-    each = np.repeat(scale, np.diff([*start, len(weight)]))
-    shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
-    weights = {
-        "weight": checked_round(weight / each, np.int16),
-        "start": start,
-        "scale": checked_round(scale / unit * 2.0**shift, np.int32),
-    }
-    return Step("bins_q", (WINDOW,), step.output, weights, {"shift": shift})
-
-
-QUANTISATION = {
-    "hat_basis": QuantisationRule(_hats_bound, _hats_unit, _quantise_hats),
-    "lens": QuantisationRule(_lens_bound, _lens_unit, _quantise_lens),
-    "bins": QuantisationRule(_bins_bound, _channel_units, _quantise_bins),
-}
-
-
-# How the window kernels are called in float32.
-
-
-def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
-    knots = placed.step.weights["knot"].astype(np.int64)
-    first = np.flatnonzero(np.diff(knots, prepend=-1))
-    runs = np.stack([knots[first], np.diff(first, append=len(knots))], axis=1)
-    segments = CTable(runs.astype(np.uint16).ravel(), "runs")
-    return CForm((segments, *tables_f32(placed, "fraction"), len(runs), placed.out[1], placed.out[0]))
-
-
-def _c_lens_f32(placed: PlacedStep) -> CForm:
-    lenses = placed.out[0]
-    weight = in_fours(placed.bias(1, lenses), placed.weight("weight"))
-    return CForm((table_f32(weight, "bias and weight"), *placed.shapes[0], lenses))
-
-
-def _c_bins_f32(placed: PlacedStep) -> CForm:
-    lengths = np.diff(placed.step.weights["start"], append=placed.shapes[0][0]).astype(np.uint16)
-    return CForm((CTable(lengths, "lengths"), *tables_f32(placed, "weight"), *placed.out))
-
-
-C_FLOAT32: dict[str, MakeForm] = {
-    "hat_basis": _c_hat_basis_f32,
-    "lens": _c_lens_f32,
-    "bins": _c_bins_f32,
-}
-
-
-# How the window kernels are called in integers.
-
-
-def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """Segments oldest first; a pair of samples that two segments share is read in both, with zeros for the other."""
-    (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
-    segments, shares = [], []
-    for lower in range(knots - 2, -1, -1):
-        inside = np.flatnonzero(knot == lower)
-        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)
-        segments.append((first, last - first + 1))
-        for row in range(2 * first, 2 * last + 2):
-            own = row < window and knot[row] == lower
-            shares.append(placed.step.weights["shares"][row] if own else (0, 0))
-    pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
-    tables = (
-        table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
-        table_q(pairs, "shares of the nearer and the farther knot", np.int16),
-    )
-    return CForm((*tables, window, channels, knots))
 
 
 def _c_project_q(placed: PlacedStep) -> CForm:
@@ -384,6 +301,54 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
     return np.concatenate([part.swapaxes(1, 2).reshape(-1) for part in parts])
 
 
+def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Weighted sums of x [T, C] over runs of rows, run l from row start_l to the next start: [L, C]."""
+    start = weights["start"]
+    expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
+    return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
+
+
+def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
+    expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
+    return (*weights["start"], x[1])
+
+
+def _bins_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    return Operations(multiply_adds=prod(x))
+
+
+def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Weighted sums of the window x [T, C] over runs of rows, each scaled: [L, C]."""
+    products = x.astype(np.int64) * weights["weight"][:, None]
+    sums = np.add.reduceat(products, weights["start"], axis=1)
+    return word(rounded(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
+
+
+def _bins_bound(q: Quantized, step: Step) -> np.ndarray:
+    return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
+
+
+def _quantise_bins(q: Quantized, step: Step) -> Step:
+    weight, start = step.weights["weight"], step.weights["start"]
+    unit = float((q.units[step.output] * q.quanta).flat[0])
+    sums = np.add.reduceat(np.abs(weight), start)
+    scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), 1e-30)
+    each = np.repeat(scale, np.diff([*start, len(weight)]))
+    shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
+    weights = {
+        "weight": checked_round(weight / each, np.int16),
+        "start": start,
+        "scale": checked_round(scale / unit * 2.0**shift, np.int32),
+    }
+    return Step("bins_q", (WINDOW,), step.output, weights, {"shift": shift})
+
+
+def _c_bins_f32(placed: PlacedStep) -> CForm:
+    lengths = np.diff(placed.step.weights["start"], append=placed.shapes[0][0]).astype(np.uint16)
+    return CForm((CTable(lengths, "lengths"), *tables_f32(placed, "weight"), *placed.out))
+
+
 def _c_bins_q(placed: PlacedStep) -> CForm:
     weights, (window, channels) = placed.step.weights, placed.shapes[0]
     tables = (
@@ -392,37 +357,6 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
         table_q(weights["scale"], "scale of each bin"),
     )
     return CForm((*tables, window, window, channels, placed.out[0], placed.step.settings["shift"]))
-
-
-def _c_lens_q(placed: PlacedStep) -> CForm:
-    weight = placed.step.weights["weight"]
-    return CForm((table_q(weight.T, f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
-
-
-C_FIXED: dict[str, MakeForm] = {
-    "hat_basis_q": _c_hat_basis_q,
-    "project_q": _c_project_q,
-    "bins_q": _c_bins_q,
-    "lens_q": _c_lens_q,
-}
-
-
-# The window kernels as tensor operations.
-
-
-def _tensor_time_mix(x: Tensor, matrix: np.ndarray) -> Tensor:
-    return (x.transposed @ matrix).transposed
-
-
-def tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """As a matrix: no format has hats."""
-    return _tensor_time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
-
-
-def tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Each lens with its bias, then time where the channels were."""
-    mixed = x.transposed @ weights["weight"]
-    return (mixed + weights["bias"] if "bias" in weights else mixed).transposed
 
 
 def tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -434,6 +368,40 @@ def tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return _tensor_time_mix(x, matrix)
 
 
+FLOAT_KERNELS = {
+    "hat_basis": Kernel(
+        hat_basis,
+        _hat_shape,
+        _hat_cost,
+        takes={"knots": Annotated[int, Ge(2)]},
+        whole=frozenset({"knot"}),
+        scratch=lambda x, weights, settings: x[0] * settings["knots"],
+    ),
+    "lens": Kernel(lens, _lens_shape, _lens_cost),
+    "bins": Kernel(bins, _bins_shape, _bins_cost, whole=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
+}
+FIXED_KERNELS = {
+    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, FLOAT_KERNELS["hat_basis"].cost),
+    "project_q": Kernel(project_q, _project_shape, _project_cost),
+    "bins_q": Kernel(bins_q, FLOAT_KERNELS["bins"].shape, FLOAT_KERNELS["bins"].cost),
+    "lens_q": Kernel(lens_q, FLOAT_KERNELS["lens"].shape, FLOAT_KERNELS["lens"].cost),
+}
+QUANTISATION = {
+    "hat_basis": QuantisationRule(_hats_bound, _hats_unit, _quantise_hats),
+    "lens": QuantisationRule(_lens_bound, _lens_unit, _quantise_lens),
+    "bins": QuantisationRule(_bins_bound, _channel_units, _quantise_bins),
+}
+C_FLOAT32: dict[str, MakeForm] = {
+    "hat_basis": _c_hat_basis_f32,
+    "lens": _c_lens_f32,
+    "bins": _c_bins_f32,
+}
+C_FIXED: dict[str, MakeForm] = {
+    "hat_basis_q": _c_hat_basis_q,
+    "project_q": _c_project_q,
+    "bins_q": _c_bins_q,
+    "lens_q": _c_lens_q,
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "hat_basis": tensor_hat_basis,
     "lens": tensor_lens,
