@@ -459,7 +459,7 @@ def _restore_step(found: StepPart, arrays: Arrays) -> Step:
 
 def _check_weights(step: Step) -> None:
     for name, weight in step.weights.items():
-        kinds = "iu" if name in FLOAT_KERNELS[step.kernel].whole else "f"
+        kinds = "iu" if name in FLOAT_KERNELS[step.kernel].integer_weights else "f"
         if weight.dtype.kind not in kinds or (kinds == "f" and weight.dtype.itemsize < 4):
             raise ValueError(f"weight '{name}' of {step.kernel} is of type {weight.dtype}")
         if not np.isfinite(weight).all():

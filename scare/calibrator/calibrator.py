@@ -18,7 +18,7 @@ from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
-from scare.kernels import Choice, Choices
+from scare.kernels import BatchChoice, Choice
 from scare.windowing.grid import Grid
 from scare.windowing.inputs import Inputs, LiveFeed, WindowStream
 
@@ -106,7 +106,7 @@ class Calibrator:
         affine = self.inputs.scaling.known(device) or self.inputs.scaling.fleet
         return float(self.compute(affine.apply(usable)[None].astype(np.float32))[0])
 
-    def compute(self, scaled: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
+    def compute(self, scaled: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
         """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
 
         The plan sees them clamped to the training range, if that is known. Windows of a stream come oldest first with
@@ -118,7 +118,7 @@ class Calibrator:
         )
 
     def compute_clamped(
-        self, held: np.ndarray, first: np.ndarray, choice: Choice | Choices | None = None
+        self, held: np.ndarray, first: np.ndarray, choice: Choice | BatchChoice | None = None
     ) -> np.ndarray:
         """The same of windows that are held already, given the first channel of their newest rows as it was [n]."""
         with np.errstate(over="ignore", invalid="ignore"):  # NaN below

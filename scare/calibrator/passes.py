@@ -18,7 +18,7 @@ from scare.calibrator.cost import all_operations
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.errors import NotApplicableError
 from scare.kernels import FIXED_KERNELS, FULL, KERNELS, QUANTISATION
-from scare.kernels.fixed_point import WINDOW, Quantized
+from scare.kernels.fixed_point import WINDOW, QuantisationState
 from scare.kernels.fused import ACTIVATIONS
 
 FoldRule = Callable[[Plan, Step], list[Step] | None]
@@ -406,10 +406,10 @@ def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
     return replace(plan, steps=steps)
 
 
-def _with_units(plan: Plan, quanta: np.ndarray) -> Quantized:
+def _with_units(plan: Plan, quanta: np.ndarray) -> QuantisationState:
     """Bounds and units of all values, in the order of the steps."""
     window = np.broadcast_to(1 / quanta, plan.shapes[INPUT])
-    q = Quantized(plan.steps, plan.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
+    q = QuantisationState(plan.steps, plan.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
     for step in plan.steps:
         rule, shape = QUANTISATION[step.kernel], plan.shapes[step.output]
         q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)

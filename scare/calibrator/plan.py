@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, Choice, Choices, Shape, Step, choose, expect
+from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, BatchChoice, Choice, Shape, Step, choose, expect
 
 SELECT = "select"
 AT_ONCE = 1 << 25  # numbers that windows computed at once may become
@@ -91,7 +91,7 @@ class Plan:
         return replace(self, steps=tuple(_astype(step, number) for step in self.steps))
 
 
-def run(plan: Plan, windows: np.ndarray, choice: Choice | Choices | None = None) -> np.ndarray:
+def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
     """The plan's output for scaled windows [batch, window, channels]: [batch].
 
     Where the plan chooses a branch, each window chooses for itself, unless the windows are those of a stream, oldest

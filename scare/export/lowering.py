@@ -48,14 +48,14 @@ class Lowering:
         if isinstance(form, View):
             source = placed.inputs[0]
             start = source.start + form.start
-            return None, CValue(name, source.kind, placed.out, of=source.of or source.name, start=start)
+            return None, CValue(name, source.kind, placed.out, view_of=source.view_of or source.name, start=start)
         kind, size = form.kind or self.kind, prod(placed.out)
-        inputs = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].of]
+        inputs = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].view_of]
         over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
         value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
         if form.work:
             written = CValue(f"{name}.work", kind, (size + form.work,))
-            value = CValue(name, kind, placed.out, of=written.name)
+            value = CValue(name, kind, placed.out, view_of=written.name)
         function = self._function(placed.step.kernel, form)
         return CCall(function, (written, *placed.inputs, *form.arguments), written), value
 

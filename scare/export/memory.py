@@ -115,18 +115,18 @@ def every_value(program: Program) -> dict[str, CValue]:
 def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
     """The name of the value whose memory this is, and the bytes from its start."""
     start = 0
-    while value.of:
+    while value.view_of:
         start += value.start * BYTES[value.kind]
-        if value.of == WINDOW_NAME:
+        if value.view_of == WINDOW_NAME:
             return WINDOW_NAME, start
-        value = values[value.of]
+        value = values[value.view_of]
     return value.name, start
 
 
 def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
     """The blocks that die at a call and whose memory its output may take: what is born there, read but once."""
     output = call.output
-    if output.of or alive[output.name][0] != index:
+    if output.view_of or alive[output.name][0] != index:
         return {}
     roots = [_root(value, values) for value in call.reads]
     names = [name for name, _ in roots]

@@ -1,15 +1,16 @@
-"""Kernels: what a plan may call. One file per family, with all forms of its kernels.
+"""Kernels: the operations that a plan is made of. One file per family, with all forms of its kernels.
 
     attention.py                 runtime/src/kernels/attention_f32.c, attention_q.c
       hash_codes                 NumPy body, output shape, cost           FLOAT_KERNELS
-      hash_codes_q               the same in fixed point, bit for bit     FIXED_KERNELS
-      _quantise_hash             how the one becomes the other            QUANTISATION
-      _c_hash_codes_f32, …_q     arguments of the C function              C_FLOAT32, C_FIXED
+      hash_codes_q               fixed-point body, bit for bit as in C    FIXED_KERNELS
+      _quantise_hash             from the float to the fixed-point step   QUANTISATION
+      _c_hash_codes_f32, …_q     arguments of the C functions             C_FLOAT32, C_FIXED
       tensor_hash_codes          TensorFlow Lite, ONNX, MicroPython       TENSOR_FORMS
 
-Bodies work on a batch in front of the shapes given here (x [T, C] is an array [batch, T, C]) in the number type of
-their weights. Counted are multiply-adds, additions, bit operations (XOR or popcount of one word), exponentials, and
-divisions (square roots among them); moving data, comparing and starting an accumulator at a bias are free.
+Each file goes kernel by kernel in this order and ends in the dicts. Bodies work on a batch in front of the shapes given
+here (x [T, C] is an array [batch, T, C]) in the number type of their weights. Costs count multiply-adds, additions, bit
+operations (XOR or popcount of one word), exponentials, and divisions (square roots among them); moving data, comparing
+and starting an accumulator at a bias are free.
 """
 
 from collections import ChainMap
@@ -31,7 +32,7 @@ from scare.kernels import (
 )
 from scare.kernels.attention import ACTIVATIONS, bitwise_attention, hash_activations
 from scare.kernels.c_arguments import MakeForm
-from scare.kernels.choice import PERIODS, THRESHOLD, Choice, Choices, choose
+from scare.kernels.choice import PERIODS, THRESHOLD, BatchChoice, Choice, choose
 from scare.kernels.contract import INPUT, Kernel, KernelTable, Operations, Shape, Step, expect
 from scare.kernels.conversion import window_q
 from scare.kernels.fixed_point import FULL, QuantisationRule
@@ -81,8 +82,8 @@ __all__ = [
     "QUANTISATION",
     "TENSOR_FORMS",
     "THRESHOLD",
+    "BatchChoice",
     "Choice",
-    "Choices",
     "Kernel",
     "KernelTable",
     "Operations",

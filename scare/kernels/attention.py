@@ -13,11 +13,10 @@ from scare.kernels.c_arguments import (
     CForm,
     MakeForm,
     PlacedStep,
-    after_bias,
-    chunked,
+    bias_then_weights,
+    chunks_f32,
     fits,
     pad_axis,
-    pad_last_axis,
     table_f32,
     table_q,
 )
@@ -40,16 +39,16 @@ from scare.kernels.fixed_point import (
     LEAST_SQUARE,
     MOST_SUM,
     QuantisationRule,
-    Quantized,
+    QuantisationState,
     checked_round,
-    exact,
     inverse_root,
     multiply_half,
     multiply_wide,
     row_bits,
     spare_bits,
+    to_int64,
     to_top,
-    word,
+    to_word,
 )
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor
@@ -61,7 +60,7 @@ MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16
 POWER_BITS = 13  # of the weights of softmax attention
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
-USUAL = (16, 8), 5  # supports, width and coefficients for which a kernel is compiled anew
+SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which a kernel is compiled anew
 
 
 def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -124,12 +123,12 @@ def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """What `hash_codes_q` takes the signs of, [L, bits]."""
-    alike = exact(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
+    alike = to_int64(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
     kernel = np.full_like(alike, coefficients[0])
     for coefficient in coefficients[1:]:
         kernel = multiply_half(kernel, alike >> 16) + coefficient
-    return exact((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
+    return to_int64((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
 
 def _unit_rows(x: np.ndarray) -> np.ndarray:
@@ -147,12 +146,12 @@ def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return x[:1]
 
 
-def _no_bound(q: Quantized, step: Step) -> np.ndarray:
+def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
     """Codes have neither bound nor unit."""
     return np.zeros(())
 
 
-def _quantise_hash(q: Quantized, step: Step) -> Step:
+def _quantise_hash(q: QuantisationState, step: Step) -> Step:
     """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
     sharpness = step.settings["sharpness"]
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
@@ -203,7 +202,7 @@ def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
     projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, FOUR)
     bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, FOUR, -1.0)
-    numbers = table_f32(np.concatenate([bias, chunked(supports, projection)]), "bias, supports and projection")
+    numbers = table_f32(np.concatenate([bias, chunks_f32(supports, projection)]), "bias, supports and projection")
     sharpness, epsilon = (float(placed.step.settings[name]) for name in ("sharpness", "epsilon"))
     sizes = *placed.shapes[0], *projection.shape
     return CForm((numbers, *sizes, log2(e) * sharpness, epsilon), kind="uint32_t", kept=True)
@@ -214,11 +213,11 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     supports, bits = weights["projection"].shape
     fits("width", width), fits("supports", supports)
     tables = (
-        table_q(pad_last_axis(pad_last_axis(weights["supports"], 8).T, 8).T, "supports"),
+        table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
         table_q(weights["coefficients"], "kernel polynomial"),
-        table_q(after_bias(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
+        table_q(bias_then_weights(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
     )
-    if (weights["supports"].shape, len(weights["coefficients"])) == USUAL:
+    if (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH:
         return CForm((*tables, rows, bits), function="hash_codes_8_16", kind="uint32_t", kept=True)
     sizes = rows, width, supports, bits, len(weights["coefficients"]) - 1
     return CForm((*tables, *sizes), kind="uint32_t", kept=True)
@@ -285,7 +284,7 @@ def bitwise_attention_q(
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, room: int) -> np.ndarray:
     """sums / total of values that were shifted to `bits` bits, shifted back by their spare bits."""
     mean = multiply_wide(sums << room, 0x7FFFFFFF // total)  # times 2^(room − 1)
-    return word((mean << (32 - bits - room)) >> spare)
+    return to_word((mean << (32 - bits - room)) >> spare)
 
 
 def value_bits(keys: int, largest: int) -> int:
@@ -298,15 +297,15 @@ def spare_room(keys: int, largest: int) -> int:
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
-def _value_bound(q: Quantized, step: Step) -> np.ndarray:
+def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
 
 
-def _value_unit(q: Quantized, step: Step) -> np.ndarray:
+def _value_unit(q: QuantisationState, step: Step) -> np.ndarray:
     return np.asarray(q.unit(step.inputs[2]))
 
 
-def _quantise_bitwise(q: Quantized, step: Step) -> Step:
+def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
     return Step("bitwise_attention_q", step.inputs, step.output, settings=step.settings)
 
 
@@ -459,7 +458,7 @@ def power_of_two(power: np.ndarray) -> np.ndarray:
     return (value >> (16 - POWER_BITS)) >> (power >> 16)
 
 
-def _quantise_softmax(q: Quantized, step: Step) -> Step:
+def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
     """`sharpness` · 2^(`bits` − 32) is what a score, of rows shifted to the top, is worth as a power of two in Q16."""
     heads = step.settings["heads"]
     width = q.shapes[step.inputs[0]][1] // heads

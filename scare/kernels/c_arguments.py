@@ -1,7 +1,10 @@
-"""The C form of a kernel: a function that says for a step what its C twin is called with.
+"""Calls of C kernels: the program that a plan becomes, and the arguments that each kernel's C function takes.
 
-`runtime/src/scare_kernels.h` and `scare_fixed.h` say how the arguments lie in memory. Comes from the families'
-`float32.py` and `int8.py`, goes to `export.calls`.
+    a step of a plan → PlacedStep → MakeForm of its kernel → CForm or View → CCall in a Program
+
+The families of `kernels` make the `CForm`s; `export/lowering.py` joins them into a `Program`, `export/memory.py` gives
+each value its place in scratch memory, `export/c_source.py` prints it. How the arguments lie in memory is described in
+`runtime/src/scare_kernels.h` and `scare_fixed.h`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,44 +16,41 @@ import numpy as np
 from scare.errors import NotApplicableError
 from scare.kernels.contract import Shape, Step
 
-# A program is a plan made ready for C: calls in a straight line, the values they share, the constants they read.
-#
-# `float32` and `int8` make one from a plan, `memory` gives each value its place in scratch memory, `c_source` prints
-# it.
-
-
-WINDOW_NAME = "window"  # the name of the input: not in scratch memory
-
+WINDOW_NAME = "window"  # the name of the input, which is not in scratch memory
+FOUR = 4  # sums that a float32 kernel computes side by side
+CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
+SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
+LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_fixed.h
 BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1}
 
 
 @dataclass(frozen=True)
 class CTable:
-    """Constant numbers: `static const` in C. Two tables with the same numbers are printed once."""
+    """A constant table, `static const` in C. Two tables with the same numbers are printed once."""
 
     values: np.ndarray  # float32, int8, int16, int32, uint8, uint16 or uint32
-    about: str  # what they are, for the comment
+    about: str  # what the numbers are, for the comment
 
 
 @dataclass(frozen=True)
 class CValue:
-    """Numbers in scratch memory.
+    """An array in scratch memory.
 
-    A view (`of` another value) has no memory of its own: it is that value from element `start` on. `over` names inputs
-    whose memory the value may take once nobody else reads them. What is `kept` stays readable after the run.
+    A view has no memory of its own: it is the value `view_of` from element `start` on. `over` names inputs whose memory
+    the value may reuse after their last reader. A `kept` value stays readable after the run.
     """
 
     name: str
     kind: str  # a key of BYTES
     shape: tuple[int, ...]
-    of: str = ""
+    view_of: str = ""
     start: int = 0
     over: tuple[str, ...] = ()
     kept: bool = False
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory."""
+        """Size in memory."""
         return prod(self.shape) * BYTES[self.kind]
 
 
@@ -59,7 +59,7 @@ Argument = CValue | CTable | int | float  # an int prints as a whole number, a f
 
 @dataclass(frozen=True)
 class CCall:
-    """`function(arguments…)`: the output is one of the arguments, every other value among them is read."""
+    """One call, `function(arguments…)`: the output is among the arguments, every other value is read."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -67,16 +67,17 @@ class CCall:
 
     @property
     def reads(self) -> tuple[CValue, ...]:
-        """The values that must be there before."""
+        """The values that must be computed before the call."""
         values = (argument for argument in self.arguments if isinstance(argument, CValue))
         return tuple(value for value in values if value.name != self.output.name)
 
 
 @dataclass(frozen=True)
 class Branch:
-    """`decision` is computed when no earlier one holds any more; then `simple` or `deep`, never both.
+    """Calls for a model with two branches: `decision` chooses `simple` or `deep`, and only that one runs.
 
-    All three end in a value of one number; both branches leave it in `output`.
+    A decision holds for `simple_period` or `deep_period` windows. All three end in one number, which both branches
+    leave in `output`.
     """
 
     decision: tuple[CCall, ...]
@@ -89,7 +90,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Program:
-    """From a window to `result`, one float: the scaled target."""
+    """A plan lowered to C calls, from a window to `result`, one float: the scaled target."""
 
     kind: str  # of the window's numbers: float, row after row; or int16_t, channel after channel
     window: int
@@ -99,7 +100,7 @@ class Program:
     quanta: tuple[float, ...] = ()  # of an int16_t window: its steps for a scaled value of 1, one for each channel
 
     def every_call(self) -> Iterator[CCall]:
-        """All calls in the order in which memory is planned: decision, simple and deep one after the other."""
+        """Iterate over all calls in the order in which memory is planned: decision, simple, deep."""
         for call in self.calls:
             if isinstance(call, Branch):
                 yield from (*call.decision, *call.simple, *call.deep)
@@ -109,7 +110,7 @@ class Program:
 
 @dataclass(frozen=True)
 class PlacedStep:
-    """A step of a plan, the values in memory that it reads, and the shapes of its inputs and its output."""
+    """A step of a plan, the C values that it reads, and the shapes of its inputs and its output."""
 
     step: Step
     inputs: tuple[CValue, ...]
@@ -132,59 +133,73 @@ class PlacedStep:
 
 @dataclass(frozen=True)
 class CForm:
-    """What a C function takes after the output and the inputs: tables, sizes, numbers, in this order.
+    """The arguments of a C function after the output and the inputs: tables, sizes, numbers, in this order.
 
-    `in_place` are the inputs whose memory the output may take; `work` numbers follow the output.
+    `in_place` are the inputs whose memory the output may reuse; `work` is the number of scratch elements that the
+    function needs after its output.
     """
 
     arguments: tuple[CTable | int | float, ...]
     in_place: tuple[int, ...] = ()
     work: int = 0
-    function: str = ""  # where it is not the kernel's name
-    kind: str = ""  # of the output's numbers, where it is not the usual one
+    function: str = ""  # empty: the kernel's name
+    kind: str = ""  # of the output's numbers; empty: float or int32_t
     kept: bool = False  # whether the output stays readable after a run
 
 
 @dataclass(frozen=True)
 class View:
-    """No function: the output is the first input's memory from element `start` on."""
+    """A step without a call: the output is the first input's memory from element `start` on."""
 
     start: int = 0
 
 
-MakeForm = Callable[[PlacedStep], CForm | View]
+MakeForm = Callable[[PlacedStep], CForm | View]  # a kernel's C form: the arguments for one step
 
 
 def view(placed: PlacedStep) -> View:
-    """The form of kernels that read the same numbers in another shape."""
+    """C form of kernels that read the same numbers in another shape."""
     return View(placed.step.settings.get("start", 0))
 
 
 def every_number(placed: PlacedStep) -> CForm:
-    """The form of kernels that go number by number, in place."""
+    """C form of elementwise kernels that may work in place: the count of numbers."""
     return CForm((prod(placed.out),), in_place=tuple(range(len(placed.inputs))))
 
 
-# Tables of float32 kernels, in the order in which C reads them.
-
-
-FOUR = 4  # sums side by side
-CHUNK = 16  # supports or hidden numbers at a time
-USUAL = 8  # numbers in a token for which kernels are compiled anew
-
-
 def table_f32(values: np.ndarray, about: str) -> CTable:
-    """Numbers as they are, one after the other."""
+    """Make a float32 table in the order of the array."""
     return CTable(np.ascontiguousarray(values, np.float32).ravel(), about)
 
 
 def tables_f32(placed: PlacedStep, *names: str) -> tuple[CTable, ...]:
-    """Weights of a step as they are."""
+    """Make a float32 table of each of these weights of a step."""
     return tuple(table_f32(placed.weight(name), name) for name in names)
 
 
-def in_fours(*matrices: np.ndarray) -> np.ndarray:
-    """The columns of matrices on top of each other, four at a time, those left over one at a time: [...]."""
+def table_q(array: np.ndarray, about: str, kind: type[np.integer] | None = None) -> CTable:
+    """Make an integer table in the order of the array, in its own type or another."""
+    return CTable(np.ascontiguousarray(array if kind is None else array.astype(kind)).reshape(-1), about)
+
+
+def fits(what: str, size: int) -> int:
+    """Return a size that the fixed-point kernels have room for, or refuse it."""
+    if size > LARGEST[what]:
+        raise NotApplicableError(
+            f"float32 only: {what} of {size}; the fixed-point kernels have room for {LARGEST[what]}"
+        )
+    return size
+
+
+def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) -> np.ndarray:
+    """Lengthen an axis to the next multiple."""
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, -array.shape[axis] % multiple)
+    return np.pad(array, widths, constant_values=value)
+
+
+def blocks_f32(*matrices: np.ndarray) -> np.ndarray:
+    """Stack matrices and lay out their columns four at a time, the remaining ones one at a time: [...]."""
     matrix = np.concatenate(matrices)
     whole = matrix.shape[1] // FOUR * FOUR
     blocks = [matrix[:, o : o + FOUR] for o in range(0, whole, FOUR)]
@@ -192,51 +207,19 @@ def in_fours(*matrices: np.ndarray) -> np.ndarray:
     return np.concatenate([block.ravel() for block in blocks])
 
 
-def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) -> np.ndarray:
-    """The array with its axis as long as the next multiple."""
-    widths = [(0, 0)] * array.ndim
-    widths[axis] = (0, -array.shape[axis] % multiple)
-    return np.pad(array, widths, constant_values=value)
-
-
-def chunked(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Columns of `inner`, then rows of `outer`, 16 at a time."""
+def chunks_f32(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """Lay out 16 columns of `inner`, then 16 rows of `outer`, and so on, each `blocks_f32`."""
     starts = range(0, len(outer), CHUNK)
-    pieces = [(in_fours(inner[:, at : at + CHUNK]), in_fours(outer[at : at + CHUNK])) for at in starts]
+    pieces = [(blocks_f32(inner[:, at : at + CHUNK]), blocks_f32(outer[at : at + CHUNK])) for at in starts]
     return np.concatenate([part for piece in pieces for part in piece])
 
 
-# Tables of integer kernels, in the order in which C reads them, and the sizes C has room for.
-
-
-LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_fixed.h
-USUAL_Q = 8  # numbers in a token for which kernels are compiled anew
-
-
-def fits(what: str, size: int) -> int:
-    """A size that the kernels have room for."""
-    if size > LARGEST[what]:
-        raise NotApplicableError(f"float32 only: {what} of {size}; the integer kernels have room for {LARGEST[what]}")
-    return size
-
-
-def table_q(array: np.ndarray, about: str, kind: type[np.integer] | None = None) -> CTable:
-    """Numbers as they are, one after the other."""
-    return CTable(np.ascontiguousarray(array if kind is None else array.astype(kind)).reshape(-1), about)
-
-
-def pad_last_axis(array: np.ndarray, multiple: int) -> np.ndarray:
-    """The last axis filled up with zeros."""
-    missing = -array.shape[-1] % multiple
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
-
-
-def by_four(weight: np.ndarray) -> np.ndarray:
-    """Weights [I, O] in blocks of four outputs and two inputs: [O / 4, I / 2, 2, 4]."""
-    filled = pad_last_axis(pad_last_axis(weight, 4).T, 2).T
+def blocks_q(weight: np.ndarray) -> np.ndarray:
+    """Lay out weights [I, O] in blocks of four outputs and two inputs: [O / 4, I / 2, 2, 4]."""
+    filled = pad_axis(pad_axis(weight, -1, 4), 0, 2)
     return filled.reshape(len(filled) // 2, 2, -1, 4).transpose(2, 0, 1, 3)
 
 
-def after_bias(bias: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """For each output of weights [I, O] the two halves of a word, its bias, then its weights, padded to eight."""
-    return np.concatenate([bias.astype("<i4").view("<i2").reshape(-1, 2), pad_last_axis(weight.T, 8)], axis=1)
+def bias_then_weights(bias: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Lay out for each output of weights [I, O] its bias as two half-words, then its weights, padded to eight."""
+    return np.concatenate([bias.astype("<i4").view("<i2").reshape(-1, 2), pad_axis(weight.T, -1, 8)], axis=1)

@@ -1,7 +1,7 @@
-"""Choice kernels: a plan that decides for each window which of its two branches to run.
+"""Choice kernels: a classifier decides for each window which of a plan's two branches to run.
 
-`select` must be a plan's last step: `plan.run` then asks for the decision first and runs the chosen branch only. In
-a stream the decision holds for a while (`Choice`), so that the classifier is not asked at every reading.
+`select` must be a plan's last step: `plan.run` then computes the decision first and runs the chosen branch only. In a
+stream a decision holds for several windows (`Choice`), so that the classifier does not run at every reading.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, 
 from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 from scare.records import Count, Positive
 
-THRESHOLD = 0.5  # a decision above it is for the deep branch
+THRESHOLD = 0.5  # a decision above it chooses the deep branch
 PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, by what was decided
 
 
@@ -32,38 +32,38 @@ def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, 
 
 
 def tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Both branches are there; `decision > threshold` as its contrary."""
+    """Computes both branches; `decision > threshold` is written as the negation of `threshold >= decision`."""
     return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
 
 
 @dataclass
 class Choice:
-    """What a stream carries from window to window: the branch in use, and how many more windows it stays in use."""
+    """State of a stream between windows: the branch in use, and for how many more windows."""
 
     deep: bool = False
     left: int = 0
 
 
 @dataclass
-class Choices:
-    """The same of many streams side by side, [streams] each."""
+class BatchChoice:
+    """Like `Choice`, for many streams side by side, [streams] each."""
 
     deep: np.ndarray
     left: np.ndarray
 
 
-def choose(decisions: np.ndarray, settings: Settings, choice: Choice | Choices | None = None) -> np.ndarray:
+def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoice | None = None) -> np.ndarray:
     """Which of the windows with these decisions [n], oldest first, take the deep branch: [n].
 
-    Without `choice` each window decides for itself. With it only some are asked: the first, and then the one after
-    `deep_period` or `simple_period` windows; `choice` is carried on. With `Choices` each window is another stream's.
+    Without `choice` each window decides for itself. With it a decision holds for `deep_period` or `simple_period`
+    windows, and `choice` is updated. With `BatchChoice` the windows are the next of n streams.
 
     >>> choose(np.array([0.9, 0.1, 0.1, 0.9]), {"deep_period": 2, "simple_period": 3}, Choice())
     array([ True,  True, False, False])
     """
     if choice is None:
         return decisions > THRESHOLD
-    if isinstance(choice, Choices):
+    if isinstance(choice, BatchChoice):
         return _choose_each(decisions, settings, choice)
     chosen, at = np.empty(len(decisions), bool), 0
     while at < len(decisions):
@@ -76,16 +76,15 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | Choices |
     return chosen
 
 
-def _choose_each(decisions: np.ndarray, settings: Settings, choices: Choices) -> np.ndarray:
-    """The next window of each stream."""
-    asked, periods = choices.left == 0, np.array([settings[name] for name in PERIODS])
-    choices.deep = np.where(asked, decisions > THRESHOLD, choices.deep)
-    choices.left = np.where(asked, periods[choices.deep.astype(int)], choices.left) - 1
+def _choose_each(decisions: np.ndarray, settings: Settings, choices: BatchChoice) -> np.ndarray:
+    expired, periods = choices.left == 0, np.array([settings[name] for name in PERIODS])
+    choices.deep = np.where(expired, decisions > THRESHOLD, choices.deep)
+    choices.left = np.where(expired, periods[choices.deep.astype(int)], choices.left) - 1
     return choices.deep
 
 
 def leaky_relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multiplies what is below zero by the slope, 0 < slope < 1."""
+    """Multiply numbers below zero by the slope, 0 < slope < 1."""
     return np.maximum(x, x.dtype.type(settings["slope"]) * x)
 
 
@@ -95,7 +94,7 @@ def _leaky_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _leaky_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """At most one multiplication each."""
+    """Count one multiplication for every number, although those above zero need none."""
     return Operations(multiply_adds=prod(x))
 
 
@@ -104,17 +103,17 @@ def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The larger of the number and its small multiple."""
-    return x.largest(x * settings["slope"])
+    """The larger of x and slope · x."""
+    return x.maximum(x * settings["slope"])
 
 
 def sigmoid_mean(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The mean over time of the sigmoid of x [T, C]: [C]."""
+    """Mean over time of the sigmoid of x [T, C]: [C]."""
     return sigmoid(x).mean(axis=1)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(−x)), as (1 + tanh(x / 2)) / 2, which no x makes overflow."""
+    """1 / (1 + exp(−x)), computed as (1 + tanh(x / 2)) / 2, which does not overflow."""
     number = x.dtype.type
     return number(0.5) * np.tanh(number(0.5) * x) + number(0.5)
 
@@ -125,7 +124,7 @@ def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Of each number an exponential, one more, its inverse and the sum; of each mean a division."""
+    """For each number an exponential, + 1, its inverse and the sum; for each mean a division."""
     return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
 
 
@@ -134,7 +133,7 @@ def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Over time."""
+    """Like `sigmoid_mean`."""
     return x.apply("sigmoid").mean(0).reshape(x.shape[1])
 
 

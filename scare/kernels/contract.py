@@ -1,4 +1,4 @@
-"""The kernel contract: what a kernel computes, its output's shape, its cost; a step, one call of it in a plan.
+"""The kernel contract: what a kernel computes, its output's shape, its cost; a step is one call of it in a plan.
 
 Every family file of `kernels/` ends in one dict for each form that its kernels have; `KernelTable` joins the families.
 """
@@ -17,8 +17,10 @@ Shape = tuple[int, ...]
 Weights = Mapping[str, np.ndarray]
 Shapes = Mapping[str, Shape]
 Settings = Mapping[str, Any]
-INPUT = "x"  # the value that every plan begins with: the window
-BITS = Annotated[int, Ge(1), Le(32)]  # of a hash code: a word
+Form = TypeVar("Form")
+INPUT = "x"  # the name of the value that every plan begins with: the window
+BITS = Annotated[int, Ge(1), Le(32)]  # of a hash code, which fits a word
+FIXED_SUFFIX = "_q"  # of the names of fixed-point kernels
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,17 @@ class Operations:
         return Operations(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-def _nothing(*_: Any) -> int:
-    return 0
-
-
 @dataclass(frozen=True)
 class Kernel:
-    """One operation: `run(*inputs, weights, settings)`, `shape(...)` and `cost(...)` from input shapes."""
+    """One operation: `run(*inputs, weights, settings)`; `shape` and `cost` take the shapes of inputs and weights."""
 
     run: Callable[..., np.ndarray]
     shape: Callable[..., Shape]
     cost: Callable[..., Operations]
     copies: bool = True  # whether the output needs memory of its own
     takes: Mapping[str, Any] = field(default_factory=dict)  # its settings, each with its type
-    whole: frozenset[str] = frozenset()  # those of its weights that are whole numbers
-    scratch: Callable[..., int] = _nothing  # from input shapes: the numbers that its body holds besides its output
+    integer_weights: frozenset[str] = frozenset()  # the names of weights that are indices, not real numbers
+    scratch: Callable[..., int] = lambda *_: 0  # from shapes: the numbers that its body holds besides its output
 
 
 @dataclass(frozen=True)
@@ -69,57 +67,53 @@ class Step:
 
 
 def expect(true: bool, what: str) -> None:
-    """Refuse a step whose shapes do not fit."""
+    """Raise ValueError for a step whose shapes do not fit."""
     if not true:
         raise ValueError(f"the shapes of {what} do not fit")
 
 
 def free(*_: Any) -> Operations:
-    """The cost of moving data."""
+    """Cost of kernels that only move or compare data."""
     return Operations()
 
 
 def same_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
-    """The shape of the input."""
+    """Shape of kernels whose output is shaped like their input."""
     return x
 
 
 def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """x @ matrix as one large product instead of one a window."""
+    """Compute x @ matrix as one large product instead of one per window, which BLAS does faster."""
     return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The dot product of each row of a with the row of b, keeping the axis."""
+    """Dot product of each row of a with the same row of b, keeping the axis."""
     return np.einsum("...d,...d->...", a, b)[..., None]
 
 
-Form = TypeVar("Form")
-FIXED_SUFFIX = "_q"  # of kernels in fixed point
-
-
 class KernelTable(ChainMap[str, Form]):
-    """One form of every kernel, such as the NumPy bodies; asking for a missing one says which file to add it to.
+    """One form of every kernel, such as the NumPy bodies; looking up a missing one says which file to add it to.
 
-    `of` is the table of another form of the same kernels: it knows the family of those that this one lacks.
+    `reference` is the table of another form of the same kernels, to find the family of a kernel that this one lacks.
     """
 
     def __init__(
-        self, what: str, families: Mapping[str, MutableMapping[str, Form]], of: "KernelTable[Any] | None" = None
+        self, what: str, families: Mapping[str, MutableMapping[str, Form]], reference: "KernelTable[Any] | None" = None
     ) -> None:
         super().__init__(*families.values())
-        self.what, self.families, self.of = what, families, of
+        self.what, self.families, self.reference = what, families, reference
 
     def __missing__(self, kernel: str) -> Form:
         raise self.missing(kernel)
 
     def missing(self, kernel: str) -> NotApplicableError:
-        """The error for a kernel without this form."""
+        """Make the error for a kernel without this form."""
         file = f"scare/kernels/{self.family_of(kernel)}.py"
         return NotApplicableError(f"the kernel '{kernel}' has no {self.what}: add it to {file}")
 
     def family_of(self, kernel: str) -> str:
         """The family of a kernel or, for a fixed-point one, of its float counterpart; a placeholder if unknown."""
         names = {kernel, kernel.removesuffix(FIXED_SUFFIX)}
-        elsewhere = self.of.family_of(kernel) if self.of is not None else "<family>"
+        elsewhere = self.reference.family_of(kernel) if self.reference is not None else "<family>"
         return next((family for family, table in self.families.items() if names & table.keys()), elsewhere)

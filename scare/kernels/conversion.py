@@ -1,6 +1,6 @@
-"""The window as whole steps, and a word as a number: the ends of a plan in integers.
+"""Conversion kernels: both ends of a fixed-point plan, from float readings to int16 steps and from a word to a float.
 
-A board makes the steps as readings come (`scare_push` of scare.c); `conversion_q.c` makes the number.
+A board quantises readings as they come (`quantise` in scare.c); `conversion_q.c` makes the float.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ from scare.kernels.fixed_point import FULL
 
 
 def window_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The scaled window x [T, C] in steps of 1 / quantum, held within ±32767."""
+    """Quantise the scaled window x [T, C] to steps of 1 / quantum, clamped at ±32767."""
     steps = np.floor(x * weights["quantum"] + x.dtype.type(0.5))
     return np.clip(np.nan_to_num(steps), -FULL, FULL).astype(np.int16)
 
 
 def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The word x [1] as a float."""
+    """Convert the word x [1] to a float."""
     return x.astype(np.float32) * np.float32(settings["unit"])
 
 

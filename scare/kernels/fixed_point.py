@@ -1,11 +1,15 @@
-"""Fixed-point arithmetic, bit for bit as the C does it: what the integer kernels are made of.
+"""Fixed-point arithmetic, bit for bit as in C, and the quantisation of float plans that is built on it.
 
-A window holds int16, everything after it int32 whose unit the kernels' rules have chosen; window weights are int8
-(int16 for the newest rows), all other weights int16. Where a product needs half-words, a row is first shifted to the
-top by its own spare bits, so that no input is too large or too small. Arrays in kernels are as a plan names them; the
-order in which C reads them is the business of `export`.
+    window int16 → project, hats, bins → int32 words, each value with a unit → … → one word → float
 
-Numbers are held in int64 here and fit the word their names speak of in C: 32 bits unless said otherwise.
+A unit is the real number that 1 stands for: a power of two, on the window's side divided by the channel's quantum.
+Units come from exact bounds, so that no window, whatever it holds, can make a sum overflow. Weights of the window are
+int8 (int16 for the newest rows), all others int16. Where a product needs half-words, a row is first shifted to the top
+of its word by its own spare bits, so that no input is too large or too small.
+
+NumPy computes in int64; every result fits the C word that its name speaks of (32 bits unless stated). Each family of
+`kernels` has its quantisation rules beside its fixed-point kernels; `calibrator/passes.py` applies them. The int8
+matrices of TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,28 +22,40 @@ from scare.errors import NotApplicableError
 from scare.kernels.contract import INPUT, Shape, Step
 
 ROOT = (716907464, -1763628704, 1759230083)  # a parabola through 1/√x on [¼, 1] within 2.5 %: Q28, Q29, Q30
-FULL = 32767  # the largest number of 16 bits that has a negative twin
-LEAST_SQUARE = 1 << 26  # of a row scaled by `to_top`, unless it is all zeros
+FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
+FULL_INT8 = 127
+LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
+LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
+MOST_SUM = 65000  # of the magnitudes of weights: their products with 16-bit numbers then add up to a word
+WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
 
 def multiply_wide(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
-    """The upper 32 bits of the product of two words (SMMUL)."""
+    """Return the upper 32 bits of the product of two words (SMMUL)."""
     return (a * b) >> 32
 
 
 def multiply_half(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
-    """A word times a half-word, without the lowest 16 bits (SMULWB)."""
+    """Multiply a word by a half-word and drop the lowest 16 bits (SMULWB)."""
     return (a * b) >> 16
 
 
-def rounded(a: np.ndarray, bits: np.ndarray | int) -> np.ndarray:
-    """a / 2^bits to the nearest whole number, halves up; at least one bit."""
+def matmul_half(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Matrix product of words x [..., I] and half-words weight [I, O], each product without its lowest 16 bits."""
+    sums = np.zeros((*x.shape[:-1], weight.shape[1]), np.int64)
+    for feature, row in enumerate(weight.astype(np.int64)):
+        sums += multiply_half(x[..., feature, None].astype(np.int64), row)
+    return sums
+
+
+def rounding_shift(a: np.ndarray, bits: np.ndarray | int) -> np.ndarray:
+    """Divide by 2^bits and round to the nearest integer, halves up; at least one bit."""
     one = np.int64(1)
     return (a + (one << (np.int64(bits) - one))) >> np.int64(bits)
 
 
 def leading_zeros(a: np.ndarray) -> np.ndarray:
-    """Of a word without sign; 32 for zero (CLZ)."""
+    """Count the leading zeros of an unsigned word; 32 for zero (CLZ)."""
     return 32 - np.frexp(a.astype(np.float64))[1].astype(np.int64)  # exact: 32 bits fit a double
 
 
@@ -49,8 +65,13 @@ def spare_bits(a: np.ndarray) -> np.ndarray:
 
 
 def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
-    """Shifted left by the spare bits, then right so that the magnitude fits `bits` bits."""
+    """Shift left by the spare bits, then right so that the magnitude fits `bits` bits."""
     return (a << spare) >> (31 - bits)
+
+
+def row_bits(width: int) -> int:
+    """To how many bits a row of this width is shifted so that the sum of its squares fits a word."""
+    return (32 - int(width).bit_length()) // 2
 
 
 def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,45 +90,22 @@ def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return root >> 15, half
 
 
-def word(a: np.ndarray) -> np.ndarray:
-    """As stored: 32 bits."""
+def to_word(a: np.ndarray) -> np.ndarray:
+    """Store as a word of 32 bits."""
     return a.astype(np.int32)
 
 
-def exact(sums: np.ndarray) -> np.ndarray:
-    """Whole numbers below 2^53, computed as doubles, as integers."""
+def to_int64(sums: np.ndarray) -> np.ndarray:
+    """Convert integers below 2^53 that were summed as doubles, which BLAS is fast at."""
     return sums.astype(np.int64)
 
 
-def mixed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """x weight for words x [..., I] and half-words weight [I, O], each product without its lowest 16 bits."""
-    sums = np.zeros((*x.shape[:-1], weight.shape[1]), np.int64)
-    for feature, row in enumerate(weight.astype(np.int64)):
-        sums += multiply_half(x[..., feature, None].astype(np.int64), row)
-    return sums
-
-
-def row_bits(width: int) -> int:
-    """To how many bits a row of this width is shifted so that the sum of its squares fits a word."""
-    return (32 - int(width).bit_length()) // 2
-
-
-# What an integer rule is: how a kernel becomes integers. The rules themselves are in the `rules.py` of each family.
-#
-# Every value of an integer plan is a word of 32 bits with a unit, the real number that 1 stands for: a power of two, on
-# the window's side times the channel's quantum. Units come from exact bounds: no window, whatever it holds, can make a
-# sum overflow.
-
-
-LARGEST = 2.0**29  # that a word may become, so that the sum of two fits as well
-WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
-
-
 @dataclass(frozen=True)
-class Quantized:
-    """A float plan on its way into integers: largest magnitudes and units of the values so far, each of its shape.
+class QuantisationState:
+    """A float plan and what is known so far of its fixed-point version.
 
-    `quanta` are the steps of the int16 window for 1, one for each channel.
+    `bounds` are the largest magnitudes and `units` the units of the values computed so far, each of its value's shape;
+    `quanta` are the steps of the int16 window for a scaled value of 1, one for each channel.
     """
 
     steps: tuple[Step, ...]
@@ -136,37 +134,38 @@ class Quantized:
         return name == INPUT or (maker is not None and maker.kernel == "flatten" and self.is_window(maker.inputs[0]))
 
     def unit(self, name: str) -> float:
-        """The one unit of all numbers of a value."""
+        """The unit that all numbers of a value have in common."""
         unit = self.units[name]
-        _expect_one((unit == unit.flat[0]).all(), name)
+        _expect_common_unit((unit == unit.flat[0]).all(), name)
         return float(unit.flat[0])
 
     def feature_units(self, name: str) -> np.ndarray:
         """The unit of each number of the last axis, the same in every row."""
         rows = self.units[name].reshape(-1, self.shapes[name][-1])
-        _expect_one((rows == rows[0]).all(), name)
+        _expect_common_unit((rows == rows[0]).all(), name)
         return rows[0]
 
 
-def _expect_one(true: np.bool_, name: str) -> None:
+def _expect_common_unit(true: np.bool_, name: str) -> None:
     if not true:
         raise NotApplicableError(f"float32 only: the numbers of '{name}' have no unit in common")
 
 
 @dataclass(frozen=True)
 class QuantisationRule:
-    """Of one kernel: bound of its output, smallest unit of its output, integer step (None: nothing to do).
+    """How one kernel becomes fixed point: the bound of its output, its smallest unit, and the step that replaces it.
 
-    `lacks` names what of a step has no integer form although its kernel has one; empty: nothing.
+    `emit` returns None where no step is needed. `lacks` names what of a step has no fixed-point form although its
+    kernel has one; empty: nothing.
     """
 
-    bound: Callable[[Quantized, Step], np.ndarray]
-    unit: Callable[[Quantized, Step], np.ndarray]
-    emit: Callable[[Quantized, Step], Step | None]
+    bound: Callable[[QuantisationState, Step], np.ndarray]
+    unit: Callable[[QuantisationState, Step], np.ndarray]
+    emit: Callable[[QuantisationState, Step], Step | None]
     lacks: Callable[[Step], str] = lambda step: ""
 
 
-def _view(q: Quantized, step: Step, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+def _view(q: QuantisationState, step: Step, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     shape, start = q.shapes[step.output], step.settings.get("start", 0)
     return arrays[step.inputs[0]].reshape(-1)[start : start + prod(shape)].reshape(shape)
 
@@ -178,77 +177,68 @@ VIEW = QuantisationRule(  # of kernels that read the same numbers in another sha
 )
 
 
-def power_above(number: np.ndarray | float) -> np.ndarray:
-    """The next power of two, of zero a very small one."""
-    return 2.0 ** np.ceil(np.log2(np.maximum(number, 2.0**-80)))
-
-
-def holding(bound: np.ndarray) -> np.ndarray:
-    """The units in which numbers up to these bounds fit a word."""
-    return power_above(bound / LARGEST)
-
-
-def finest(weight: np.ndarray) -> np.ndarray:
-    """The smallest units of the outputs [O] in which weights [I, O], units of the input in them, fit as `halves`."""
-    return power_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / FULL)
-
-
-def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
-    """By how many bits a word is shifted right to go from one unit to another."""
-    return np.rint(np.log2(coarse / fine)).astype(np.int32)
-
-
-def absolute(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
+def product_bound(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
     """The bound of x weights + bias for a bound of x."""
     return x @ np.abs(weights) + np.abs(bias)
 
 
-def own_unit(q: Quantized, step: Step) -> np.ndarray:
-    """The finest unit that holds a value's own bound."""
-    return holding(q.bounds[step.output].max())
+def power_of_two_above(number: np.ndarray | float) -> np.ndarray:
+    """The next power of two; for zero a very small one."""
+    return 2.0 ** np.ceil(np.log2(np.maximum(number, 2.0**-80)))
 
 
-# Rounding weights to int8, int16 and words: to the nearest number, or with each error passed on along time.
-#
-# The matrices of a FlatBuffer are rounded by its own rule, in `export/tensors/integer_matrices`.
+def word_unit(bound: np.ndarray) -> np.ndarray:
+    """The smallest units in which numbers up to these bounds fit a word."""
+    return power_of_two_above(bound / LARGEST)
 
 
-FULL_INT8 = 127  # the largest number of 8 bits that has a negative twin
-MOST_SUM = 65000  # of the magnitudes of weights: their products with numbers of 16 bits add up to a word
+def output_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """The smallest unit that all numbers of a step's output fit."""
+    return word_unit(q.bounds[step.output].max())
+
+
+def finest_unit(weight: np.ndarray) -> np.ndarray:
+    """The smallest units of the outputs [O] in which weights [I, O], times the units of the input, fit `to_q16`."""
+    return power_of_two_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / FULL)
+
+
+def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
+    """By how many bits a word is shifted right to go from the fine unit to the coarse one."""
+    return np.rint(np.log2(coarse / fine)).astype(np.int32)
 
 
 def checked_round(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
-    """Rounded, and checked to fit."""
+    """Round to an integer type and refuse numbers that do not fit it."""
     rounded = np.rint(numbers)
-    if not np.abs(rounded).max(initial=0) <= np.iinfo(kind).max:  # also if it is no number
-        raise NotApplicableError("float32 only: its weights are too large or too unlike for integers")
+    if not np.abs(rounded).max(initial=0) <= np.iinfo(kind).max:  # NaN fails this, too
+        raise NotApplicableError("float32 only: its weights are too large or too unlike for fixed point")
     return rounded.astype(kind)
 
 
 def to_q16(weight: np.ndarray) -> np.ndarray:
-    """Weights of 16 bits, for products that drop their lowest 16."""
+    """Quantise to Q16: the product's low 16 bits are dropped."""
     return checked_round(weight * 65536, np.int16)
 
 
 def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
-    """A bias as words."""
+    """Quantise a bias to words of this unit."""
     return checked_round(bias / unit, np.int32)
 
 
-def scales(weights: np.ndarray, most: int) -> np.ndarray:
-    """What 1 stands for, for each R of weights [T, C, R]: they fit ±most, their products with a window a word."""
+def weight_scales(weights: np.ndarray, most: int) -> np.ndarray:
+    """What 1 stands for in each projection R of weights [T, C, R]: they fit ±most, their sums with a window a word."""
     largest, total = np.abs(weights).max(axis=(0, 1), initial=0.0), np.abs(weights).sum(axis=(0, 1))
     return np.maximum(np.maximum(largest / most, total / MOST_SUM), 1e-30)
 
 
 def error_diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [T, C, R] as int8, rounded along time, and the scale of each of the R."""
-    scale = scales(weights, FULL_INT8)
-    return rounded_along_time(weights / scale, FULL_INT8).astype(np.int8), scale
+    """Weights [T, C, R] as int8, rounded along time, and the scale of each projection [R]."""
+    scale = weight_scales(weights, FULL_INT8)
+    return round_along_time(weights / scale, FULL_INT8).astype(np.int8), scale
 
 
-def rounded_along_time(weights: np.ndarray, most: int) -> np.ndarray:
-    """Weights [T, ...] as whole numbers within ±most; what a rounding loses the next row makes up for."""
+def round_along_time(weights: np.ndarray, most: int) -> np.ndarray:
+    """Round weights [T, ...] to integers within ±most, passing each row's rounding error on to the next row."""
     lost, rounded = np.zeros(weights.shape[1:]), np.empty(weights.shape)
     for row, exact in enumerate(weights):
         rounded[row] = np.clip(np.rint(exact + lost), -most, most)

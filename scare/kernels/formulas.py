@@ -9,7 +9,7 @@ from annotated_types import MaxLen
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, every_number, table_f32, table_q
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, one_product
-from scare.kernels.fixed_point import QuantisationRule, Quantized, checked_round, rounded, word
+from scare.kernels.fixed_point import QuantisationRule, QuantisationState, checked_round, rounding_shift, to_word
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Positive
@@ -89,10 +89,10 @@ def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Half of each product of two words of x [C], times `factor` / 2^32 and held within ±top: [C(C+1)/2]."""
-    numbers = rounded(x.astype(np.int64) * weights["factor"], 32)
+    numbers = rounding_shift(x.astype(np.int64) * weights["factor"], 32)
     held = np.clip(numbers, -settings["top"], settings["top"])
     first, second = np.triu_indices(x.shape[1])
-    return word(rounded(held[:, first] * held[:, second], 1))
+    return to_word(rounding_shift(held[:, first] * held[:, second], 1))
 
 
 def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -100,11 +100,11 @@ def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return (x[0] * (x[0] + 1) // 2,)
 
 
-def _products_bound(q: Quantized, step: Step) -> np.ndarray:
+def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return np.asarray(step.settings["limit"] ** 2)
 
 
-def _products_unit(q: Quantized, step: Step) -> np.ndarray:
+def _products_unit(q: QuantisationState, step: Step) -> np.ndarray:
     return np.asarray(2.0 ** (1 - 2 * _held_bits(step)))
 
 
@@ -113,7 +113,7 @@ def _held_bits(step: Step) -> int:
     return floor(log2(MOST_HELD / step.settings["limit"]))
 
 
-def _quantise_products(q: Quantized, step: Step) -> Step:
+def _quantise_products(q: QuantisationState, step: Step) -> Step:
     limit, bits = step.settings["limit"], _held_bits(step)
     factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
     if factor.max() >= 2.0**31:
@@ -134,8 +134,8 @@ def _c_products_q(placed: PlacedStep) -> CForm:
 def tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Row by row of the upper triangle: a number times those from itself on. One alone is held as its square."""
     if x.shape == (1,):
-        return (x * x).least(settings["limit"] ** 2)
-    held = x.least(settings["limit"]).largest(-settings["limit"])
+        return (x * x).minimum(settings["limit"] ** 2)
+    held = x.minimum(settings["limit"]).maximum(-settings["limit"])
     count = x.shape[0]
     return concatenate([held.rows(at, count) * held.rows(at, at + 1) for at in range(count)])
 

@@ -9,18 +9,16 @@ from annotated_types import MinLen
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
     CHUNK,
-    USUAL,
-    USUAL_Q,
+    SPECIALISED_WIDTH,
     CForm,
     MakeForm,
     PlacedStep,
-    after_bias,
-    by_four,
-    chunked,
+    bias_then_weights,
+    blocks_f32,
+    blocks_q,
+    chunks_f32,
     fits,
-    in_fours,
     pad_axis,
-    pad_last_axis,
     table_f32,
     table_q,
     tables_f32,
@@ -32,21 +30,21 @@ from scare.kernels.fixed_point import (
     LARGEST,
     VIEW,
     QuantisationRule,
-    Quantized,
-    absolute,
+    QuantisationState,
     bits_between,
     checked_round,
-    exact,
-    finest,
-    holding,
-    mixed,
+    finest_unit,
+    matmul_half,
     multiply_half,
-    own_unit,
+    output_unit,
+    product_bound,
     spare_bits,
     to_int32,
+    to_int64,
     to_q16,
     to_top,
-    word,
+    to_word,
+    word_unit,
 )
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.pointwise import FLOAT_KERNELS as POINTWISE
@@ -84,9 +82,9 @@ def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings)
 def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
-        shared = mixed(shared, weights["mix"])
+        shared = matmul_half(shared, weights["mix"])
     spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
-    return word(mixed(seen, weights["local"]) + spread + weights["bias"])
+    return to_word(matmul_half(seen, weights["local"]) + spread + weights["bias"])
 
 
 def _token_rows_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -102,31 +100,31 @@ def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Sett
     return Operations(multiply_adds=rows + (prod(weights["mix"]) if "mix" in weights else 0))
 
 
-def _tokens_bound(q: Quantized, step: Step) -> np.ndarray:
-    rows = absolute(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
+def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    rows = product_bound(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
     return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
 
 
-def _mixed_bound(q: Quantized, step: Step) -> np.ndarray:
+def _mixed_bound(q: QuantisationState, step: Step) -> np.ndarray:
     shared = q.bounds[step.inputs[1]]
     return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
 
 
-def _tokens_unit(q: Quantized, step: Step) -> np.ndarray:
+def _tokens_unit(q: QuantisationState, step: Step) -> np.ndarray:
     local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
     share = step.weights["share"] * _mixed_unit(q, step)
-    return np.max([holding(q.bounds[step.output].max()), finest(local).max(), *finest(share[:, None])])
+    return np.max([word_unit(q.bounds[step.output].max()), finest_unit(local).max(), *finest_unit(share[:, None])])
 
 
-def _mixed_unit(q: Quantized, step: Step) -> float:
+def _mixed_unit(q: QuantisationState, step: Step) -> float:
     """The unit of what all rows share, once mixed."""
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
-    return float(np.maximum(holding(_mixed_bound(q, step).max()), finest(step.weights["mix"] * unit).max()))
+    return float(np.maximum(word_unit(_mixed_bound(q, step).max()), finest_unit(step.weights["mix"] * unit).max()))
 
 
-def _quantise_tokens(q: Quantized, step: Step) -> Step:
+def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
     unit, mixed = q.unit(step.output), _mixed_unit(q, step)
     weights = {
         "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
@@ -141,7 +139,7 @@ def _quantise_tokens(q: Quantized, step: Step) -> Step:
 def _c_token_rows_f32(placed: PlacedStep) -> CForm:
     (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
     mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
-    rest = table_f32(in_fours(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
+    rest = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
     return CForm((*tables_f32(placed, "share"), rest, rows, channels, inputs if len(mix) else 0, outputs))
 
 
@@ -155,10 +153,10 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
     share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
     tables = (
         table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
-        table_q(by_four(mix) if len(mix) else local, f"{name} mix"),
+        table_q(blocks_q(mix) if len(mix) else local, f"{name} mix"),
         table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
     )
-    if local.shape == (1, USUAL_Q):
+    if local.shape == (1, SPECIALISED_WIDTH):
         return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
     return CForm((*tables, rows, channels, len(mix), outputs))
 
@@ -203,12 +201,12 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
     wide = x.astype(np.int64)
     spare = np.minimum(spare_bits(wide), settings["most"])
     rows = to_top(wide, spare, 15).astype(float)
-    inner = exact(rows @ weights["inner"].astype(float)) + (weights["inner_bias"] >> (settings["most"] - spare))
+    inner = to_int64(rows @ weights["inner"].astype(float)) + (weights["inner_bias"] >> (settings["most"] - spare))
     hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
-    outer = exact(hidden.astype(float) @ weights["outer"].astype(float))
+    outer = to_int64(hidden.astype(float) @ weights["outer"].astype(float))
     down = spare + settings["bits"]
     shifted = (outer << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
-    return word(shifted + weights["outer_bias"])
+    return to_word(shifted + weights["outer_bias"])
 
 
 def _feed_forward_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -222,12 +220,12 @@ def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operati
     return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
 
 
-def _feed_bound(q: Quantized, step: Step) -> np.ndarray:
-    hidden = absolute(q.bounds[step.inputs[0]], step.weights["inner"], step.weights["inner_bias"])
-    return absolute(hidden, step.weights["outer"], step.weights["outer_bias"])
+def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    hidden = product_bound(q.bounds[step.inputs[0]], step.weights["inner"], step.weights["inner_bias"])
+    return product_bound(hidden, step.weights["outer"], step.weights["outer_bias"])
 
 
-def _quantise_feed(q: Quantized, step: Step) -> Step:
+def _quantise_feed(q: QuantisationState, step: Step) -> Step:
     """Each hidden number is multiplied by a factor of its own, so that it uses its 16 bits; the biases must fit too."""
     unit = q.unit(step.inputs[0])
     scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
@@ -260,25 +258,25 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
     outer = placed.weight("outer") * (0.5 if relu else 1.0)
     inner, outer = pad_axis(inner, 1, CHUNK), pad_axis(outer, 0, CHUNK)
     numbers = table_f32(
-        np.concatenate([placed.weight("outer_bias"), chunked(inner, outer)]), "outer bias, inner and outer"
+        np.concatenate([placed.weight("outer_bias"), chunks_f32(inner, outer)]), "outer bias, inner and outer"
     )
     (rows, width), sizes = placed.rows_and_width, (len(outer), placed.out[-1])
-    if relu and width == USUAL:
+    if relu and width == SPECIALISED_WIDTH:
         return CForm((numbers, rows, *sizes), function="feed_forward_8")
     return CForm((numbers, rows, width, *sizes), function="feed_forward" if relu else "feed_forward_gelu")
 
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     weights, settings, name, (rows, width) = placed.step.weights, placed.step.settings, placed.step.output, placed.out
-    inner = after_bias(weights["inner_bias"], weights["inner"])
-    outer = pad_last_axis(pad_last_axis(weights["outer"], 4).T, 8)  # [D, F]
+    inner = bias_then_weights(weights["inner_bias"], weights["inner"])
+    outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, F]
     tables = (
-        table_q(pad_last_axis(inner.T, 8).T, f"{name} inner bias and weights"),
+        table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
         table_q(outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2), f"{name} outer"),
-        table_q(pad_last_axis(weights["outer_bias"], 4), f"{name} outer bias"),
+        table_q(pad_axis(weights["outer_bias"], -1, 4), f"{name} outer bias"),
     )
     rest = fits("hidden", len(inner)), settings["most"], settings["bits"]
-    if width == USUAL_Q:
+    if width == SPECIALISED_WIDTH:
         return CForm((*tables, rows, *rest), function="feed_forward_8")
     return CForm((*tables, rows, fits("width", width), *rest))
 
@@ -328,7 +326,7 @@ FIXED_KERNELS = {
 }
 QUANTISATION = {
     "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
-    "feed_forward": QuantisationRule(_feed_bound, own_unit, _quantise_feed, _without_relu),
+    "feed_forward": QuantisationRule(_feed_bound, output_unit, _quantise_feed, _without_relu),
     "part": VIEW,
 }
 C_FLOAT32: dict[str, MakeForm] = {

@@ -9,9 +9,9 @@ from scare.kernels.c_arguments import (
     CForm,
     MakeForm,
     PlacedStep,
-    by_four,
-    in_fours,
-    pad_last_axis,
+    blocks_f32,
+    blocks_q,
+    pad_axis,
     table_f32,
     table_q,
     tables_f32,
@@ -30,15 +30,15 @@ from scare.kernels.contract import (
 )
 from scare.kernels.fixed_point import (
     QuantisationRule,
-    Quantized,
-    absolute,
+    QuantisationState,
     bits_between,
-    finest,
-    holding,
-    mixed,
+    finest_unit,
+    matmul_half,
+    product_bound,
     to_int32,
     to_q16,
-    word,
+    to_word,
+    word_unit,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.kernels.window import project
@@ -63,7 +63,7 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mixes features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
-    return word((mixed(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
+    return to_word((matmul_half(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
 def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -71,15 +71,15 @@ def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return FLOAT_KERNELS["dense"].shape(x, weights, settings)
 
 
-def _dense_bound(q: Quantized, step: Step) -> np.ndarray:
+def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
     if step.inputs[0] == INPUT:
         raise NotApplicableError("float32 only: a token for each reading has no integer form")
     if step.weights.get("bias", np.empty(0)).ndim > 1:
         raise NotApplicableError("float32 only: a bias for each token has no integer form")
-    return absolute(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
+    return product_bound(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
 
 
-def _dense_unit(q: Quantized, step: Step) -> np.ndarray:
+def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
     """One unit for all outputs that are read together."""
     units, readers = _dense_finest(q, step), q.readers(step.output)
     if any(reader.kernel != "part" for reader in readers):
@@ -91,16 +91,16 @@ def _dense_unit(q: Quantized, step: Step) -> np.ndarray:
     return units
 
 
-def _dense_finest(q: Quantized, step: Step) -> np.ndarray:
+def _dense_finest(q: QuantisationState, step: Step) -> np.ndarray:
     """The unit of each output's sum, before it is shifted."""
     bound = q.bounds[step.output]
-    most = holding(bound.reshape(-1, bound.shape[-1]).max(axis=0))
+    most = word_unit(bound.reshape(-1, bound.shape[-1]).max(axis=0))
     if q.is_window(step.inputs[0]):
         return most
-    return np.maximum(most, finest(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
+    return np.maximum(most, finest_unit(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
 
 
-def _quantise_dense(q: Quantized, step: Step) -> Step:
+def _quantise_dense(q: QuantisationState, step: Step) -> Step:
     weight, units = step.weights["weight"], q.feature_units(step.output)
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
@@ -121,7 +121,7 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
     outputs = placed.out[-1]
     own = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1
     bias = placed.bias(rows, outputs) if own else placed.bias(outputs)
-    weight = table_f32(in_fours(placed.weight("weight")), "weight")
+    weight = table_f32(blocks_f32(placed.weight("weight")), "weight")
     return CForm((weight, table_f32(bias, "bias"), rows, inputs, outputs, outputs if own else 0))
 
 
@@ -129,9 +129,9 @@ def _c_dense_q(placed: PlacedStep) -> CForm:
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
     (rows, inputs), outputs, name = placed.rows_and_width, placed.out[-1], placed.step.output
     if rows == outputs == 1:
-        dot = table_q(pad_last_axis(weight.T, 2), f"{name} weights")
+        dot = table_q(pad_axis(weight.T, -1, 2), f"{name} weights")
         return CForm((dot, inputs, int(bias[0]), int(shift[0])), function="dense_1")
-    tables = table_q(by_four(weight), f"{name} weights"), table_q(pad_last_axis(bias, 4), f"{name} bias")
+    tables = table_q(blocks_q(weight), f"{name} weights"), table_q(pad_axis(bias, -1, 4), f"{name} bias")
     return CForm((*tables, table_q(shift, f"{name} shifts", np.uint8), rows, inputs, outputs))
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
-    USUAL,
-    USUAL_Q,
+    SPECIALISED_WIDTH,
     WINDOW_NAME,
     CForm,
     MakeForm,
@@ -15,7 +14,7 @@ from scare.kernels.c_arguments import (
     View,
     every_number,
     fits,
-    pad_last_axis,
+    pad_axis,
     table_q,
     tables_f32,
     view,
@@ -39,16 +38,16 @@ from scare.kernels.fixed_point import (
     VIEW,
     WINDOW,
     QuantisationRule,
-    Quantized,
+    QuantisationState,
     bits_between,
     inverse_root,
     multiply_half,
-    own_unit,
+    output_unit,
     row_bits,
     spare_bits,
     to_int32,
     to_top,
-    word,
+    to_word,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Positive
@@ -75,11 +74,11 @@ def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) ->
     return a + (b >> settings["shift"])
 
 
-def _add_bound(q: Quantized, step: Step) -> np.ndarray:
+def _add_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return q.bounds[step.inputs[0]] + q.bounds[step.inputs[1]]
 
 
-def _add_unit(q: Quantized, step: Step) -> np.ndarray:
+def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
     """The coarser of the two: what is held by it leaves room for two additions."""
     unit = max(q.unit(name) for name in step.inputs)
     if q.bounds[step.output].max() / unit >= 2.0**31:
@@ -87,7 +86,7 @@ def _add_unit(q: Quantized, step: Step) -> np.ndarray:
     return np.asarray(unit)
 
 
-def _quantise_add(q: Quantized, step: Step) -> Step:
+def _quantise_add(q: QuantisationState, step: Step) -> Step:
     coarse, fine = sorted(step.inputs, key=q.unit, reverse=True)
     shift = int(bits_between(q.unit(coarse), q.unit(fine)))
     return Step("add_q", (coarse, fine), step.output, settings={"shift": shift})
@@ -138,15 +137,15 @@ def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     return x[:, -1].astype(np.int32) << NEWEST_BITS
 
 
-def _newest_bound(q: Quantized, step: Step) -> np.ndarray:
+def _newest_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return q.bounds[INPUT][-1]
 
 
-def _newest_unit(q: Quantized, step: Step) -> np.ndarray:
+def _newest_unit(q: QuantisationState, step: Step) -> np.ndarray:
     return 2.0**-NEWEST_BITS / q.quanta
 
 
-def _quantise_newest(q: Quantized, step: Step) -> Step:
+def _quantise_newest(q: QuantisationState, step: Step) -> Step:
     return Step("newest_q", (WINDOW,), step.output)
 
 
@@ -202,15 +201,15 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
     root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
     normed = (rows * root) >> (half - 1)
-    return word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
+    return to_word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
 
 
-def _norm_bound(q: Quantized, step: Step) -> np.ndarray:
+def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
     width = q.shapes[step.output][-1]
     return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
 
 
-def _quantise_norm(q: Quantized, step: Step) -> Step:
+def _quantise_norm(q: QuantisationState, step: Step) -> Step:
     unit, width = q.unit(step.output), q.shapes[step.output][-1]
     top = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
     epsilon = step.settings["epsilon"] * width**3 * top**2
@@ -226,17 +225,17 @@ def _quantise_norm(q: Quantized, step: Step) -> Step:
 def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
     scales, (rows, width) = tables_f32(placed, "gain", "bias"), placed.rows_and_width
     epsilon = float(placed.step.settings["epsilon"])
-    if width == USUAL:
+    if width == SPECIALISED_WIDTH:
         return CForm((*scales, rows, epsilon), in_place=(0,), function="layer_norm_8")
     return CForm((*scales, rows, width, epsilon), in_place=(0,))
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     weights, settings, (rows, width) = placed.step.weights, placed.step.settings, placed.out
-    both = pad_last_axis(np.stack([weights["gain"], weights["bias"]]), 2).T
+    both = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T
     scales = table_q(both, f"{placed.step.output} gain and bias")
     numbers = settings["epsilon"], settings["epsilon_bits"]
-    if width == USUAL_Q:
+    if width == SPECIALISED_WIDTH:
         return CForm((scales, rows, *numbers), in_place=(0,), function="layer_norm_8")
     return CForm((scales, rows, fits("width", width), *numbers), in_place=(0,))
 
@@ -263,7 +262,7 @@ FIXED_KERNELS = {
 }
 QUANTISATION = {
     "newest": QuantisationRule(_newest_bound, _newest_unit, _quantise_newest),
-    "layer_norm": QuantisationRule(_norm_bound, own_unit, _quantise_norm),
+    "layer_norm": QuantisationRule(_norm_bound, output_unit, _quantise_norm),
     "add": QuantisationRule(_add_bound, _add_unit, _quantise_add),
     "flatten": VIEW,
 }

@@ -153,7 +153,7 @@ def _c_state_space_f32(placed: PlacedStep) -> CForm:
 def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """The newest output as a weighted sum of rows, each fading with the steps after it."""
     (rows, inner), heads = x.shape, dt.shape[1]
-    step = dt.largest(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
+    step = dt.maximum(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
     share = (step.later_sum() * weights["decay"]).apply("exp") * step * (b @ c.reshape(c.shape[0], 1))
     values = x.reshape(rows, heads, inner // heads).permute(1, 0, 2)
     mixed = share.transposed.reshape(heads, 1, rows) @ values

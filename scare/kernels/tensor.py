@@ -1,6 +1,7 @@
-"""A tensor is an operation on tensors: what a plan becomes before it is printed in a format that others run.
+"""Tensor expressions: the graph that a plan becomes before it is written as TensorFlow Lite, ONNX or MicroPython.
 
-Shapes are known and leave out the batch. Constants have none. Operations are few, so that a format is a short table.
+Shapes are known and leave out the batch; constants have no batch. There are few operations, so that each format needs
+only a short table. Comes from the tensor forms of the kernels, goes to `export/tensor_graph.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from scare.kernels.contract import Shape
 
 INPUT, CONSTANT = "input", "constant"
 Number = float | np.ndarray
+MakeTensor = Callable[..., "Tensor"]  # (*inputs, weights, settings): a kernel as tensor operations
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """One operation, the tensors it reads, and the shape of what it gives."""
+    """A node of the graph: an operation, the tensors it reads, and the shape of its result."""
 
     operation: str
     inputs: tuple[Tensor, ...]
@@ -41,83 +43,83 @@ class Tensor:
         return _pointwise("divide", self, other)
 
     def __matmul__(self, other: Tensor | np.ndarray) -> Tensor:
-        """Rows of the last axis times a matrix, or, for two tensors with a batch or heads in front, of each."""
+        """Matrix product over the last two axes; a batch or heads in front are multiplied one by one."""
         other = as_tensor(other)
         return Tensor("matmul", (self, other), (*self.shape[:-1], other.shape[-1]))
 
     @property
     def transposed(self) -> Tensor:
-        """The last two axes exchanged; for nothing where one of them has a single row."""
+        """Exchange the last two axes; a reshape, which costs nothing, where one of them has length 1."""
         *front, rows, columns = self.shape
         if 1 in (rows, columns):
             return self.reshape(*front, columns, rows)
         return self.permute(*range(len(front)), len(front) + 1, len(front))
 
     def reshape(self, *shape: int) -> Tensor:
-        """The same numbers in another shape."""
+        """Read the same numbers in another shape."""
         return self if shape == self.shape else Tensor("reshape", (self,), shape)
 
     def permute(self, *axes: int) -> Tensor:
-        """The axes in another order."""
+        """Reorder the axes."""
         return Tensor("permute", (self,), tuple(self.shape[axis] for axis in axes), {"axes": axes})
 
     def rows(self, start: int, stop: int, axis: int = 0) -> Tensor:
-        """A part along an axis."""
+        """Slice along an axis."""
         if (start, stop) == (0, self.shape[axis]):
             return self
         shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
         return Tensor("slice", (self,), shape, {"start": start, "stop": stop, "axis": axis})
 
     def take(self, rows: np.ndarray) -> Tensor:
-        """Rows of the first axis by number, [n]."""
+        """Gather rows of the first axis by index [n]."""
         return Tensor("gather", (self,), (len(rows), *self.shape[1:]), {"rows": rows.astype(np.int32)})
 
     def sum(self, axis: int = -1) -> Tensor:
-        """The sum along an axis, which stays with length 1."""
+        """Sum along an axis, which stays with length 1."""
         axis %= len(self.shape)
         return Tensor("sum", (self,), (*self.shape[:axis], 1, *self.shape[axis + 1 :]), {"axis": axis})
 
     def mean(self, axis: int = -1) -> Tensor:
-        """The mean along an axis, which stays with length 1."""
+        """Mean along an axis, which stays with length 1."""
         return self.sum(axis) * (1 / self.shape[axis])
 
     def apply(self, function: str) -> Tensor:
-        """exp, log, tanh, sigmoid, inverse_root, relu, abs or sign (1 of 0) of each number; softmax of a last axis."""
+        """Apply exp, log, tanh, sigmoid, inverse_root, relu, abs or sign (sign(0) = 1); softmax over the last axis."""
         return Tensor(function, (self,), self.shape)
 
     def at_least(self, other: Tensor | Number) -> Tensor:
-        """Where it is as large."""
+        """Where self >= other."""
         return _pointwise("at_least", self, other)
 
     def choose(self, true: Tensor | Number, false: Tensor | Number) -> Tensor:
-        """The first where this is true, else the second."""
+        """`true` where this is true, else `false`."""
         parts = (self, as_tensor(true), as_tensor(false))
         return Tensor("choose", parts, np.broadcast_shapes(*(part.shape for part in parts)))
 
-    def largest(self, other: Tensor | Number) -> Tensor:
-        """The larger of two numbers."""
+    def maximum(self, other: Tensor | Number) -> Tensor:
+        """Elementwise maximum."""
         return _pointwise("maximum", self, other)
 
-    def least(self, other: Tensor | Number) -> Tensor:
-        """The smaller of two numbers."""
+    def minimum(self, other: Tensor | Number) -> Tensor:
+        """Elementwise minimum."""
         return _pointwise("minimum", self, other)
 
     def later_sum(self) -> Tensor:
-        """For each row of the first axis the sum of all rows after it."""
+        """Sum of all later rows, for each row of the first axis."""
         return Tensor("later_sum", (self,), self.shape)
 
     def after_zeros(self, rows: int) -> Tensor:
-        """With so many rows of zeros before the first."""
+        """Prepend rows of zeros."""
         return Tensor("after_zeros", (self,), (rows + self.shape[0], *self.shape[1:]), {"rows": rows})
 
 
 def window(rows: int, channels: int) -> Tensor:
-    """What the graph reads."""
+    """The graph's input."""
     return Tensor(INPUT, (), (rows, channels))
 
 
 def as_tensor(value: Tensor | Number) -> Tensor:
-    """The value, a number made a constant."""
+    """Make numbers a constant; leave a tensor as it is."""
     if isinstance(value, Tensor):
         return value
     constant = np.asarray(value, np.float32)
@@ -125,7 +127,7 @@ def as_tensor(value: Tensor | Number) -> Tensor:
 
 
 def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors one after the other along an axis."""
+    """Join tensors along an axis."""
     if len(parts) == 1:
         return parts[0]
     length = sum(part.shape[axis] for part in parts)
@@ -134,7 +136,7 @@ def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def in_order(result: Tensor) -> list[Tensor]:
-    """All that a tensor needs, each after what it reads; itself last."""
+    """Sort a tensor and everything it depends on topologically; the tensor itself is last."""
     ordered: dict[int, Tensor] = {}
     pending = [(result, False)]
     while pending:
@@ -150,11 +152,8 @@ def in_order(result: Tensor) -> list[Tensor]:
 
 
 def size(tensor: Tensor) -> int:
-    """How many numbers it holds."""
+    """Number of elements."""
     return prod(tensor.shape)
-
-
-MakeTensor = Callable[..., Tensor]  # of inputs, weights and settings: a kernel as tensor operations
 
 
 def _pointwise(operation: str, a: Tensor, b: Tensor | Number) -> Tensor:

@@ -12,8 +12,8 @@ from scare.kernels.c_arguments import (
     CTable,
     MakeForm,
     PlacedStep,
-    in_fours,
-    pad_last_axis,
+    blocks_f32,
+    pad_axis,
     table_f32,
     table_q,
     tables_f32,
@@ -24,18 +24,18 @@ from scare.kernels.fixed_point import (
     MOST_SUM,
     WINDOW,
     QuantisationRule,
-    Quantized,
+    QuantisationState,
     checked_round,
     error_diffused,
-    exact,
-    finest,
-    holding,
-    mixed,
-    rounded,
-    rounded_along_time,
-    scales,
+    finest_unit,
+    matmul_half,
+    round_along_time,
+    rounding_shift,
+    to_int64,
     to_q16,
-    word,
+    to_word,
+    weight_scales,
+    word_unit,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 
@@ -86,7 +86,7 @@ def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for place in (0, 1):
         matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
-    return word(exact(matrix.T @ x))
+    return to_word(to_int64(matrix.T @ x))
 
 
 def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -94,7 +94,7 @@ def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return (settings["knots"], x[1])
 
 
-def _hats_bound(q: Quantized, step: Step) -> np.ndarray:
+def _hats_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
 
 
@@ -105,14 +105,14 @@ def _hat_sums(step: Step) -> np.ndarray:
     return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
 
 
-def _hats_unit(q: Quantized, step: Step) -> np.ndarray:
-    return holding(_hat_sums(step) * FULL)[:, None] / q.quanta
+def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    return word_unit(_hat_sums(step) * FULL)[:, None] / q.quanta
 
 
-def _quantise_hats(q: Quantized, step: Step) -> Step:
+def _quantise_hats(q: QuantisationState, step: Step) -> Step:
     knot, knots = step.weights["knot"], step.settings["knots"]
-    unit = holding(_hat_sums(step) * FULL)
-    matrix = rounded_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
+    unit = word_unit(_hat_sums(step) * FULL)
+    matrix = round_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
     shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
     return Step("hat_basis_q", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
 
@@ -171,31 +171,31 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mixes time: weightᵀ x for words x [T, C]: [L, C]."""
-    return word(mixed(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
+    return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
 
 
-def _lens_bound(q: Quantized, step: Step) -> np.ndarray:
+def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
     bias = np.asarray(step.weights.get("bias", 0.0))
     return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
 
 
-def _channel_units(q: Quantized, step: Step) -> np.ndarray:
+def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
     """One power of two for all numbers of a value, times the channel's unit."""
-    return holding((q.bounds[step.output] * q.quanta).max()) / q.quanta
+    return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 
-def _lens_unit(q: Quantized, step: Step) -> np.ndarray:
+def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
     if step.inputs[0] == INPUT:
         return _channel_units(q, step)
-    return np.maximum(_channel_units(q, step), finest(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
+    return np.maximum(_channel_units(q, step), finest_unit(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
 
 
-def _knots(q: Quantized, step: Step) -> np.ndarray:
+def _knots(q: QuantisationState, step: Step) -> np.ndarray:
     """The units of a lens's rows, the channels' quanta apart."""
     return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
-def _quantise_lens(q: Quantized, step: Step) -> Step:
+def _quantise_lens(q: QuantisationState, step: Step) -> Step:
     weight = step.weights["weight"]
     if "bias" in step.weights:
         raise NotApplicableError("float32 only: a lens with a bias has no integer form")
@@ -207,7 +207,7 @@ def _quantise_lens(q: Quantized, step: Step) -> Step:
 
 def _c_lens_f32(placed: PlacedStep) -> CForm:
     lenses = placed.out[0]
-    weight = in_fours(placed.bias(1, lenses), placed.weight("weight"))
+    weight = blocks_f32(placed.bias(1, lenses), placed.weight("weight"))
     return CForm((table_f32(weight, "bias and weight"), *placed.shapes[0], lenses))
 
 
@@ -234,12 +234,12 @@ def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
     for part, name in ((x[:, :border], "older"), (x[:, border:], "newer")):
         weight = weights[name].astype(float)
         weight = weight[:, 0] if settings["apart"] else weight
-        sums.append(exact(np.einsum(mix, part.astype(float), weight, optimize=True)))
+        sums.append(to_int64(np.einsum(mix, part.astype(float), weight, optimize=True)))
     scales = [weights[name].astype(np.int64) for name in ("coarse", "fine")]
     bias = weights["bias"].astype(np.int64)
     if settings["apart"]:
         scales, bias = [scale[:, None] for scale in scales], bias[:, None]
-    return word(rounded(sums[0] * scales[0] + sums[1] * scales[1], settings["shift"]) + bias)
+    return to_word(rounding_shift(sums[0] * scales[0] + sums[1] * scales[1], settings["shift"]) + bias)
 
 
 def _project_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -254,13 +254,13 @@ def _project_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["older"][2])
 
 
-def project(q: Quantized, step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
+def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
     """Weights [T, C, R], in units of the output a step of the window, split into older and newer rows."""
     rows = len(matrix)
     aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows
     older, coarse = error_diffused(matrix[: rows - newer])
-    fine = scales(matrix[rows - newer :], FULL)
+    fine = weight_scales(matrix[rows - newer :], FULL)
     shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)
     shift = int(min(shift, 62))
     weights = {
@@ -276,7 +276,7 @@ def project(q: Quantized, step: Step, matrix: np.ndarray, bias: np.ndarray, apar
 def _c_project_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     older, newer = (np.moveaxis(weights[one], 0, -1) for one in ("older", "newer"))  # [C, R, T]
-    newer = pad_last_axis(newer, 2)
+    newer = pad_axis(newer, -1, 2)
     swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
     scales = np.stack([weights[one] for one in ("coarse", "fine", "bias")], axis=1)
@@ -322,14 +322,14 @@ def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Weighted sums of the window x [T, C] over runs of rows, each scaled: [L, C]."""
     products = x.astype(np.int64) * weights["weight"][:, None]
     sums = np.add.reduceat(products, weights["start"], axis=1)
-    return word(rounded(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
+    return to_word(rounding_shift(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
 
 
-def _bins_bound(q: Quantized, step: Step) -> np.ndarray:
+def _bins_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
 
 
-def _quantise_bins(q: Quantized, step: Step) -> Step:
+def _quantise_bins(q: QuantisationState, step: Step) -> Step:
     weight, start = step.weights["weight"], step.weights["start"]
     unit = float((q.units[step.output] * q.quanta).flat[0])
     sums = np.add.reduceat(np.abs(weight), start)
@@ -374,11 +374,11 @@ FLOAT_KERNELS = {
         _hat_shape,
         _hat_cost,
         takes={"knots": Annotated[int, Ge(2)]},
-        whole=frozenset({"knot"}),
+        integer_weights=frozenset({"knot"}),
         scratch=lambda x, weights, settings: x[0] * settings["knots"],
     ),
     "lens": Kernel(lens, _lens_shape, _lens_cost),
-    "bins": Kernel(bins, _bins_shape, _bins_cost, whole=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
+    "bins": Kernel(bins, _bins_shape, _bins_cost, integer_weights=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
 }
 FIXED_KERNELS = {
     "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, FLOAT_KERNELS["hat_basis"].cost),

@@ -14,7 +14,7 @@ import numpy as np
 from scare.calibrator.calibrator import CalibratedRows, Calibrator
 from scare.data.flags import NO_VALUE, Flag, FlagState
 from scare.errors import DataError, UsageError
-from scare.kernels import Choices
+from scare.kernels import BatchChoice
 from scare.upkeep.live_drift import Watching
 from scare.windowing.inputs import Inputs
 from scare.windowing.live import Columns, Rings
@@ -208,7 +208,7 @@ class Group:
     def _compute(self, at: np.ndarray) -> np.ndarray:
         """Calibrated values of the windows of devices [n]."""
         column = self._columns
-        choices = Choices(column["deep"][at], column["left"][at])
+        choices = BatchChoice(column["deep"][at], column["left"][at])
         scaled = _scaled(self._rings.windows(at), column["center"][at], column["scale"][at])
         values = self.calibrator.compute(scaled, choices)
         column["deep"][at], column["left"][at] = choices.deep, choices.left

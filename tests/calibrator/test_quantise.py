@@ -16,7 +16,7 @@ from scare.kernels.fixed_point import (
     error_diffused,
     inverse_root,
     leading_zeros,
-    rounded,
+    rounding_shift,
     spare_bits,
     to_top,
 )
@@ -130,7 +130,7 @@ def test_leading_zeros(number: int) -> None:
 
 @given(st.integers(-(2**60), 2**60), st.integers(1, 40))
 def test_rounded_is_nearest(number: int, bits: int) -> None:
-    assert abs(int(rounded(np.array([number]), bits)[0]) * 2**bits - number) <= 2 ** (bits - 1)
+    assert abs(int(rounding_shift(np.array([number]), bits)[0]) * 2**bits - number) <= 2 ** (bits - 1)
 
 
 @given(st.floats(0, 30))

@@ -107,7 +107,7 @@ def codes_program() -> Program:
 def branch_program() -> Program:
     """The oldest number decides; then the newest channel 0, or all numbers."""
     decision = CValue("decision", "float", (1,))
-    newest = CValue("newest", "float", (CHANNELS,), of=WINDOW_NAME, start=COUNT - CHANNELS)
+    newest = CValue("newest", "float", (CHANNELS,), view_of=WINDOW_NAME, start=COUNT - CHANNELS)
     branch = Branch(
         (dot(WINDOW_VALUE, decision, np.eye(1, COUNT, dtype=np.float32)[0], 0.5, "decision"),),
         (dot(newest, Y, np.array([2.0, 0.0], np.float32), 1.0, "simple"),),

@@ -33,7 +33,7 @@ def programs(draw: st.DrawFn) -> Program:
         known.append(output)
         if shape[0] > 2 and draw(st.booleans()):
             start = draw(st.integers(0, shape[0] - 1))
-            known.append(CValue(f"v{index}.part", kind, (shape[0] - start,), of=output.name, start=start))
+            known.append(CValue(f"v{index}.part", kind, (shape[0] - start,), view_of=output.name, start=start))
     return program(*calls)
 
 
@@ -56,8 +56,8 @@ def run_through(made: Program, layout: Layout) -> None:
     owner: dict[int, str] = {}
 
     def root(one: CValue) -> str:
-        while one.of:
-            one = values[one.of]
+        while one.view_of:
+            one = values[one.view_of]
         return one.name
 
     def intact(one: CValue) -> bool:
@@ -80,7 +80,7 @@ def test_what_is_read_is_still_there_and_nothing_goes_below_the_bound(made: Prog
     run_through(made, layout)
     blocks = find_blocks(made)
     assert least_bytes(blocks) <= layout.bytes <= sum(block.size for block in blocks)
-    assert all(place.offset % WORD == 0 for name, place in layout.places.items() if not every_value(made)[name].of)
+    assert all(place.offset % WORD == 0 for name, place in layout.places.items() if not every_value(made)[name].view_of)
     assert all(extent.stop <= layout.bytes for extent in extents(made, layout).values())
 
 
@@ -111,13 +111,13 @@ def test_a_value_read_later_is_not_taken_over() -> None:
 
 def test_a_value_read_twice_by_a_call_is_not_taken_over() -> None:
     a = value("a", 10)
-    part, b = value("part", 5, of="a", start=5), value("b", 10, over=("a",))
+    part, b = value("part", 5, view_of="a", start=5), value("b", 10, over=("a",))
     assert plan_memory(program(CCall("f", (INPUT, a), a), CCall("g", (a, part, b), b))).bytes == 80
 
 
 def test_a_view_begins_inside_its_value_also_when_taken_over() -> None:
     a = value("a", 10)
-    part = value("part", 6, of="a", start=4)
+    part = value("part", 6, view_of="a", start=4)
     b = value("b", 6, over=("part",))
     layout = plan_memory(program(CCall("f", (INPUT, a), a), CCall("g", (part, b), b)))
     assert layout.places["part"].offset == layout.places["a"].offset + 16 == layout.places["b"].offset
@@ -125,7 +125,7 @@ def test_a_view_begins_inside_its_value_also_when_taken_over() -> None:
 
 
 def test_a_view_of_the_window_lies_in_the_window() -> None:
-    newest = value("newest", 2, of=WINDOW_NAME, start=8)
+    newest = value("newest", 2, view_of=WINDOW_NAME, start=8)
     y = value("y", 1)
     layout = plan_memory(program(CCall("f", (newest, y), y)))
     assert (layout.places["newest"].in_window, layout.places["newest"].offset) == (True, 32)

@@ -66,7 +66,7 @@ GRAPHS = {
     "sums of later rows": (total(x.later_sum()), weighed(X.sum(0) - X.cumsum(0))),
     "shares": (total(x.apply("softmax")), weighed(np.exp(X) / np.exp(X).sum(1, keepdims=True))),
     "shares of one": (total((x.rows(0, 1).rows(0, 1, axis=1) * 3.0).apply("softmax")), 1.0),
-    "no limit": (total(x.least(inf).largest(as_tensor(-inf))), weighed(X)),
+    "no limit": (total(x.minimum(inf).maximum(as_tensor(-inf))), weighed(X)),
     "a choice": (total(x.at_least(0.5).choose(x * x, -1.0)), weighed(np.where(X >= 0.5, X * X, -1))),
     "more than once": (
         total(x.apply("tanh") * x.apply("exp") + x.apply("tanh")),

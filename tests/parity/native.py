@@ -72,7 +72,7 @@ def call_on(call: CCall, held: dict[str, np.ndarray]) -> None:
 
 def array_of(value: CValue, held: dict[str, np.ndarray]) -> np.ndarray:
     """A value's numbers."""
-    return held[value.of or value.name][value.start : value.start + int(np.prod(value.shape))]
+    return held[value.view_of or value.name][value.start : value.start + int(np.prod(value.shape))]
 
 
 def _argument(argument: CValue | CTable | int | float, held: dict[str, np.ndarray]) -> object:
