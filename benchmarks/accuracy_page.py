@@ -37,8 +37,8 @@ Added after the first run: no star where two differ by less than a ten-thousandt
 simulated fleets, which are not in the ranks; forward folds.
 What is above holds within a run: no method sees test rows. It does not hold for how `scare` came to be. The splits and
 most of the preset's recipe come from an earlier study on these same readings. Curve, scaling and settling were chosen
-later, on folds before the test periods, by people who had seen test scores of three recipes before. That there is a
-ladder of structures, and its rungs, comes from a study in part on these sets. Its thresholds and how the network gets
+later, on folds before the test periods, by people who had seen test scores of three recipes before. That models are
+selected, and from which candidates, comes from a study in part on these sets. Its thresholds and how the network gets
 its share were then compared by leaving out whole sets; what the other sets choose is worth less on a set that had no
 say than what is shipped here ([by how much](../decisions/default.md#chosen-without-the-set)). So this page flatters
 `scare` against the others.

@@ -1,7 +1,8 @@
 """Records read from TOML and JSON: plain values become a dataclass, or one sentence names the file and the key.
 
 pydantic holds the values against the dataclass's types, strictly: no text for a number, no key that is not a field.
-Bounds stand in the types, as `Annotated[int, Gt(0)]` (annotated-types); the sentences are ours.
+Bounds stand in the types, as `Annotated[int, Gt(0)]` (annotated-types); the messages are ours. A field that was
+renamed has its old name in its metadata (`was`), and the message about the old key gives the new one.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True)
@@ -54,7 +55,10 @@ Finite = Annotated[float, Gt(-inf), Lt(inf)]
 Amount = Annotated[float, Ge(0), Lt(inf)]
 Positive = Annotated[float, Gt(0), Lt(inf)]
 Name = Annotated[str, MaxLen(200), Predicate(is_printable)]
-WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"}
+WORDS: dict[Any, str] = {
+    **{int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"},
+    **{dict: "a table of settings", list: "a list"},
+}
 BOUNDS = {
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
     **{MinLen: "of {0.min_length} or more", MaxLen: "of up to {0.max_length}", Predicate: "{0.func.__doc__}"},
@@ -161,8 +165,11 @@ def _sentence(errors: Sequence[Any], kind: Any) -> str:
     *tables, key = path = found["loc"] or ("",)
     table = f" in [{_spelled(tables)}]" if tables else ""
     if found["type"] == "unexpected_keyword_argument":
-        known = [field.name for field in fields(_bare(_kind_at(kind, tables)[0]))]
-        return f"unknown key '{key}'{table}{suggestion(key, known)}"
+        known = fields(_bare(_kind_at(kind, tables)[0]))
+        if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
+            is_table = _taken(_kind_at(kind, [*tables, renamed])[0]) == WORDS[dict]
+            return f"[{key}] is now [{renamed}]" if is_table else f"{key}{table} is now {renamed}"
+        return f"unknown key '{key}'{table}{suggestion(key, [field.name for field in known])}"
     if found["type"] == "missing":
         return f"the key '{key}' is missing{table}"
     wanted, path = _kind_at(kind, found["loc"])
@@ -215,7 +222,7 @@ def _taken(kind: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_taken(one) for one in get_args(kind) if one is not NoneType)
     table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
-    return WORDS.get(kind) or ("a table of settings" if table else "a list")
+    return WORDS.get(kind) or WORDS[dict if table else list]
 
 
 def _spelled(path: Sequence[Any]) -> str:

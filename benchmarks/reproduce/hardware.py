@@ -1,7 +1,7 @@
 """What a method takes on this computer and on a virtual board: a card of the scorecard for each.
 
 Each method is measured once, the first seed of the first task, in float32: speed and size do not depend on what was
-learned, except where SenDaL chooses a branch or a ladder ends without a network. A network is timed in JAX beside C
+learned, except where SenDaL chooses a branch or model selection ends without a network. A network is timed in JAX, C
 and NumPy; a calibrator does not hold it, so it is drawn anew with random weights.
 """
 

@@ -82,7 +82,7 @@ def window_ridge(
     """Ridge on all readings of the window, its penalty chosen on validation: flatten and one dense step."""
     examples, held = make_both(train, validation, inputs)
     size = inputs.window * len(inputs.channels)
-    moments = Moments.of(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size)
+    moments = Moments.from_batches(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size)
     solutions = [moments.solve(penalty) for penalty in PENALTIES]
     best = int(np.argmin(squared_errors(_parts(held, np.arange(len(held))), solutions)))
     weights, bias = solutions[best]

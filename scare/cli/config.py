@@ -1,7 +1,7 @@
 """The `--config` file: one TOML that `train`, `tune`, `compare` and `score` read, and `inspect` and `tune` write.
 
 A section is a record; docs/config.md explains every key. The command line wins over the file. What [model],
-[training] and [ladder] may hold is known to the training room (`training/recipes`): the other sections need none of it.
+[training] and [selection] may hold is known to `training.recipe`: the other sections need none of it.
 """
 
 import json
@@ -19,7 +19,7 @@ from scare.export.lowering import Arithmetic
 from scare.records import Amount, Count, convert, load_toml, merge
 
 SWITCHES, LISTS = {"data.sort", "data.apply_offset"}, {"split.borders"}  # such options without a value, with several
-RECIPE = ("model", "training", "ladder")  # the sections that make a recipe
+RECIPE = ("model", "training", "selection")  # the sections that make a recipe
 OPTIONS = "the command line"  # where a value came from that is in no file
 MOVED = {  # options that the help does not list, and what says the same in the file
     **{name: f"data.{name}" for name in ("site_column", "sort", "step", "apply_offset")},
@@ -69,7 +69,7 @@ class Config:
     split: SplitSection = field(default_factory=SplitSection)
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    ladder: Mapping[str, Any] = field(default_factory=dict)
+    selection: Mapping[str, Any] = field(default_factory=dict, metadata={"was": "ladder"})
     tune: TuneSection = field(default_factory=TuneSection)
     compare: CompareSection = field(default_factory=CompareSection)
 

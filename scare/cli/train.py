@@ -135,10 +135,10 @@ def note_split(split: Split) -> None:
         note(line)
 
 
-def show_verdict(facts: Mapping[str, Any]) -> None:
-    """What a calibrator turned out to be, and its ladder, on stdout; nothing where there was none."""
-    if rungs := selection_table(facts):
-        show_table(selection_summary(facts), HEAD, rungs)
+def show_selection(facts: Mapping[str, Any]) -> None:
+    """Print the model selection and its summary; nothing for a model that was not selected."""
+    if rows := selection_table(facts):
+        show_table(selection_summary(facts), HEAD, rows)
 
 
 def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _tell(calibrator: Calibrator, scores: dict[str, Accuracy], out: Path, as_jso
         unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}")
-        show_verdict(calibrator.facts)
+        show_selection(calibrator.facts)
     for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit):
         note(line)
     if calibrator.facts.get("interrupted"):

@@ -57,12 +57,12 @@ class Network(eqx.Module):
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def climb(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
-        """The ladder in whose place the network could start, given examples; None if it starts at random."""
+    def select_linear(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
+        """Select the linear model that the network starts at; None if it starts at random."""
         return None
 
-    def start(self, line: Solution) -> Self:
-        """The network that gives what a ladder's solution gives."""
+    def start(self, solution: Solution) -> Self:
+        """The network that computes this linear solution."""
         raise NotImplementedError
 
     def start_plan(self) -> Plan:

@@ -318,17 +318,17 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def climb(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
+    def select_linear(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
         """On the columns of skip and curve."""
         if self.skip is None:
             return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
         return select(train(), validation(), self._newest, extra, rules)
 
-    def start(self, line: Solution) -> Self:
+    def start(self, solution: Solution) -> Self:
         """With skip and curve at the solution; the head beside them is zero."""
         assert self.skip is not None
-        weights, bias = line
+        weights, bias = solution
         number = self.skip.dtype
         straight, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
         started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (straight, jnp.asarray(bias, number)))

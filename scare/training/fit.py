@@ -122,16 +122,16 @@ def _ship(
     """What the members come to, or the plain reading if that is no worse; its error on validation, and the verdict."""
     unit, start = float(inputs.scaling.target.scale[0]), members[0].start
     outputs = np.mean([member.outputs for member in members], axis=0)
-    earned = BlendWeight.of(outputs, start.outputs if start else None, held.targets, rules)
-    plan = fold(average([member.plan(earned.share) for member in members])).astype(np.float32)
+    weight = BlendWeight.fit(outputs, start.outputs if start else None, held.targets, rules)
+    plan = fold(average([member.plan(weight.share) for member in members])).astype(np.float32)
     none = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    calibrator, rmse = Calibrator(plan, inputs, target, none, none), unit * earned.rmse
+    calibrator, rmse = Calibrator(plan, inputs, target, none, none), unit * weight.rmse
     if start is None:
         return calibrator, rmse, {}
     plain = None
     if same_unit(inputs.channels[0], target):
-        plain = RawBaseline.of(examples.reference_minus_reading(inputs), held.reference_minus_reading(inputs))
-    found = describe_outcome(start.ladder, earned, plan, plain, unit, rules)
+        plain = RawBaseline.fit(examples.reference_minus_reading(inputs), held.reference_minus_reading(inputs))
+    found = describe_outcome(start.selection, weight, plan, plain, unit, rules)
     if plain is None or found["outcome"] not in plain.errors:
         return calibrator, rmse, found
     offset = plain.offset if found["outcome"] == OFFSET else 0.0

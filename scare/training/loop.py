@@ -1,6 +1,6 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
-A network that starts at the solution of a ladder keeps that start: `verdict` says which share of the result it earns.
+A network that starts at a linear solution (`models.selection`) keeps that start, to be blended with it later.
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. Of a model trained in phases only a checkpoint of the last can
@@ -91,9 +91,9 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class Start:
-    """Where a network started: the ladder's solution as a network, and what it gives on validation, scaled."""
+    """Where a network started: the selected linear model as a network, and its validation outputs, scaled."""
 
-    ladder: Selection
+    selection: Selection
     network: Network
     outputs: np.ndarray
 
@@ -154,14 +154,14 @@ class Trainer:
         return Trained(*self.best, self.start, interrupted, self.averaged)
 
     def _start(self, network: Network, examples: Examples, held: Examples, rules: SelectionRules) -> Start | None:
-        """The network at the solution of its ladder, if it has one."""
-        ladder = network.climb(
+        """The network at its linear solution, if it has one."""
+        selection = network.select_linear(
             lambda: design_matrix(examples, network.basis), lambda: design_matrix(held, network.basis), rules
         )
-        if ladder is None:
+        if selection is None:
             return None
-        started = network.start(ladder.solution)
-        return Start(ladder, started, self._outputs(started))
+        started = network.start(selection.solution)
+        return Start(selection, started, self._outputs(started))
 
     def _run(self, report: Report | None) -> None:
         state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()

@@ -142,7 +142,7 @@ PRESETS = {
 }
 
 
-# Recipes as tables: [model], [training] and [ladder] of a `--config` file say what differs from a preset.
+# Recipes as tables: [model], [training] and [selection] of a `--config` file say what differs from a preset.
 #
 #     [model]
 #     preset = "default"
@@ -150,8 +150,8 @@ PRESETS = {
 #     front = { width = 12 }
 #     [training]
 #     rate = 0.0025
-#     [ladder]
-#     clear_fall = 0.2
+#     [selection]
+#     clear_improvement = 0.2
 #
 # `scare tune` writes them, `scare train` reads them (docs/config.md).
 
@@ -210,7 +210,7 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     own = changed.model
     parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}
     parts |= {"policy": POLICIES[own.gap_policy], "learned_from": LEARNED_FROM[own.learned_from]}
-    return replace(recipe, **parts, rules=changed.ladder, **SCALINGS[own.scaling])
+    return replace(recipe, **parts, rules=changed.selection, **SCALINGS[own.scaling])
 
 
 def describe(recipe: Recipe) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
     policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
     own = {"window": recipe.window, "floor": recipe.floor, "scaling": ScalingKind.AUTO}
     model = {**own, **policies, **asdict(architecture)}
-    return {"model": model, "training": asdict(recipe.settings), "ladder": asdict(recipe.rules)}
+    return {"model": model, "training": asdict(recipe.settings), "selection": asdict(recipe.rules)}
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,4 +264,7 @@ def _tables_of(architecture: Any) -> Any:
     own = [("name", str, ""), ("preset", str, ""), floor, ("scaling", ScalingKind, ""), *policies]
     parts = [(field.name, field.type) for field in fields(architecture)]
     model = make_dataclass("Model", [("window", Window), *parts, *own])
-    return make_dataclass("Tables", [("model", model), ("training", Settings), ("ladder", SelectionRules)])
+    return make_dataclass(
+        "Tables",
+        [("model", model), ("training", Settings), ("selection", SelectionRules, field(metadata={"was": "ladder"}))],
+    )

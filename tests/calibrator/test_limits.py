@@ -114,6 +114,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "a name written twice": (put(("plan", "steps", 1, "output"), "u"), "twice"),
     "facts nested deep": (put(("facts", "deep"), json.loads("[" * 30 + "]" * 30)), "nested more than 20 deep"),
     "a selection that is none": (put(("facts", "selection"), 3), "its facts: selection is 3"),
+    "an older selection that is none": (put(("facts", "ladder"), 3), "its facts: selection is 3"),
     "origins that are none": (put(("facts", "validation"), "x"), "its facts: validation is 'x'"),
 }
 

@@ -10,7 +10,7 @@ from scare.calibrator.selection_table import FORMER_FACTS, HEAD, selection_summa
 from scare.export.compiled import compile_calibrator
 from tests.calibrator.building import make_calibrator
 
-SUMMARY = "The network lowers the best linear error by 12 %; the result is 75 % network, 25 % linear."
+SUMMARY = "The network lowers the error of the best linear model by 12 %; the result is 75 % network, 25 % linear."
 SELECTION = [
     {"candidate": "raw", "rmse": 4.0, "admitted": False},
     {"candidate": "line", "rmse": 3.0, "improvement": 0.5, "z_score": 9.8, "admitted": True},

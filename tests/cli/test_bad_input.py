@@ -227,6 +227,7 @@ def test_borders_that_leave_a_part_empty_are_refused(refused, borders: list[str]
     ("text", "words"),
     [
         ("[data", "cannot be read as TOML"),
+        ("[ladder]\nclear_fall = 0.2", "[ladder] is now [selection]"),
         ("[date]\ntime = 'date'", "unknown key 'date'; did you mean 'data'?"),
         ("data = 5", "data is 5; it takes a table of settings"),
         ("[data]\ntiem = 'date'", "unknown key 'tiem' in [data]; did you mean 'time'?"),

@@ -26,12 +26,16 @@ def test_a_short_window_has_no_lengths_below_four() -> None:
 
 
 def test_a_file_names_other_hyperparameters() -> None:
-    tables = {"training": {"rate": [0.2, 0.1]}, "model": {"front": {"width": [8, 6]}}, "ladder": {"clear_fall": [0.2]}}
+    tables = {
+        "training": {"rate": [0.2, 0.1]},
+        "model": {"front": {"width": [8, 6]}},
+        "selection": {"clear_improvement": [0.2]},
+    }
     assert make_space(tables, Recipe(window=24), "c.toml") == {
         "model.window": (24,),
         "training.rate": (0.005, 0.1, 0.2),
         "model.front.width": (6, 8),
-        "ladder.clear_fall": (0.08, 0.2),
+        "selection.clear_improvement": (0.08, 0.2),
     }
 
 

@@ -68,7 +68,7 @@ def named(text: str) -> Calibrator:
             policy=replace(calibrator.inputs.policy, name=text),
         ),
         target=Channel(text, text, 0.0),
-        facts={"model": text, "preset": text, "verdict": text, "data": {text: text}, "note": text},
+        facts={"model": text, "preset": text, "summary": text, "data": {text: text}, "note": text},
     )
 
 

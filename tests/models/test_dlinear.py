@@ -54,7 +54,7 @@ def test_a_new_network_is_the_mean_of_the_window() -> None:
 def test_any_ridge_solution_is_a_network_so_ridge_is_its_floor() -> None:
     x = np.random.default_rng(4).normal(size=(300, 6, 1)).cumsum(axis=1)
     y = x[:, -1, 0] - 0.4 * x[:, 2, 0] + 0.2
-    weights, bias = Moments.of([(x[:, :, 0], y)], 6).solve(1e-9)
+    weights, bias = Moments.from_batches([(x[:, :, 0], y)], 6).solve(1e-9)
     same = weights[:, None]  # equal maps for both parts: the decomposition cancels
     network = DLinearNetwork(6, 1, 25, same, np.array(bias), same, np.array(0.0))
     np.testing.assert_allclose(network(x), y, atol=1e-6)

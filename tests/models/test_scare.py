@@ -51,10 +51,12 @@ def products_of_newest(features: np.ndarray) -> np.ndarray:
 
 
 def start(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> ScareNetwork:
-    """The network at the top of its ladder."""
-    ladder = network.climb(lambda: known(features, targets), lambda: known(features, targets), SelectionRules())
-    assert ladder is not None
-    return network.start(ladder.solution)
+    """The network at its linear solution."""
+    selection = network.select_linear(
+        lambda: known(features, targets), lambda: known(features, targets), SelectionRules()
+    )
+    assert selection is not None
+    return network.start(selection.solution)
 
 
 def glorot_limit(weights: jax.Array) -> float:
@@ -208,7 +210,7 @@ def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetw
     def never() -> DesignMatrix:
         raise AssertionError("asked")
 
-    assert paper.climb(never, never, SelectionRules()) is None
+    assert paper.select_linear(never, never, SelectionRules()) is None
 
 
 def supports_of(network: ScareNetwork) -> np.ndarray:

@@ -21,8 +21,10 @@ from scare.training.fit import fit
 from scare.training.loop import Progress, State, run_round
 from scare.training.recipe import Recipe, Settings
 
-# a ladder that ends at its first rung, so that the network has something to earn, and all of that counts
-NETWORK_STAYS = SelectionRules(clear_fall=1.0, sure_fall=1.0, network_from=-1.0, network_full=0.0, least_share=0.0)
+# selection ends at its first candidate, so that the network has something to improve, and gets the share it wants
+NETWORK_STAYS = SelectionRules(
+    clear_improvement=1.0, significant_improvement=1.0, network_from=-1.0, network_full=0.0, min_share=0.0
+)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")
 

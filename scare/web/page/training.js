@@ -66,9 +66,10 @@ function end(found, job) {
     make("td", { "data-label": "R²" }, number(one.r2)), make("td", { "data-label": "bias" }, number(one.bias))));
   const best = scores.find(([name]) => name === ours)[1], raw = found.scores.raw;
   const sentence = raw ? `On ${number(best.rows)} rows that it has never seen, the typical error falls from ${number(raw.rmse)} to ${number(best.rmse)}.` : "";
+  const summary = found.facts.summary ?? found.facts.verdict; // the key of older sessions
   return make("div", { className: "card" },
     job.state === "stopped" && make("p", { className: "hint" }, "Stopped early. This is the best result until then."),
-    make("p", {}, make("b", {}, sentence)), found.facts.verdict && make("p", { className: "quiet" }, found.facts.verdict),
+    make("p", {}, make("b", {}, sentence)), summary && make("p", { className: "quiet" }, summary),
     make("div", { className: "scroll" }, make("table", { className: "bars" },
       make("caption", {}, "Error on the same test rows (RMSE)"),
       make("thead", {}, make("tr", {}, ["", "typical error", "", "R²", "bias"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))));

@@ -1,4 +1,4 @@
-"""A rung is taken only where validation says that it pays; the mix of what is taken never loses to any of it."""
+"""A candidate is taken only where validation says that it pays; the mix of what is taken never loses to any of it."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.models.selection import NAMES, Selection, SelectionRules, mix, select
+from scare.models.selection import CANDIDATES, Selection, SelectionRules, mix, select
 from scare.windowing.examples import DesignMatrix
 
 ROWS, COUNT, USUAL = 3, 1200, SelectionRules()
-LINE, OTHERS, HISTORY, WITH_FIRST, EVERY = NAMES
+LINE, OTHERS, HISTORY, WITH_FIRST, EVERY = CANDIDATES
 Truth = Callable[
     [np.ndarray, np.ndarray, np.ndarray], np.ndarray
 ]  # of the newest two readings and the oldest first one
@@ -22,8 +22,8 @@ def products(features: np.ndarray) -> np.ndarray:
     return features[:, 0, first] * features[:, 0, second]
 
 
-def climbed(truth: Truth, noise: float = 0.3, rules: SelectionRules = USUAL, channels: int = 2) -> Selection:
-    """The ladder on features [n, rows, channels], whose row 0 is the newest."""
+def selected(truth: Truth, noise: float = 0.3, rules: SelectionRules = USUAL, channels: int = 2) -> Selection:
+    """Selection on features [n, rows, channels], whose row 0 is the newest."""
     rng = np.random.default_rng(0)
     parts = []
     for _ in range(2):
@@ -43,9 +43,9 @@ def climbed(truth: Truth, noise: float = 0.3, rules: SelectionRules = USUAL, cha
         (lambda a, b, old: 2 * a + b * b, {LINE, EVERY}),
     ],
 )
-def test_exactly_the_rungs_that_the_truth_needs_are_admitted(truth: Truth, admitted: set[str]) -> None:
-    found = climbed(truth)
-    assert {rung.name for rung in found.rungs if rung.admitted} == admitted
+def test_exactly_the_candidates_that_the_truth_needs_are_admitted(truth: Truth, admitted: set[str]) -> None:
+    found = selected(truth)
+    assert {candidate.name for candidate in found.candidates if candidate.admitted} == admitted
     assert found.rmse == pytest.approx(0.3, rel=0.1)
 
 
@@ -56,25 +56,25 @@ def test_a_line_keeps_the_slope_of_training_however_flat_validation_is() -> None
     assert select(train, flat, 0, None, USUAL).solution[0] == pytest.approx([2.0], rel=1e-3)
 
 
-def test_a_small_fall_is_admitted_only_if_it_is_sure() -> None:
+def test_a_small_improvement_is_admitted_only_if_it_is_significant() -> None:
     def truth(a: np.ndarray, b: np.ndarray, old: np.ndarray) -> np.ndarray:
         return a + 0.1 * b  # lowers the error by about 5 %
 
-    for sureness, expected in ((1.64, True), (50.0, False)):
-        found = climbed(truth, rules=SelectionRules(sureness=sureness))
-        others = next(rung for rung in found.rungs if rung.name == OTHERS)
-        assert USUAL.sure_fall < others.fall < USUAL.clear_fall
+    for z_score, expected in ((1.64, True), (50.0, False)):
+        found = selected(truth, rules=SelectionRules(z_score=z_score))
+        others = next(candidate for candidate in found.candidates if candidate.name == OTHERS)
+        assert USUAL.significant_improvement < others.improvement < USUAL.clear_improvement
         assert others.admitted is expected
-    assert not climbed(truth, rules=SelectionRules(sure_fall=0.07)).rungs[1].admitted
+    assert not selected(truth, rules=SelectionRules(significant_improvement=0.07)).candidates[1].admitted
 
 
-def test_one_channel_has_no_rung_of_other_channels() -> None:
-    found = climbed(lambda a, b, old: a, channels=1)
-    assert [rung.name for rung in found.rungs] == [LINE, HISTORY, WITH_FIRST]
+def test_one_channel_has_no_candidate_of_other_channels() -> None:
+    found = selected(lambda a, b, old: a, channels=1)
+    assert [candidate.name for candidate in found.candidates] == [LINE, HISTORY, WITH_FIRST]
 
 
 def test_weights_are_zero_where_nothing_admitted_reads() -> None:
-    weights, _ = climbed(lambda a, b, old: 2 * a - b).solution
+    weights, _ = selected(lambda a, b, old: 2 * a - b).solution
     assert np.count_nonzero(weights) == 2
     np.testing.assert_allclose(weights[:2], [2, -1], atol=0.05)
 

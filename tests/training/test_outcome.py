@@ -20,7 +20,7 @@ from scare.models.selection import (
     OFFSET,
     RAW,
     RIDGE,
-    SENTENCES,
+    SUMMARIES,
     BlendWeight,
     Candidate,
     RawBaseline,
@@ -66,7 +66,7 @@ def colocation(truth: str, unit: str = "ppb", target_unit: str = "ppb") -> Readi
 
 @pytest.fixture(scope="module")
 def calibrators() -> dict[str, Calibrator]:
-    """Made of each truth, where a network never earns anything: it is interrupted at its start."""
+    """Made of each truth, where a network never improves anything: it is interrupted at its start."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -81,7 +81,7 @@ def test_a_calibrator_is_as_simple_as_the_truth(truth: str, calibrators: dict[st
     calibrator, outcome = calibrators[truth], RIDGE if truth == "curve" else truth
     assert [step.kernel for step in calibrator.plan.steps] == KERNELS[truth]
     assert calibrator.facts["outcome"] == calibrator.facts["model"] == outcome
-    assert calibrator.facts["verdict"] == SENTENCES[outcome]
+    assert calibrator.facts["summary"] == SUMMARIES[outcome]
     assert calibrator.facts["network_share"] == 0
     assert calibrator.facts["parameters"] <= 60
     assert "hash_ties" not in calibrator.facts
@@ -117,16 +117,18 @@ def test_what_is_no_network_computes_the_same_on_a_board(truth: str, calibrators
     assert certificate.passed, certificate.reasons
 
 
-def test_every_rung_is_told_with_its_error(calibrators: dict[str, Calibrator]) -> None:
-    rungs = {rung["rung"]: rung for rung in calibrators[RIDGE].facts["ladder"]}
-    assert list(rungs) == ["raw", "offset", "line", "history", "products with the first channel", "network"]
-    assert [name for name, rung in rungs.items() if rung["admitted"]] == ["line", "history"]
-    assert rungs["line"]["rmse"] == pytest.approx(1.0, rel=0.2)  # what was read a minute before
-    assert rungs["history"]["rmse"] < 0.05
-    assert rungs["history"]["fall"] == pytest.approx(1 - rungs["history"]["rmse"] / rungs["line"]["rmse"], abs=0.01)
+def test_every_candidate_is_listed_with_its_error(calibrators: dict[str, Calibrator]) -> None:
+    candidates = {candidate["candidate"]: candidate for candidate in calibrators[RIDGE].facts["selection"]}
+    assert list(candidates) == ["raw", "offset", "line", "history", "products with the first channel", "network"]
+    assert [name for name, candidate in candidates.items() if candidate["admitted"]] == ["line", "history"]
+    assert candidates["line"]["rmse"] == pytest.approx(1.0, rel=0.2)  # what was read a minute before
+    assert candidates["history"]["rmse"] < 0.05
+    assert candidates["history"]["improvement"] == pytest.approx(
+        1 - candidates["history"]["rmse"] / candidates["line"]["rmse"], abs=0.01
+    )
 
 
-def ladder() -> Selection:
+def selection() -> Selection:
     return Selection((Candidate("line", 0.5, 0.4, 9.0, True),), (np.ones(1), 0.0), 0.5)
 
 
@@ -136,13 +138,15 @@ DEEP = Plan(4, 1, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y"
 
 def test_a_network_tells_what_it_gains_before_its_share_is_cut() -> None:
     found = describe_outcome(
-        ladder(), BlendWeight(0.25, 0.04, 0.5, 0.485), DEEP, None, unit=2.0, rules=SelectionRules()
+        selection(), BlendWeight(0.25, 0.04, 0.5, 0.485), DEEP, None, unit=2.0, rules=SelectionRules()
     )
     assert (found["outcome"], found["network_share"]) == (NETWORK, 0.25)
-    assert found["verdict"] == "the network lowers the error of the best line or ridge by 4%; it has 25% of the say"
-    assert found["ladder"] == [
-        {"rung": "line", "rmse": 1.0, "fall": 0.4, "sureness": 9.0, "admitted": True},
-        {"rung": NETWORK, "rmse": 1.0, "fall": 0.04, "admitted": True},
+    assert found["summary"] == (
+        "The network lowers the error of the best linear model by 4 %; the result is 25 % network, 75 % linear."
+    )
+    assert found["selection"] == [
+        {"candidate": "line", "rmse": 1.0, "improvement": 0.4, "z_score": 9.0, "admitted": True},
+        {"candidate": NETWORK, "rmse": 1.0, "improvement": 0.04, "admitted": True},
     ]
 
 
@@ -150,20 +154,20 @@ def test_a_plain_reading_that_is_no_worse_is_preferred_to_any_network() -> None:
     for error, margin, outcome in ((0.97, 0.0, RAW), (0.98, 0.0, NETWORK), (0.98, 0.02, RAW)):
         plain = RawBaseline(0.1, {RAW: error, OFFSET: 1.0})
         found = describe_outcome(
-            ladder(), BlendWeight(0.5, 0.06, 0.9, 0.97), DEEP, plain, 1.0, SelectionRules(plain_margin=margin)
+            selection(), BlendWeight(0.5, 0.06, 0.9, 0.97), DEEP, plain, 1.0, SelectionRules(raw_margin=margin)
         )
         assert found["outcome"] == outcome
         assert (found["network_share"] > 0) == (outcome == NETWORK)
 
 
-def test_members_earn_their_share_together() -> None:
+def test_members_get_their_share_together() -> None:
     """Two that err to opposite sides are worth more than the mean of what each is worth alone."""
     rng = np.random.default_rng(1)
     targets, apart = rng.normal(size=(2, 4000))
     start = targets + rng.normal(size=4000)
     members = np.array([targets + side * apart for side in (1.0, -1.0)])
     alone, together = (
-        BlendWeight.of(given, start, targets, SelectionRules()) for given in (members[0], members.mean(axis=0))
+        BlendWeight.fit(given, start, targets, SelectionRules()) for given in (members[0], members.mean(axis=0))
     )
     assert alone.share == pytest.approx(0.5, abs=0.03)  # as good as its start, and independent of it
     assert alone.rmse == pytest.approx(np.sqrt(0.5), abs=0.03)
@@ -175,20 +179,26 @@ def test_the_best_share_is_the_best_of_all(true_share: float, other: float, seed
     rng = np.random.default_rng(seed)
     start, outputs = rng.normal(size=(2, 50))
     targets = start + true_share * (outputs - start) + 0.1 * rng.normal(size=50)
-    earned = BlendWeight.of(outputs, start, targets, NETWORK_STAYS)
-    assert earned.rmse <= np.sqrt(np.square(start + other * (outputs - start) - targets).mean()) + 1e-12
+    weight = BlendWeight.fit(outputs, start, targets, NETWORK_STAYS)
+    assert weight.rmse <= np.sqrt(np.square(start + other * (outputs - start) - targets).mean()) + 1e-12
 
 
 def test_a_network_that_has_learned_nothing_has_no_share() -> None:
     start = np.ones(10)
-    assert BlendWeight.of(start, start, np.zeros(10), NETWORK_STAYS) == BlendWeight(0.0, 0.0, 1.0, 1.0)
+    assert BlendWeight.fit(start, start, np.zeros(10), NETWORK_STAYS) == BlendWeight(0.0, 0.0, 1.0, 1.0)
 
 
 def test_a_share_that_is_hardly_one_is_none() -> None:
-    assert SelectionRules().share(1.0, fall=0.0445) == 0.0  # 29 %
-    assert SelectionRules().share(1.0, fall=0.0455) == pytest.approx(0.31)
-    assert SelectionRules(least_share=0.0).share(1.0, fall=0.0445) == pytest.approx(0.29)
-    assert NETWORK_STAYS.share(1.0, fall=0.0) == 1.0
+    assert SelectionRules().share(1.0, improvement=0.0445) == 0.0  # 29 %
+    assert SelectionRules().share(1.0, improvement=0.0455) == pytest.approx(0.31)
+    assert SelectionRules(min_share=0.0).share(1.0, improvement=0.0445) == pytest.approx(0.29)
+    assert NETWORK_STAYS.share(1.0, improvement=0.0) == 1.0
+
+
+def test_the_summary_names_the_linear_part_only_where_there_is_one() -> None:
+    whole = describe_outcome(selection(), BlendWeight(1.0, 0.12, 0.4, 0.4), DEEP, None, 1.0, SelectionRules())
+    expected = "The network lowers the error of the best linear model by 12 %; the result is 100 % network."
+    assert whole["summary"] == expected
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.ladder_rules import OURS, Kept, Outputs, leave_out, mean_over_sets, rmse, shares
+from benchmarks.selection_rules import OURS, Kept, Outputs, leave_out, mean_over_sets, rmse, shares
 
 SETS = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1"]}
 

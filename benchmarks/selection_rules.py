@@ -1,8 +1,8 @@
-"""The rules of the ladder, left out one set at a time: those that the other sets choose, judged on the set left out.
+"""Rules of model selection, left out one set at a time: those that the other sets choose, scored on the set left out.
 
-    python -m benchmarks.ladder_rules DATA [--others accuracy.json] [--tasks NO2] [--work out/ladder_rules] [--json]
+    python -m benchmarks.selection_rules DATA [--others accuracy.json] [--tasks NO2] [--work out/rules] [--json]
 
-Every real task of accuracy.toml is trained with three members for each of LADDERS; what start and members give on
+Every real task of accuracy.toml is trained with three members for each of RULES; what start and members give on
 validation and test is kept in --work, so a run resumes. Which share the network gets is then arithmetic, by each of
 `shares`. Ratios are to the best other method of accuracy.py, whose --json is --others; without it, to the rules that we
 ship. Every set counts once.
@@ -36,12 +36,12 @@ from scare.training.recipe import Recipe
 from scare.windowing.examples import Examples, make_examples
 
 STDERR, MEMBERS = Console(stderr=True, width=160), 3
-LADDERS = {
+RULES = {
     "ours": SelectionRules(),
-    "clear_fall 0.2": SelectionRules(clear_fall=0.2),
+    "clear_improvement 0.2": SelectionRules(clear_improvement=0.2),
 }
 RAMPS = (0.0, 0.05), (0.0, 0.1), (0.03, 0.08), (0.05, 0.15)  # network_from, network_full
-LEAST = 0.05, 0.3, 0.5  # least_share
+LEAST = 0.05, 0.3, 0.5  # min_share
 OURS = "ours, together 0.03 to 0.08, least 0.3"
 
 
@@ -107,13 +107,13 @@ def shares() -> dict[str, Share]:
     def ramp(rules: SelectionRules, together: bool) -> Share:
         def share(seen: Outputs) -> np.ndarray:
             given = [seen.members.mean(axis=0)] * MEMBERS if together else seen.members
-            return np.array([BlendWeight.of(one, seen.start, seen.targets, rules).share for one in given])
+            return np.array([BlendWeight.fit(one, seen.start, seen.targets, rules).share for one in given])
 
         return share
 
     ramps = {
         f"{start:g} to {full:g}, least {least:g}": SelectionRules(
-            network_from=start, network_full=full, least_share=least
+            network_from=start, network_full=full, min_share=least
         )
         for (start, full), least in product(RAMPS, LEAST)
     }
@@ -165,11 +165,11 @@ def _error_of_other(row: dict[str, Any]) -> float | None:
 
 
 def train_all(tasks: Sequence[Task], options: argparse.Namespace) -> dict[str, dict[str, Kept]]:
-    """By ladder and task; what is kept already is not trained again."""
-    found: dict[str, dict[str, Kept]] = {name: {} for name in LADDERS}
+    """By rules and task; what is kept already is not trained again."""
+    found: dict[str, dict[str, Kept]] = {name: {} for name in RULES}
     for task in tasks:
         split = None
-        for name, rules in LADDERS.items():
+        for name, rules in RULES.items():
             path = options.work / f"{task.name}, {name}.npz".replace(" ", "-")
             if not path.exists():
                 split = split or split_task(task, read_task(task, options.data), options.data)
@@ -186,15 +186,15 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder of the files")
     parser.add_argument("--others", type=Path)
     parser.add_argument("--tasks", default="", help="tasks with one of these words in their names, comma-separated")
-    parser.add_argument("--work", type=Path, default=Path("out/ladder_rules"))
+    parser.add_argument("--work", type=Path, default=Path("out/rules"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     tasks = [task for task in load_tasks(options.tasks) if task.files and list(options.data.glob(task.files))]
     kept = train_all(tasks, options)
     errors = {
-        f"{ladder}, {name}": {task: rmse(one, share) for task, one in found.items()}
-        for ladder, found in kept.items()
+        f"{rules}, {name}": {task: rmse(one, share) for task, one in found.items()}
+        for rules, found in kept.items()
         for name, share in shares().items()
     }
     scale = best_others(options.others) if options.others else errors[OURS]
