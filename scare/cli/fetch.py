@@ -119,7 +119,7 @@ def airnow(
       scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
-    wanted = frozenset(one.replace("-", "")[-9:] for one in request.devices) | airnow_files.near(request, source).keys()
+    wanted = frozenset(one.replace("-", "")[-9:] for one in request.devices) | airnow_files.find_airnow_stations(request, source).keys()
     if not wanted:
         raise UsageError(f"no station is within {within:g} km of {near}; --within takes more")
     files = airnow_files.airnow_files(request, source, names(aqs) if aqs else ())

@@ -8,7 +8,7 @@ Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import cached_property
@@ -28,6 +28,8 @@ SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
 SPIKE_FLOOR = 0.001  # of the channel's range: keeps one step of a coarse converter from being a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
 WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
+TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
+DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices is named by itself
 
 
 class Flag(IntFlag):
@@ -49,7 +51,7 @@ class Flag(IntFlag):
     NOT_FINITE = 1 << 14
 
 
-MEANINGS = {  # in words, as docs/flags.md has them
+MEANINGS = {  # as docs/flags.md lists them
     Flag.RANGE: "outside the channel's range: taken as missing",
     Flag.SENTINEL: 'a number that means "no reading" (−200, −999, 65535 …): taken as missing',
     Flag.STUCK: "the same value for 60 rows",
@@ -90,32 +92,37 @@ DEFAULT_SETTINGS = QualitySettings()
 
 @dataclass(frozen=True)
 class FlagState:
-    """What the rules remember of the rows before, of many devices side by side; nothing before the first row."""
+    """What the rules keep of earlier rows, for many devices at once."""
 
     time: np.ndarray  # of the last row, NaN if there is none [devices]
-    started: np.ndarray  # when the box last started [devices]
-    since: np.ndarray  # rows since then [devices]
-    run: np.ndarray  # rows in which the value has been the same [devices, channels]
-    values: np.ndarray  # the last ones, newest last [devices, channels, SPIKE_MEDIAN_ROWS]
-    distances: np.ndarray  # of the last ones to the median before them [devices, channels, SPIKE_USUAL_ROWS]
+    started: np.ndarray  # when the box last started, in seconds [devices]
+    since: np.ndarray  # rows since that start [devices]
+    run: np.ndarray  # rows for which the value has been the same [devices, channels]
+    values: np.ndarray  # newest last [devices, channels, SPIKE_MEDIAN_ROWS]
+    distances: np.ndarray  # of values to the median before them [devices, channels, SPIKE_USUAL_ROWS]
 
     @staticmethod
     def empty(devices: int, channels: int) -> "FlagState":
-        """Before any row."""
+        """The state before any row."""
         each, never = (devices, channels), np.full(devices, np.nan)
         values, distances = (np.full((*each, kept), np.nan) for kept in (SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS))
         return FlagState(never, never, np.zeros(devices, np.int64), np.zeros(each, np.int64), values, distances)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What a rule sees: `values` [rows, devices, channels] at `times` (seconds) [rows, devices], and what is past."""
+class RuleInput:
+    """`values` [rows, devices, channels] at `times` (seconds) [rows, devices], and the state before them."""
 
     values: np.ndarray
     channels: tuple[Channel, ...]
     times: np.ndarray
     step_seconds: float
     past: FlagState
+
+    @cached_property
+    def range_widths(self) -> np.ndarray:
+        """Width of each channel's range, inf without one [channels]."""
+        return np.array([channel.high - channel.low for channel in self.channels])
 
     @cached_property
     def waits(self) -> np.ndarray:
@@ -129,87 +136,55 @@ class Rows:
 
     @cached_property
     def runs(self) -> np.ndarray:
-        """For how many rows the value has been the same; 1 where it is new or missing [rows, devices, channels]."""
-        return _since(self.values != self.before, self.past.run) + 1
+        """Rows for which the value has been the same; 1 where it is new or missing [rows, devices, channels]."""
+        return _rows_since(self.values != self.before, self.past.run) + 1
 
     @cached_property
     def distances(self) -> np.ndarray:
         """How far each value is from the median of the five before it [rows, devices, channels]."""
-        return np.abs(self.values - _median(_previous(self.past.values, self.values)))
+        return np.abs(self.values - _median(_preceding(self.past.values, self.values)))
 
     @cached_property
     def usual_distances(self) -> np.ndarray:
         """The median of the thirty distances before [rows, devices, channels]."""
-        return _median(_previous(self.past.distances, self.distances))
+        return _median(_preceding(self.past.distances, self.distances))
 
     @cached_property
     def last_start(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many rows ago the box last started, and when, in seconds: [rows, devices] each."""
+        """Rows since the box last started, and the time of that start in seconds; [rows, devices] each."""
         started = self.waits > RESTART_SECONDS
         started[0] |= np.isnan(self.past.time)
-        rows = _since(started, self.past.since + 1)
+        rows = _rows_since(started, self.past.since + 1)
         first = np.arange(len(rows))[:, None] - rows
         when = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
         return rows, np.where(first >= 0, when, self.past.started)
 
     @property
-    def remembered(self) -> FlagState:
-        """What the rows to come need of these and of those before."""
+    def next_state(self) -> FlagState:
+        """The state after these rows."""
         rows, when = self.last_start
-        values, distances = _last(self.past.values, self.values), _last(self.past.distances, self.distances)
+        values, distances = _newest(self.past.values, self.values), _newest(self.past.distances, self.distances)
         return FlagState(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
 
 
-def _since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """How many rows ago the last mark is, 0 in its own row; `before` is what a first row without a mark counts."""
-    index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
-    last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
-    return np.where(last >= 0, index - last, before + index)
-
-
-def _last(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The newest of past [devices, channels, kept] and new [rows, devices, channels] ones."""
-    return np.concatenate([past, np.moveaxis(new, 0, -1)], axis=-1)[..., -past.shape[-1] :]
-
-
-def _previous(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """What lies before each new one [rows, devices, channels, kept]."""
-    if len(new) == 1:
-        return past[None]
-    line = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(line, past.shape[-1], axis=-1), 2, 0)
-
-
-def _median(values: np.ndarray) -> np.ndarray:
-    """The median along the last axis, NaN where fewer than half have a value."""
-    size = values.shape[-1]
-    count = np.count_nonzero(np.isfinite(values), axis=-1)
-    ordered = np.sort(values, axis=-1)  # what is missing comes last
-    low, high = (
-        np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
-        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
-    )
-    return np.where(count >= (size + 1) // 2, low + 0.5 * (high - low), np.nan)
-
-
 @dataclass(frozen=True)
-class Rule:
-    """A rule and its permanent number; `marks` gives bool [rows, devices, channels], or [..., 1] for whole rows."""
+class QualityRule:
+    """A rule with its permanent id; `marks` returns bool [rows, devices, channels], or [..., 1] for whole rows."""
 
     id: str
     name: str
     flag: Flag
     description: str
-    marks: Callable[[Rows, QualitySettings], np.ndarray]
+    marks: Callable[[RuleInput, QualitySettings], np.ndarray]
 
 
-def _out_of_range(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _out_of_range(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     low = np.array([channel.low for channel in rows.channels])
     high = np.array([channel.high for channel in rows.channels])
     return (rows.values < low) | (rows.values > high) | (np.abs(rows.values) > LARGEST)
 
 
-def _sentinels(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _sentinels(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     marks = np.zeros(rows.values.shape, bool)
     for column, channel in enumerate(rows.channels):
         for sentinel in settings.sentinels + ((-1.0,) if channel.low >= 0 else ()):
@@ -217,41 +192,36 @@ def _sentinels(rows: Rows, settings: QualitySettings) -> np.ndarray:
     return marks
 
 
-def _stuck(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _stuck(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     return rows.runs >= settings.stuck_rows
 
 
-def _spikes(rows: Rows, settings: QualitySettings) -> np.ndarray:
-    widths = _range_widths(rows)
-    floor = np.where(np.isfinite(widths), SPIKE_FLOOR * widths, 0.0)
+def _spikes(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
+    floor = np.where(np.isfinite(rows.range_widths), SPIKE_FLOOR * rows.range_widths, 0.0)
     limit = settings.spike_factor * np.maximum(rows.usual_distances, floor)
     return (rows.distances > limit) & (limit > 0)  # zero: nothing to compare with
 
 
-def _range_widths(rows: Rows) -> np.ndarray:
-    return np.array([channel.high - channel.low for channel in rows.channels])
-
-
-def _too_fast(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _too_fast(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     minutes = np.maximum(rows.waits / 60.0, 1.0)
-    return np.abs(rows.values - rows.before) > settings.rate_share * _range_widths(rows) * minutes[..., None]
+    return np.abs(rows.values - rows.before) > settings.rate_share * rows.range_widths * minutes[..., None]
 
 
-def _warming_up(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _warming_up(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     ago, when = rows.last_start
     return ((rows.times - when < settings.warm_up_seconds) & (ago < WARM_UP_ROWS))[..., None]
 
 
-def _after_gap(rows: Rows, settings: QualitySettings) -> np.ndarray:
+def _after_gap(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     return (rows.waits > settings.gap_steps * rows.step_seconds)[..., None]
 
 
 # Published results name this set: a change of a rule is a new rule in a new set, never an edit of this one.
 RULES_2026_1 = (
-    Rule("Q01", "range", Flag.RANGE, "The value lies outside the channel's range.", _out_of_range),
-    Rule("Q02", "sentinel", Flag.SENTINEL, "The value is a number that stands for no reading.", _sentinels),
-    Rule("Q03", "stuck", Flag.STUCK, "The last `stuck_rows` rows all have the same value.", _stuck),
-    Rule(
+    QualityRule("Q01", "range", Flag.RANGE, "The value lies outside the channel's range.", _out_of_range),
+    QualityRule("Q02", "sentinel", Flag.SENTINEL, "The value is a number that stands for no reading.", _sentinels),
+    QualityRule("Q03", "stuck", Flag.STUCK, "The last `stuck_rows` rows all have the same value.", _stuck),
+    QualityRule(
         "Q04",
         "spike",
         Flag.SPIKE,
@@ -259,7 +229,7 @@ RULES_2026_1 = (
         "the median of the previous 30 such distances and a thousandth of the channel's range.",
         _spikes,
     ),
-    Rule(
+    QualityRule(
         "Q05",
         "rate",
         Flag.RATE,
@@ -267,14 +237,14 @@ RULES_2026_1 = (
         "shorter wait counts as a minute and a channel without a range is not judged.",
         _too_fast,
     ),
-    Rule(
+    QualityRule(
         "Q06",
         "warm-up",
         Flag.WARM_UP,
         "The first row, or the last gap of over an hour, is less than `warm_up_seconds` and 1800 rows ago.",
         _warming_up,
     ),
-    Rule("Q07", "gap", Flag.GAP, "The row before is more than `gap_steps` steps ago.", _after_gap),
+    QualityRule("Q07", "gap", Flag.GAP, "The row before is more than `gap_steps` steps ago.", _after_gap),
 )
 RULES = RULES_2026_1  # the set in use
 
@@ -282,14 +252,14 @@ RULES = RULES_2026_1  # the set in use
 def usable_values(
     values: np.ndarray, channels: tuple[Channel, ...], settings: QualitySettings = DEFAULT_SETTINGS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of `values` [..., channels] with NaN for the `UNUSABLE` ones, and the flags, uint32 [...].
+    """Copy `values` [..., channels] with NaN for the `UNUSABLE` ones; also the flags, uint32 [...].
 
     >>> usable_values(np.array([[21.0], [-999.0], [90.0]]), (Channel("temperature", "C", -40, 85),))
     (array([[21.], [nan], [nan]]), array([0, 3, 1], dtype=uint32))
     """
     usable = np.array(values, float)
     flags = np.zeros(usable.shape[:-1], np.uint32)
-    rows = Rows(usable.copy(), channels, np.empty(0), inf, FlagState.empty(0, 0))  # these rules ask for no time
+    rows = RuleInput(usable.copy(), channels, np.empty(0), inf, FlagState.empty(0, 0))  # these rules look at no time
     for rule in RULES:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
@@ -299,7 +269,7 @@ def usable_values(
 
 
 def drop_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
-    """The same rows without the reference's numbers that mean no reading, such as -999."""
+    """Replace reference values that are out of range or stand for no reading, such as -999, by missing ones."""
     if readings.reference is None:
         return readings
     targets, _ = usable_values(readings.targets[:, None], (readings.reference,), settings)
@@ -307,9 +277,9 @@ def drop_unusable_references(readings: Readings, settings: QualitySettings = DEF
 
 
 class RowFlagger:
-    """The rules on rows as they come, of many devices side by side: chunks of any size give what the whole would.
+    """Apply the rules to rows as they arrive, for many devices at once; chunks of any size give equal flags.
 
-    Values are usable ones: whether one is was decided before, by `usable_values`, and is carried as NaN.
+    Expects values that `usable_values` has filtered: unusable ones are NaN.
     """
 
     def __init__(
@@ -319,16 +289,16 @@ class RowFlagger:
         self.past = FlagState.empty(devices, len(channels))
 
     def push(self, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
-        """Flags, uint32 [rows, devices], of `usable` values [rows, devices, channels] at `times` [rows, devices]."""
+        """Flag `usable` values [rows, devices, channels] at `times` [rows, devices]: uint32 [rows, devices]."""
         flags = np.zeros(times.shape, np.uint32)
         if not len(times):
             return flags
-        rows = Rows(usable, self._channels, times, self._step_seconds, self.past)
+        rows = RuleInput(usable, self._channels, times, self._step_seconds, self.past)
         with np.errstate(invalid="ignore"):
             for rule in RULES:
                 if rule.flag not in UNUSABLE:
                     flags[rule.marks(rows, self._settings).any(axis=-1)] |= np.uint32(rule.flag)
-        self.past = rows.remembered
+        self.past = rows.next_state
         return flags
 
 
@@ -339,13 +309,13 @@ def flag_rows(
     step_seconds: float,
     settings: QualitySettings = DEFAULT_SETTINGS,
 ) -> np.ndarray:
-    """The flags of one device's rows at `times` [rows] with `values` [rows, channels], uint32 [rows]."""
+    """Flag one device's `values` [rows, channels] at `times` [rows]: uint32 [rows]."""
     usable, flags = usable_values(values, channels, settings)
     return flags | RowFlagger(channels, step_seconds, settings).push(times[:, None], usable[:, None])[:, 0]
 
 
 def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
-    """The same rows with the bits of every rule that applies set in addition."""
+    """Set the bits of every rule that applies, in addition to those already set."""
     step_seconds = readings.step_seconds if len(readings) > 1 else inf
     return readings.with_flags(flag_rows(readings.times, readings.values, readings.channels, step_seconds, settings))
 
@@ -360,7 +330,7 @@ def flag_names(flags: int) -> list[str]:
 
 
 def count_flags(flags: np.ndarray) -> dict[str, int]:
-    """How many rows carry each flag.
+    """Count the rows that carry each flag.
 
     >>> counts = count_flags(np.array([0, 1, 3], np.uint32))
     >>> counts["RANGE"], counts["SENTINEL"], counts["STUCK"]
@@ -369,18 +339,8 @@ def count_flags(flags: np.ndarray) -> dict[str, int]:
     return {name: int(np.count_nonzero(flags & bit)) for name, bit in Flag.__members__.items()}
 
 
-# Dead channels: a device without one complete row is left out by name, and the others go on.
-#
-# One that is dead in training is left out of all parts, since nothing was learned of it; one that is dead later is left
-# out of that part. Comes from `flags`; goes to `split` and to `training`.
-
-
-TRAINING = "training"
-MOST = 0.5  # of the devices: a channel that is dead on more is named by itself
-
-
 def find_dead_channels(readings: Readings) -> tuple[str, ...]:
-    """The channels without a usable value, or all of them if no row has one in each; none if a row is complete."""
+    """Channels without a usable value; all channels if no row is complete, none if one is."""
     known = np.isfinite(usable_values(readings.values, readings.channels)[0])
     if known.all(axis=1).any() or not len(readings):
         return ()
@@ -391,38 +351,41 @@ def find_dead_channels(readings: Readings) -> tuple[str, ...]:
 def drop_dead_devices(
     parts: Mapping[str, Sequence[Readings]],
 ) -> tuple[dict[str, tuple[Readings, ...]], tuple[str, ...]]:
-    """What is left of each part ("training", …; "" is the whole), and a sentence about everything that is not.
+    """Drop devices without one complete row from each part ("training", …; "" is the whole), with a message for each.
 
-    A part with nothing left is refused.
+    A device that is dead in training is dropped from all parts, since nothing was learned about it; one that is dead
+    later only from that part. Raises a DataError for a part with no device left.
     """
     kept: dict[str, tuple[Readings, ...]] = {}
-    sentences: list[str] = []
+    messages: list[str] = []
     untrained: set[str] = set()
     for part, readings in parts.items():
         left = [one for one in readings if one.device not in untrained]
         dead = {one.device: names for one in left if (names := find_dead_channels(one))}
-        sentences += _sentences(dead, left, part)
+        where = f" in {part}" if part else ""
+        if dead:
+            messages += _dead_messages(dead, [channel.name for channel in left[0].channels], len(left), where)
         kept[part] = tuple(one for one in left if one.device not in dead)
         if readings and not kept[part]:
-            raise DataError(f"no device is left{_in(part)}: {sentences[-1]}")
+            raise DataError(f"no device is left{where}: {messages[-1]}")
         untrained |= dead.keys() if part == TRAINING else set()
-    return kept, tuple(sentences)
+    return kept, tuple(messages)
 
 
-def _sentences(dead: Mapping[str, Sequence[str]], readings: Sequence[Readings], part: str) -> list[str]:
-    """Which devices are left out and why, then which channels are dead on most of them, and what does without."""
-    if not dead:
-        return []
-    channels = [channel.name for channel in readings[0].channels]
-    said = [f"{device} is left out: {_why(names, channels, _in(part))}" for device, names in dead.items()]
+def _dead_messages(
+    dead: Mapping[str, Sequence[str]], channels: Sequence[str], devices: int, where: str
+) -> Iterator[str]:
+    """Name each dropped device with the reason, then the channels that are dead on most devices, with the remedy."""
+    for device, names in dead.items():
+        yield f"{device} is left out: {_dead_reason(names, channels, where)}"
     counts = Counter(name for names in dead.values() for name in names)
-    most = {name: count for name, count in counts.items() if count > max(1, MOST * len(readings))}
-    places = {name: f" on {count} of {len(readings)} devices{_in(part)}" for name, count in most.items()}
-    return [*said, *(_why([name], channels, place) for name, place in places.items())]
+    for name, count in counts.items():
+        if count > max(1, DEAD_SHARE * devices):
+            yield _dead_reason([name], channels, f" on {count} of {devices} devices{where}")
 
 
-def _why(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
-    """What has no value, and the option that does without; none does without the first, the sensor to calibrate."""
+def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
+    """What has no value, and which option avoids it; none avoids the first channel, the sensor to calibrate."""
     if len(dead) == len(channels) > 1:
         return f"no row has a usable value in every channel{where}; look at it with 'scare inspect'"
     rest = shlex.quote(",".join(name for name in channels if name not in dead))
@@ -430,5 +393,33 @@ def _why(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
     return f"{', '.join(dead)} has no usable value{where}; {remedy}"
 
 
-def _in(part: str) -> str:
-    return f" in {part}" if part else ""
+def _rows_since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Rows since the last mark, 0 in the marked row; an unmarked first row counts `before`."""
+    index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
+    last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
+    return np.where(last >= 0, index - last, before + index)
+
+
+def _newest(past: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The last `kept` of `past` [devices, channels, kept] and then `new` [rows, devices, channels]."""
+    return np.concatenate([past, np.moveaxis(new, 0, -1)], axis=-1)[..., -past.shape[-1] :]
+
+
+def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The `kept` values before each of `new`: [rows, devices, channels, kept]."""
+    if len(new) == 1:
+        return past[None]
+    line = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(line, past.shape[-1], axis=-1), 2, 0)
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """The median along the last axis, NaN where fewer than half have a value."""
+    size = values.shape[-1]
+    count = np.count_nonzero(np.isfinite(values), axis=-1)
+    ordered = np.sort(values, axis=-1)  # NaN comes last
+    low, high = (
+        np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
+        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
+    )
+    return np.where(count >= (size + 1) // 2, low + 0.5 * (high - low), np.nan)

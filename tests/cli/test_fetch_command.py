@@ -104,7 +104,7 @@ def test_files_of_purpleair_new_and_old(scare: RunCli) -> None:
     ("line", "code", "sentence"),
     [
         ("openaq --from 2022-05-01 --to 2022-05-01", 2, "name devices, or a place with --near"),
-        ("openaq --near 1,2 --from 2022-05-01 --to 2022-05-01", 2, "only to those with a key: set OPENAQ_API_KEY"),
+        ("openaq --near 1,2 --from 2022-05-01 --to 2022-05-01", 2, "only with an API key: set OPENAQ_API_KEY"),
         ("openaq 7 --from may --to 2022-05-01", 2, "--from takes a day like 2026-01-31, not 'may'"),
         ("openaq 7 --from 2022-05-02 --to 2022-05-01", 2, "--to 2022-05-01 is before --from 2022-05-02"),
         ("airnow 1 --near x --from 2022-05-01 --to 2022-05-01", 2, "--near takes LAT,LON"),
