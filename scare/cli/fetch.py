@@ -11,10 +11,6 @@ import typer
 
 from scare.cli.console import emit, note, progress
 from scare.cli.options import Json, names
-from scare.data import fetch as airnow_files
-from scare.data import fetch as openaq_files
-from scare.data import fetch as purpleair_files
-from scare.data import fetch as sensor_community_files
 from scare.data.download import RecordFile
 from scare.data.fetch import (
     SOURCES,
@@ -22,8 +18,16 @@ from scare.data.fetch import (
     FetchSource,
     Read,
     SearchArea,
+    airnow_files,
     fetch,
+    find_airnow_stations,
+    openaq_files,
+    read_airnow,
+    read_openaq,
+    read_purpleair,
+    read_sensor_community,
     read_source,
+    sensor_community_files,
     write_months,
     write_sidecar,
 )
@@ -67,8 +71,8 @@ def openaq(
     _fetch(
         "openaq",
         source,
-        openaq_files.openaq_files(request, source),
-        partial(openaq_files.read_openaq, source=source),
+        openaq_files(request, source),
+        partial(read_openaq, source=source),
         request,
         out,
         as_json,
@@ -94,8 +98,8 @@ def sensor_community(
     """
     request, source = _request(sensors, first, last, near, within), read_source("sensor-community", sources)
     files, read = (
-        sensor_community_files.sensor_community_files(request, source),
-        partial(sensor_community_files.read_sensor_community, source=source),
+        sensor_community_files(request, source),
+        partial(read_sensor_community, source=source),
     )
     _fetch("sensor-community", source, files, read, request, out, as_json)
 
@@ -119,15 +123,16 @@ def airnow(
       scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
-    wanted = frozenset(one.replace("-", "")[-9:] for one in request.devices) | airnow_files.find_airnow_stations(request, source).keys()
+    named = frozenset(one.replace("-", "")[-9:] for one in request.devices)
+    wanted = named | find_airnow_stations(request, source).keys()
     if not wanted:
         raise UsageError(f"no station is within {within:g} km of {near}; --within takes more")
-    files = airnow_files.airnow_files(request, source, names(aqs) if aqs else ())
+    files = airnow_files(request, source, names(aqs) if aqs else ())
     _fetch(
         "airnow",
         source,
         files,
-        partial(airnow_files.read_airnow, source=source, stations=wanted),
+        partial(read_airnow, source=source, stations=wanted),
         request,
         out,
         as_json,
@@ -147,7 +152,7 @@ def purpleair(
       scare fetch purpleair '12345 2023-01-01 2023-02-01 0-Minute Average.csv' --out purpleair
     """
     source = read_source("purpleair", sources)
-    rows = pl.concat([purpleair_files.read_purpleair(file, source) for file in files], how="diagonal_relaxed")
+    rows = pl.concat([read_purpleair(file, source) for file in files], how="diagonal_relaxed")
     months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
     kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
     _told("purpleair", source, write_months(kept, out), out, as_json)

@@ -1,8 +1,12 @@
-"""A simulator of co-locations: any number of boxes beside one reference, with the truth known.
+"""Simulate co-locations: any number of boxes beside one reference, with the truth known.
 
 All boxes of a simulation share the same air, drawn from the seed; box `index` draws its own flaws from
-(seed, index), so it comes out the same alone or in a fleet. The physics is in `simulated_air`, the linear world
-with its known optimum in `kalman`. Goes to `alignment`, `flags` and the experiments.
+(seed, index), so it comes out the same alone or in a fleet. The physics is in `simulated_air`.
+
+`LinearAir` is a linear-Gaussian world: the truth is a first-order autoregression, the sensor follows it with a
+first-order lag and adds white noise, and all boxes share the same known constants. The Kalman filter (Kalman 1960)
+is then the optimal estimator from past readings, and the fixed point of its Riccati equation gives its error
+exactly: a lower bound for every learned model. Goes to `alignment`, `flags` and the experiments.
 """
 
 from collections.abc import Callable
@@ -20,22 +24,19 @@ from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Channel, Rea
 from scare.data.simulated_air import DAY, Air, Clock, Drift, DriftKind, GasAir, ParticleAir, Wear, lagged, wandering
 from scare.data.tables import table_writer
 from scare.errors import UsageError
-
-# What time does to a simulated sensor: a drift begins on some day and is all there after a ramp.
-#
-# Goes into what a box senses (`simulated_air`), so that a drift of gain is one of the sensor and not of its numbers.
-
-
-# A linear-Gaussian world, and the best any estimator can do in it: the baseline of the learned models.
-#
-# The truth is a first-order autoregression; the sensor follows it with a first-order lag and adds white
-# noise. All boxes share the same known constants. The Kalman filter (Kalman 1960) is then the optimal
-# estimator from past readings, and the fixed point of its Riccati equation gives its error exactly.
-
+from scare.words import duration
 
 MEAN_UGM3, SPREAD_UGM3, MEMORY_SECONDS = 40.0, 8.0, 1800.0
 GAIN, OFFSET_UGM3, LAG_SECONDS, NOISE_UGM3 = 1.4, 3.0, 120.0, 4.0
 REFERENCE_NOISE_UGM3 = 0.5
+
+
+class SimulationKind(StrEnum):
+    """What can be simulated: particles, a gas cell, or a linear-Gaussian world."""
+
+    PM = "pm"
+    GAS = "gas"
+    LINEAR = "linear"
 
 
 @dataclass(frozen=True)
@@ -46,69 +47,16 @@ class LinearAir(Air):
     target = Channel("pm25_reference", "ug/m3")
 
     @classmethod
-    def drawn(cls, rng: Generator, clock: Clock) -> Self:
-        """PM that wanders around its mean, and a reference with white noise."""
+    def draw(cls, rng: Generator, clock: Clock) -> Self:
+        """Draw PM that wanders around its mean, and a reference with white noise."""
         pm_ugm3 = MEAN_UGM3 + wandering(rng, clock, MEMORY_SECONDS, SPREAD_UGM3)
         return cls(clock, pm_ugm3, pm_ugm3 + rng.normal(0, REFERENCE_NOISE_UGM3, clock.rows))
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """A lagged, scaled and noisy copy of the truth without faults."""
+        """Read a lagged, scaled and noisy copy of the truth, without faults."""
         followed = lagged(self.truth, self.clock, LAG_SECONDS)
         raw_ugm3 = wear.gain * GAIN * followed + wear.offset + OFFSET_UGM3 + rng.normal(0, NOISE_UGM3, self.clock.rows)
         return raw_ugm3[:, None], np.zeros(self.clock.rows, bool)
-
-
-@dataclass(frozen=True)
-class StateSpace:
-    """The system x[t] = transition · x[t−1] + N(0, process), y[t] = observation · x[t] + N(0, noise)."""
-
-    transition: np.ndarray
-    process: np.ndarray
-    observation: np.ndarray
-    noise: np.ndarray
-
-
-def linear_system(step_seconds: float) -> StateSpace:
-    """The linear world at this step; the state is (truth, lagged truth), both without their mean."""
-    kept, followed = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
-    transition = np.array([[kept, 0.0], [(1 - followed) * kept, followed]])
-    shock = np.array([[1.0], [1 - followed]])
-    process = SPREAD_UGM3**2 * (1 - kept**2) * shock @ shock.T
-    return StateSpace(transition, process, np.array([[0.0, GAIN]]), np.array([[NOISE_UGM3**2]]))
-
-
-def filtered_covariance(system: StateSpace) -> np.ndarray:
-    """The state's error covariance given all readings up to now, in steady state.
-
-    A random walk of unit steps, read with noise of variance 2, is known to variance 1:
-
-    >>> one = np.eye(1)
-    >>> filtered_covariance(StateSpace(one, one, one, 2 * one))
-    array([[1.]])
-    """
-    covariance, change = system.process, np.inf
-    while change > 1e-13:
-        before = covariance
-        predicted = system.transition @ before @ system.transition.T + system.process
-        surprise = system.observation @ predicted @ system.observation.T + system.noise
-        gain = predicted @ system.observation.T @ np.linalg.inv(surprise)
-        covariance = predicted - gain @ system.observation @ predicted
-        change = np.abs(covariance - before).max() / np.abs(covariance).max()
-    return covariance
-
-
-def best_linear_rmse(step_seconds: float) -> float:
-    """The smallest root mean square error (ug/m3) at which the noisy reference can be estimated."""
-    truth_variance = filtered_covariance(linear_system(step_seconds))[0, 0]
-    return float(np.sqrt(truth_variance + REFERENCE_NOISE_UGM3**2))
-
-
-class SimulationKind(StrEnum):
-    """The worlds that can be simulated."""
-
-    PM = "pm"
-    GAS = "gas"
-    LINEAR = "linear"
 
 
 AIR: dict[SimulationKind, type[Air]] = {
@@ -120,7 +68,7 @@ AIR: dict[SimulationKind, type[Air]] = {
 
 @dataclass(frozen=True)
 class Simulation:
-    """What to simulate: equal simulations give identical readings.
+    """What to simulate; equal simulations give identical readings.
 
     >>> Simulation(days=1).clock.rows
     1440
@@ -139,18 +87,18 @@ class Simulation:
         if self.boxes < 1:
             raise UsageError(f"cannot simulate {self.boxes} boxes; ask for one or more")
         if not 0 < 2 * self.step_seconds <= self.days * DAY:
-            raise UsageError(f"two steps of {self.step_seconds:g} s do not fit {self.days:g} days")
+            raise UsageError(f"two steps of {duration(self.step_seconds)} do not fit into {self.days:g} days")
         if self.seed < 0:
             raise UsageError(f"a seed cannot be negative, as {self.seed} is")
         if self.start.tzinfo is None:
             raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
         if not 0 <= self.place_spread <= 1:
-            raise UsageError(f"boxes cannot be {self.place_spread:g} apart; give a share from 0 to 1")
+            raise UsageError(f"the air of boxes cannot differ by {self.place_spread:g}; give a share from 0 to 1")
         for drift in self.drifts:
             if drift.box >= self.boxes:
-                raise UsageError(f"no box-{drift.box + 1:02d} to drift: box-{self.boxes:02d} is the last")
+                raise UsageError(f"there is no box-{drift.box + 1:02d} to drift; the last is box-{self.boxes:02d}")
             if self.kind is SimulationKind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
-                raise UsageError(f"the linear world knows no drift '{drift.kind}'; there are gain and offset")
+                raise UsageError(f"the linear world has no drift '{drift.kind}'; choose gain or offset")
 
     @property
     def clock(self) -> Clock:
@@ -161,7 +109,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class SimulatedBox:
-    """One simulated device: its readings, the truth without noise and where a spike is a fault [rows]."""
+    """One device: its readings, the truth without noise, and where a spike is a fault; [rows] each."""
 
     readings: Readings
     truth: np.ndarray
@@ -169,7 +117,7 @@ class SimulatedBox:
 
 
 def simulate(simulation: Simulation) -> list[Readings]:
-    """The readings of all boxes, side by side in the same air.
+    """Simulate the readings of all boxes, side by side in the same air.
 
     >>> fleet = simulate(Simulation(boxes=2, days=1))
     >>> [readings.device for readings in fleet], len(fleet[0])
@@ -182,7 +130,7 @@ def simulate(simulation: Simulation) -> list[Readings]:
 
 
 def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
-    """The box at `index` (from 0) with its truth, without simulating the others.
+    """Simulate the box at `index` (from 0) with its truth, without the others.
 
     >>> box = simulate_box(Simulation(boxes=1000, days=1), 2)
     >>> box.readings.device, box.truth.shape, box.spikes.shape
@@ -194,14 +142,15 @@ def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
 
 
 def best_achievable_rmse(simulation: Simulation) -> float:
-    """The error (ug/m3) no estimator from past readings can beat, known exactly in the linear world.
+    """Error (ug/m3) that no estimator from past readings can beat, known exactly in the linear world.
 
     >>> best_achievable_rmse(Simulation(kind=SimulationKind.LINEAR))
     2.7
     """
     if simulation.kind is not SimulationKind.LINEAR:
         raise UsageError(f"the best error is known for kind '{SimulationKind.LINEAR}', not '{simulation.kind}'")
-    return best_linear_rmse(simulation.step_seconds)
+    truth_variance = filtered_covariance(linear_system(simulation.step_seconds))[0, 0]
+    return float(np.sqrt(truth_variance + REFERENCE_NOISE_UGM3**2))
 
 
 def write_simulation(
@@ -209,37 +158,71 @@ def write_simulation(
 ) -> None:
     """Write all boxes to one Parquet or CSV file, one box in memory at a time.
 
-    The columns are device, time, the channels and the reference by the target's name; `progress` is told (boxes done,
-    all boxes).
+    The columns are device, time, the channels and the reference by the target's name; `progress` is called with the
+    boxes done and the boxes in all.
     """
     if Path(path).suffix not in (".parquet", ".csv"):
         raise UsageError(f"cannot write {path}: name it .parquet or .csv")
     air = _air(simulation)
     with table_writer(path) as write:
         for index in range(simulation.boxes):
-            write(_table(_box(simulation, air, index).readings))
+            frame = _box(simulation, air, index).readings.frame.rename({REFERENCE: air.target.name})
+            names = [channel.name for channel in air.channels]
+            write(frame.select(pl.lit(f"box-{index + 1:02d}").alias(DEVICE), TIME, *names, air.target.name))
             if progress:
                 progress(index + 1, simulation.boxes)
 
 
+@dataclass(frozen=True)
+class StateSpace:
+    """The system x[t] = transition · x[t−1] + N(0, process), y[t] = observation · x[t] + N(0, noise)."""
+
+    transition: np.ndarray
+    process: np.ndarray
+    observation: np.ndarray
+    noise: np.ndarray
+
+
+def linear_system(step_seconds: float) -> StateSpace:
+    """State space of `LinearAir` at this step; the state is (truth, lagged truth), both without their mean."""
+    kept, followed = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
+    transition = np.array([[kept, 0.0], [(1 - followed) * kept, followed]])
+    shock = np.array([[1.0], [1 - followed]])
+    process = SPREAD_UGM3**2 * (1 - kept**2) * shock @ shock.T
+    return StateSpace(transition, process, np.array([[0.0, GAIN]]), np.array([[NOISE_UGM3**2]]))
+
+
+def filtered_covariance(system: StateSpace) -> np.ndarray:
+    """The state's error covariance given all readings up to now, in steady state.
+
+    A random walk of unit steps, read with noise of variance 2, is known to variance 1:
+
+    >>> unit = np.eye(1)
+    >>> filtered_covariance(StateSpace(unit, unit, unit, 2 * unit))
+    array([[1.]])
+    """
+    covariance, change = system.process, np.inf
+    while change > 1e-13:
+        before = covariance
+        predicted = system.transition @ before @ system.transition.T + system.process
+        surprise = system.observation @ predicted @ system.observation.T + system.noise
+        gain = predicted @ system.observation.T @ np.linalg.inv(surprise)
+        covariance = predicted - gain @ system.observation @ predicted
+        change = np.abs(covariance - before).max() / np.abs(covariance).max()
+    return covariance
+
+
 def _air(simulation: Simulation) -> Air:
-    return AIR[simulation.kind].drawn(np.random.default_rng([simulation.seed, 0]), simulation.clock)
+    return AIR[simulation.kind].draw(np.random.default_rng([simulation.seed, 0]), simulation.clock)
 
 
 def _box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
     if simulation.place_spread:
         air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.place_spread)
-    wear = Wear.of([drift for drift in simulation.drifts if drift.box == index], air.clock.days)
+    wear = Wear.from_drifts([drift for drift in simulation.drifts if drift.box == index], air.clock.days)
     values, spikes = air.read(np.random.default_rng([simulation.seed, 1 + index]), wear)
     seconds = air.clock.start_seconds + air.clock.step_seconds * np.arange(air.clock.rows)
     columns = {channel.name: values[:, position] for position, channel in enumerate(air.channels)}
     frame = pl.DataFrame({TIME: np.rint(seconds * 1e6).astype(np.int64), **columns, REFERENCE: air.reference})
     frame = frame.with_columns(pl.col(TIME).cast(TIME_TYPE))
     return SimulatedBox(Readings(f"box-{index + 1:02d}", frame, air.channels, air.target), air.truth, spikes)
-
-
-def _table(readings: Readings) -> pl.DataFrame:
-    """The rows as a file has them, by names that tell a reader the quantity and its unit."""
-    names = [channel.name for channel in readings.channels]
-    reference = [pl.col(REFERENCE).alias(readings.reference.name)] if readings.reference else []
-    return readings.frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, *reference)

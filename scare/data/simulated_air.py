@@ -1,10 +1,11 @@
-"""Air that never was, and what imperfect boxes read in it: the physics behind `simulate`.
+"""Simulated air and what imperfect boxes read in it: the physics behind `simulate`.
 
 Every rate and memory is given in seconds, hours or days, so it means the same at any step. Hours of the
 day are UTC. Particles swell with humidity by κ-Köhler theory (Petters and Kreidenweis 2007) in the form
 used to correct optical counters (Crilley et al. 2018); the zero of an electrochemical cell rises
 exponentially with temperature (Popoola et al. 2016); nitrogen dioxide and ozone share one budget of
-oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any instrument.
+oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any instrument. A `Drift` changes what a
+box senses, so a drift of gain is one of the sensor and not of its numbers.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,19 @@ from scare.data.quantities import quantity
 from scare.data.readings import Channel
 from scare.errors import UsageError
 
-DAY = 86400.0
+DAY, HOUR = 86400.0, 3600.0
+
+KAPPA, DRY_DENSITY_GCM3, HUMIDITY_CAP_PERCENT = 0.3, 1.65, 98.0
+COARSE_SEEN = 0.3  # share of the coarse mass that the laser sees
+COUNTS_PER_UGM3_SECOND = 0.5
+PM_RAW_MAXIMUM_UGM3 = 1000.0
+O3_SEEN_BY_NO2_CELL = 0.2
+DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
+SPIKES_PER_DAY = 0.5
+DYING_SECONDS, DYING_RESPONSE = 6 * HOUR, 0.1  # lag and gain with which a dead cell still follows
+HUMIDITY_ZERO_NA = 5.0  # shift of a cell's zero from dry to wet, by a drift of humidity
+PLACE_SECONDS = 6 * HOUR  # memory of the difference between two places
+TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").channel("humidity")
 
 
 class DriftKind(StrEnum):
@@ -32,15 +45,15 @@ class DriftKind(StrEnum):
     DYING = "dying"
 
 
-SIZES = {DriftKind.GAIN: -0.3, DriftKind.OFFSET: 5.0, DriftKind.HUMIDITY: 1.0, DriftKind.DYING: 1.0}
+DRIFT_SIZES = {DriftKind.GAIN: -0.3, DriftKind.OFFSET: 5.0, DriftKind.HUMIDITY: 1.0, DriftKind.DYING: 1.0}
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A drift of one box's first channel, from `day` on and all there `ramp_days` later.
+    """A drift of one box's first channel: it starts on `day` and is complete `ramp_days` later.
 
-    `size` (0: the usual one of its kind) is, of a gain, the share it changes by; of an offset, in the sensor's unit; of
-    humidity, how many times as strongly it acts in addition; of a dying cell, the share of it that is dead.
+    `size` (0: the usual one of its kind) is the relative change of a gain, an offset in the sensor's unit, by how many
+    times the effect of humidity grows, or the dead share of a dying cell.
     """
 
     kind: DriftKind
@@ -51,23 +64,25 @@ class Drift:
 
     def __post_init__(self) -> None:
         if self.box < 0 or self.day < 0 or self.ramp_days < 0:
-            raise UsageError(f"a drift of box {self.box} from day {self.day:g} on within {self.ramp_days:g} days")
+            raise UsageError(
+                f"box {self.box}, day {self.day:g} and a ramp of {self.ramp_days:g} days of a drift cannot be negative"
+            )
         if self.kind is DriftKind.DYING and not 0 <= self.size <= 1:
-            raise UsageError(f"{self.size:g} of a dying cell cannot be dead; give a share up to 1")
+            raise UsageError(f"the dead share of a cell is {self.size:g}; give a share from 0 to 1")
 
     def course(self, days: np.ndarray) -> np.ndarray:
-        """How much of it is there on each of these days.
+        """Size of the drift on each of these days.
 
         >>> Drift(DriftKind.GAIN, day=1, ramp_days=2, size=0.1).course(np.arange(5.0))
         array([0.  , 0.  , 0.05, 0.1 , 0.1 ])
         """
         grown = np.clip((days - self.day) / self.ramp_days, 0, 1) if self.ramp_days else days >= self.day
-        return (self.size or SIZES[self.kind]) * grown
+        return (self.size or DRIFT_SIZES[self.kind]) * grown
 
 
 @dataclass(frozen=True)
 class Wear:
-    """What drifts have made of a sensor, [rows] each: a factor, an addition, swelling in addition, the dead share."""
+    """Effect of drifts on a sensor: gain factor, offset, extra effect of humidity, dead share; [rows] each."""
 
     gain: np.ndarray
     offset: np.ndarray
@@ -75,29 +90,13 @@ class Wear:
     dead: np.ndarray
 
     @staticmethod
-    def of(drifts: Sequence[Drift], days: np.ndarray) -> "Wear":
-        """The wear of a box with these drifts, at rows so many days after the start."""
+    def from_drifts(drifts: Sequence[Drift], days: np.ndarray) -> "Wear":
+        """Add up the drifts of a box at rows `days` after the start."""
         courses = {kind: np.zeros(len(days)) for kind in DriftKind}
         for drift in drifts:
             courses[drift.kind] = courses[drift.kind] + drift.course(days)
         gain, offset, humidity, dead = (courses[kind] for kind in DriftKind)
         return Wear(1 + gain, offset, humidity, np.minimum(dead, 1.0))
-
-
-HOUR = 3600.0
-
-KAPPA, DRY_DENSITY_GCM3, HUMIDITY_CAP_PERCENT = 0.3, 1.65, 98.0
-COARSE_SEEN = 0.3  # the part of coarse mass that reaches the laser
-COUNTS_PER_UGM3_SECOND = 0.5
-PM_RAW_MAXIMUM_UGM3 = 1000.0
-O3_SEEN_BY_NO2_CELL = 0.2
-DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
-SPIKES_PER_DAY = 0.5
-DYING_SECONDS, DYING_RESPONSE = 6 * HOUR, 0.1  # how slowly, and how weakly, a dead cell still follows
-HUMIDITY_ZERO_NA = 5.0  # by which a drift of humidity moves a cell's zero, from dry to wet
-PLACE_SECONDS = 6 * HOUR  # for which one place differs from another
-
-TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").channel("humidity")
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Clock:
         return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
-        """What is left after one step of something that decays by e in `memory_seconds`."""
+        """Share left after one step of what decays by a factor e in `memory_seconds`."""
         return float(np.exp(-self.step_seconds / memory_seconds))
 
 
@@ -140,7 +139,7 @@ def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
 
 
 def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
-    """The values as a first-order instrument follows them, settled at the first row."""
+    """Follow values with a first-order lag, settled at the first row."""
     kept = clock.kept(lag_seconds)
     inputs = (1 - kept) * values
     inputs[0] = values[0]
@@ -148,7 +147,7 @@ def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
 
 
 def wandering(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
-    """A stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
+    """Draw a stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
     kept = clock.kept(memory_seconds)
     inputs = spread * np.sqrt(1 - kept**2) * rng.standard_normal(clock.rows)
     inputs[0] = spread * rng.standard_normal()
@@ -184,7 +183,7 @@ def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
 
 
 def around(rng: Generator, usual: float, spread: float) -> float:
-    """One unit's own positive constant, log-normal around the usual one."""
+    """Draw a unit's own positive constant, log-normal around the usual one."""
     return float(usual * rng.lognormal(0.0, spread))
 
 
@@ -207,15 +206,15 @@ class Weather:
     humidity_percent: np.ndarray
 
     @classmethod
-    def drawn(cls, rng: Generator, clock: Clock) -> Self:
-        """Weather with warm, dry afternoons and fronts that last days."""
+    def draw(cls, rng: Generator, clock: Clock) -> Self:
+        """Draw weather with warm, dry afternoons and fronts that last days."""
         daily = 5 * np.cos(2 * np.pi / 24 * (clock.hours - 15))
         anomaly = daily + wandering(rng, clock, 3 * DAY, 4.0)
         dryness = 0.15 * anomaly + wandering(rng, clock, DAY, 0.45) - 0.4
         return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))
 
     def read(self, rng: Generator) -> np.ndarray:
-        """A box's own temperature and humidity, with its offsets and noise, at 0.1 resolution [rows, 2]."""
+        """A box's temperature and humidity readings, with its own offsets and noise, at 0.1 resolution [rows, 2]."""
         rows = len(self.temperature_degc)
         temperature = self.temperature_degc + rng.normal(0, 0.3) + rng.normal(0, 0.1, rows)
         humidity = self.humidity_percent + rng.normal(0, 2.0) + rng.normal(0, 0.5, rows)
@@ -235,15 +234,15 @@ class Air(ABC):
 
     @classmethod
     @abstractmethod
-    def drawn(cls, rng: Generator, clock: Clock) -> Self:
-        """A random stretch of such air."""
+    def draw(cls, rng: Generator, clock: Clock) -> Self:
+        """Draw a random period of such air."""
 
     @abstractmethod
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
         """What one new box reads [rows, channels], NaN where silent, and where it reads a fault [rows]."""
 
     def elsewhere(self, rng: Generator, spread: float) -> Self:
-        """The air at another place of the town: more or less of everything, by a factor that wanders."""
+        """The air at another place of the town: everything is scaled by a factor that wanders."""
         factor = np.exp(rng.normal(0, spread) + wandering(rng, self.clock, PLACE_SECONDS, spread))
         return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
@@ -259,7 +258,7 @@ class WeatheredAir(Air):
         """What one new box's cells read, with a fault where `spikes` is true."""
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
-        """What a sensor with this lag sees of the air, of which a share is dead [rows]."""
+        """What a sensor with this lag sees of the air, given its dead share [rows]."""
         seen = lagged(air, self.clock, lag_seconds)
         if not dead.any():
             return seen
@@ -285,32 +284,32 @@ class ParticleAir(WeatheredAir):
     coarse_share: np.ndarray
 
     @classmethod
-    def drawn(cls, rng: Generator, clock: Clock) -> Self:
-        """Log-normal PM with rush hours, a night inversion and plumes."""
+    def draw(cls, rng: Generator, clock: Clock) -> Self:
+        """Draw log-normal PM with rush hours, a night inversion and plumes."""
         daily = 0.4 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) + 0.3 * daily_bump(clock, 1, 4)
         slow, fast = wandering(rng, clock, 2 * DAY, 0.5), wandering(rng, clock, HOUR, 0.15)
         pm_ugm3 = 10 * np.exp(daily + slow + fast) + plumes(rng, clock, 4.0, 20.0, 600.0)
         measured = pm_ugm3 + (0.3 + 0.02 * pm_ugm3) * rng.standard_normal(clock.rows)
         coarse_share = 1 / (1 + np.exp(1.2 + wandering(rng, clock, DAY / 2, 0.7)))
-        weather = Weather.drawn(rng, clock)
+        weather = Weather.draw(rng, clock)
         return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """The whole ug/m3 of a laser counter that swells, lags, counts, drifts and saturates."""
+        """Whole ug/m3 of a laser counter that swells, lags, counts, drifts and saturates."""
         lag_seconds = around(rng, 60.0, 0.3)
-        seen_ugm3 = lagged(self._lit(0.0), self.clock, lag_seconds)
+        seen_ugm3 = lagged(self._visible_mass(0.0), self.clock, lag_seconds)
         counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
         counted_ugm3 = rng.poisson(counts_per_ugm3 * seen_ugm3) / counts_per_ugm3
         gain = around(rng, 1.5, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain
-        gain *= self.followed(self._lit(wear.humidity), lag_seconds, wear.dead) / seen_ugm3
+        gain *= self.followed(self._visible_mass(wear.humidity), lag_seconds, wear.dead) / seen_ugm3
         zero_ugm3 = rng.normal(0, 1.0) + wear.offset
         raw_ugm3 = gain * counted_ugm3 + zero_ugm3 + spikes * rng.uniform(400, 1000, len(spikes))
         return [np.clip(np.rint(raw_ugm3), 0, PM_RAW_MAXIMUM_UGM3)]
 
-    def _lit(self, humidity: np.ndarray | float) -> np.ndarray:
-        """The mass that the laser sees, swollen by humidity and by so many times as much in addition."""
+    def _visible_mass(self, extra: np.ndarray | float) -> np.ndarray:
+        """Mass that the laser sees; humidity swells it 1 + `extra` times as strongly as usual."""
         growth = growth_factor(self.weather.humidity_percent)
-        growth = growth + humidity * (growth - 1)
+        growth = growth + extra * (growth - 1)
         return self.truth * ((1 - self.coarse_share) * growth + self.coarse_share * COARSE_SEEN)
 
 
@@ -324,25 +323,25 @@ class GasAir(WeatheredAir):
     o3_ppb: np.ndarray
 
     @classmethod
-    def drawn(cls, rng: Generator, clock: Clock) -> Self:
-        """Log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves over."""
+    def draw(cls, rng: Generator, clock: Clock) -> Self:
+        """Draw log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves over."""
         daily = 0.6 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2))
         slow, fast = wandering(rng, clock, 1.5 * DAY, 0.35), wandering(rng, clock, HOUR / 2, 0.2)
         no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, 6.0, 10.0, 300.0)
         measured = no2_ppb + (0.2 + 0.01 * no2_ppb) * rng.standard_normal(clock.rows)
         oxidant_ppb = 40 + 12 * daily_bump(clock, 15, 3) + wandering(rng, clock, DAY, 5.0)
-        weather = Weather.drawn(rng, clock)
+        weather = Weather.draw(rng, clock)
         o3_ppb = np.maximum(oxidant_ppb - no2_ppb, 0)
         return cls(clock, no2_ppb, np.round(np.maximum(measured, 0), 1), weather, o3_ppb)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """The currents of a NO2 cell that leaks some ozone and of an OX cell, as good as new, that sees both alike."""
-        new = Wear.of((), self.clock.days)
+        """Currents of a NO2 cell that is cross-sensitive to ozone, and of an unworn OX cell that sees both alike."""
+        new = Wear.from_drifts((), self.clock.days)
         no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL, wear), self.current_na(rng, 1.0, new)
         return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
 
     def current_na(self, rng: Generator, o3_seen: float, wear: Wear) -> np.ndarray:
-        """The current of a cell that lags, drifts and has a zero that rises with warmth."""
+        """Current of a cell that lags, drifts and has a zero that rises with temperature."""
         gas_ppb = self.truth + around(rng, o3_seen, 0.1) * self.o3_ppb
         gas_ppb = self.followed(gas_ppb, around(rng, 60.0, 0.3), wear.dead)
         sensitivity = around(rng, 0.3, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain

@@ -30,7 +30,7 @@ def test_a_drift_is_of_its_box_from_its_day_on(scare: RunCli) -> None:
     ("option", "sentence"),
     [
         ("--drift rust:box-01:3", "write one of gain, offset, humidity, dying, a box and a day: gain:box-02:20"),
-        ("--drift gain:box-07:1", "no box-07 to drift: box-02 is the last"),
+        ("--drift gain:box-07:1", "no box-07 to drift; the last is box-02"),
         ("--apart 3", "give a share from 0 to 1"),
     ],
 )

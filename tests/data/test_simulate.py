@@ -150,7 +150,7 @@ def test_relative_noise_grows_as_particles_become_few() -> None:
     def relative_noise(pm_ugm3: float) -> float:
         truth = np.full(5000, pm_ugm3)
         still = ParticleAir(clock, truth, truth, weather, coarse_share=np.zeros(5000))
-        raw = still.sense(np.random.default_rng(0), np.zeros(5000, bool), Wear.of((), clock.days))[0]
+        raw = still.sense(np.random.default_rng(0), np.zeros(5000, bool), Wear.from_drifts((), clock.days))[0]
         return float(raw.std() / raw.mean())
 
     assert relative_noise(4.0) > 2 * relative_noise(64.0)
@@ -179,7 +179,7 @@ def test_spikes_are_rare_huge_and_labelled(box: SimulatedBox) -> None:
 
 
 def test_ozone_is_low_where_nitrogen_dioxide_is_high() -> None:
-    gas = simulated_air.GasAir.drawn(np.random.default_rng(0), MONTH.clock)
+    gas = simulated_air.GasAir.draw(np.random.default_rng(0), MONTH.clock)
     assert np.corrcoef(gas.truth, gas.o3_ppb)[0, 1] < -0.5
     assert gas.o3_ppb.min() >= 0
 
@@ -399,7 +399,7 @@ def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
     [
         ({"place_spread": 2.0}, "give a share"),
         ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box-04 to drift"),
-        ({"kind": SimulationKind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "knows no drift 'dying'"),
+        ({"kind": SimulationKind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "has no drift 'dying'"),
     ],
 )
 def test_what_cannot_drift_is_refused(change: dict, said: str) -> None:
