@@ -217,13 +217,13 @@ def _value(value: Any, of: str) -> str:
 def bounds(threshold: Mapping[str, Any], of: str) -> tuple[str, str]:
     """Where O and where △ begins, in the unit of the value."""
     good, fair = threshold.get("good"), threshold.get("fair")
-    unknown = threshold.get("baseline") and threshold["baseline_value"] is None
+    unknown = threshold.get("yardstick") and threshold["yardstick_value"] is None
     if good is None or fair is None or unknown:
         return "", ""
     if of == YES_NO:
         return "yes", ""
     sign = "≤" if threshold["better"] == "lower" else "≥"
-    factor = threshold["baseline_value"] or 1.0
+    factor = threshold["yardstick_value"] or 1.0
     return f"{sign} {quantity(factor * good, of)}", f"{sign} {quantity(factor * fair, of)}"
 
 

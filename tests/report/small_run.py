@@ -57,8 +57,8 @@ def entry(name: str, dimension: str, grade: Grade | None, value: float) -> Entry
         "better": "lower",
         "good": 0.5,
         "fair": 1.0,
-        "baseline": "sd",
-        "baseline_value": 4.0,
+        "yardstick": "sd",
+        "yardstick_value": 4.0,
         "ratio": value / 4,
     }
     return Entry(

@@ -252,10 +252,10 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_is_not_known_gives_no_bounds() -> None:
-    known = {"better": "lower", "good": 0.5, "fair": 1.0, "baseline": "sd", "baseline_value": 4.0}
+    known = {"better": "lower", "good": 0.5, "fair": 1.0, "yardstick": "sd", "yardstick_value": 4.0}
     assert bounds(known, "ppb") == ("≤ 2 ppb", "≤ 4 ppb")
-    assert bounds({**known, "baseline_value": None}, "ppb") == ("", "")
-    assert bounds({**known, "baseline": "", "baseline_value": None}, "%") == ("≤ 0.5 %", "≤ 1 %")
+    assert bounds({**known, "yardstick_value": None}, "ppb") == ("", "")
+    assert bounds({**known, "yardstick": "", "yardstick_value": None}, "%") == ("≤ 0.5 %", "≤ 1 %")
 
 
 def _constant(table: pl.DataFrame) -> pl.DataFrame:

@@ -50,7 +50,7 @@ def test_a_number_is_compared_in_units_of_its_baseline() -> None:
     entry = TABLE.judge(Finding("rmse", 3.0, per=4.0), "ug/m3")
     assert (entry.value, entry.unit, entry.grade, entry.title) == (3.0, "ug/m3", "△", "Mean accuracy")
     assert entry.threshold is not None
-    assert (entry.threshold["ratio"], entry.threshold["baseline_value"]) == (0.75, 4.0)
+    assert (entry.threshold["ratio"], entry.threshold["yardstick_value"]) == (0.75, 4.0)
 
 
 @pytest.mark.parametrize("finding", [Finding("rmse", None), Finding("rmse", float("nan")), Finding("rmse", 1.0, per=0)])
