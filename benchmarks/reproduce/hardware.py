@@ -26,8 +26,8 @@ from scare.export.lowering import Arithmetic
 from scare.models import Network
 from scare.scorecard.card import Card
 from scare.scorecard.cost import Timer, measure_latency, timing
-from scare.scorecard.growth import growth_of
-from scare.scorecard.requirements import Entry, Requirements
+from scare.scorecard.growth import operation_growth
+from scare.scorecard.requirements import Entry, RequirementTable
 from scare.scorecard.scoring import Subject, score
 from scare.scorecard.series import successive_windows
 from scare.training.recipe import Recipe
@@ -74,25 +74,27 @@ def board_note(protocol: Protocol) -> str:
     )
 
 
-def _rules(protocol: Protocol) -> Requirements:
+def _rules(protocol: Protocol) -> RequirementTable:
     """The table with as many windows on the board as the protocol has, and fewer blocks of requests in a quick run."""
-    rules = Requirements.load()
+    rules = RequirementTable.load()
     changes: dict[str, Any] = {"board_windows": protocol.board_trials}
     changes |= {"blocks": QUICK_BLOCKS} if protocol.quick else {}
     return replace(rules, protocol=replace(rules.protocol, **changes))
 
 
-def measure_card(calibrator: Calibrator, readings: Sequence[Readings], protocol: Protocol, rules: Requirements) -> Card:
+def measure_card(
+    calibrator: Calibrator, readings: Sequence[Readings], protocol: Protocol, rules: RequirementTable
+) -> Card:
     """The card of a calibrator without accuracy, which these few readings do not tell."""
     chosen = board(protocol.board_name)
-    subject = Subject(calibrator, readings, Arithmetic.FLOAT32, chosen, growth_of(calibrator))
+    subject = Subject(calibrator, readings, Arithmetic.FLOAT32, chosen, operation_growth(calibrator))
     found = score(subject, rules)
     entries = tuple(entry for entry in found.entries if entry.dimension != "accuracy")
     return Card(dict(calibrator.facts), {}, entries, {}, found.board, {})
 
 
 def time_in_jax(
-    recipe: Recipe, calibrator: Calibrator, readings: Sequence[Readings], rules: Requirements
+    recipe: Recipe, calibrator: Calibrator, readings: Sequence[Readings], rules: RequirementTable
 ) -> list[Entry]:
     """The three latencies of a network; none of a mean of several, which is no network."""
     if recipe.settings.members > 1:
@@ -100,7 +102,7 @@ def time_in_jax(
     network = draw_network(recipe, calibrator.plan.channels, 0, np.random.default_rng(0))
     windows = successive_windows(calibrator, readings, rules.protocol.windows)
     timed = measure_latency(jax_timer(network), windows, rules.protocol)
-    return [rules.judge(one, "") for one in timed.findings(calibrator.inputs.step_seconds * 1e3, "_jax")]
+    return [rules.make_entry(one, "") for one in timed.findings(calibrator.inputs.step_seconds * 1e3, "_jax")]
 
 
 def jax_timer(network: Network) -> Timer:

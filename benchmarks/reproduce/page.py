@@ -21,7 +21,7 @@ from benchmarks.reproduce.protocol import the_papers
 from benchmarks.reproduce.tables import HARDWARE, SPREAD, Table
 from scare.data.senseurcity import Pollutant
 from scare.files import replacing
-from scare.scorecard.requirements import Requirements
+from scare.scorecard.requirements import RequirementTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduce.md"
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
@@ -113,7 +113,7 @@ def sections(folders: Sequence[Path]) -> str:
     """All tables that there are, each with what is not finished."""
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
-        grades = {name: one.title for name, one in Requirements.load().requirements.items()}
+        grades = {name: one.title for name, one in RequirementTable.load().requirements.items()}
         lines += [f"### Table 1, N = {max(results)}", ""]
         lines += [*measured_table(results[max(results)]["tables"]["checklist"], grades), "", *_unfinished(results)]
     for experiment, columns in (("main", HARDWARE), ("ablation", IN_TABLE_3)):

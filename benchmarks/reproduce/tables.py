@@ -13,9 +13,9 @@ from scare.data.readings import Readings
 from scare.data.senseurcity import Pollutant
 from scare.experiments.study import Progress, SharedRows
 from scare.experiments.table import Row
-from scare.scorecard.accuracy import Changes, error_near, fastest, lasting_changes, rmse, sudden_changes
+from scare.scorecard.accuracy import ErrorChanges, error_near, fastest, lasting_changes, rmse, sudden_changes
 from scare.scorecard.card import Card
-from scare.scorecard.requirements import Finding, Requirements
+from scare.scorecard.requirements import Finding, RequirementTable
 
 # What an experiment found: tables of plain values, each with the paper's beside ours where the paper has one.
 
@@ -197,7 +197,7 @@ def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
 # The paper's figure on adaptability: RMSE within ±30 rows of changes of the raw sensor's error.
 
 
-Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Changes]
+Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], ErrorChanges]
 KINDS: dict[str, Find] = {"sudden": sudden_changes, "lasting": lasting_changes}
 COLUMNS = {
     "place": "place",
@@ -253,7 +253,7 @@ def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> float
     return error_near(values[own], reference[own], near[own])[0]
 
 
-def _changes(readings: Readings, find: Find) -> Changes:
+def _changes(readings: Readings, find: Find) -> ErrorChanges:
     return find(readings.times, readings.values[:, 0], readings.targets, readings.step_seconds)
 
 
@@ -270,14 +270,14 @@ NOTES = [
 
 def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
     """Table 1, and the numbers behind each grade."""
-    rules, protocol = Requirements.load(), reproduction.protocol
+    rules, protocol = RequirementTable.load(), reproduction.protocol
     methods = graded(protocol)
     scored = [SharedRows.of(reproduction.study(cell, methods)) for cell in reproduction.cells]
     cards = find_cards(reproduction, methods, progress)
     grades, numbers = [], []
     for name in methods:
         accuracy = [] if protocol.quick else accuracy_findings(scored, name)
-        entries = (*(rules.judge(one, "of the spread") for one in accuracy), *cards[name].entries)
+        entries = (*(rules.make_entry(one, "of the spread") for one in accuracy), *cards[name].entries)
         ours = dict.fromkeys(rules.requirements, "") | {
             requirement: str(grade or "") for requirement, grade in Card({}, {}, entries, {}, None, {}).grades().items()
         }

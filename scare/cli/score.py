@@ -28,8 +28,8 @@ from scare.files import replacing
 from scare.records import read_json
 from scare.report.numbers import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
-from scare.scorecard.cost import Growth
-from scare.scorecard.requirements import YES_NO, Entry, Requirements
+from scare.scorecard.cost import OperationGrowth
+from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
 from scare.scorecard.run import make_run, summarize, trace
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
@@ -64,7 +64,7 @@ def score(
       scare score no2.scare --data box*.csv --arithmetic int8 --require rmse=5,ram=20000,compatibility=O --out run
     """
     require_extra("board")
-    table = Requirements.load(thresholds)
+    table = RequirementTable.load(thresholds)
     demands = read_demands(require, table)
     chosen = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
@@ -106,7 +106,7 @@ def _with_unit(calibrator: Calibrator, reference: Channel | None) -> Calibrator:
     return replace(calibrator, target=replace(calibrator.target, unit=unit))
 
 
-def _measure(subject: Subject, table: Requirements) -> Scored:
+def _measure(subject: Subject, table: RequirementTable) -> Scored:
     """Score with a progress bar on stderr."""
     board, blocks = subject.board, table.protocol.blocks
     with progress("scoring", "what") as (bar, task):
@@ -115,13 +115,13 @@ def _measure(subject: Subject, table: Requirements) -> Scored:
         return measure(subject, table, lambda: bar.advance(task))
 
 
-def _growth(calibrator: Calibrator) -> Growth | None:
+def _growth(calibrator: Calibrator) -> OperationGrowth | None:
     """How its model grows with the window, where the models' room can be entered."""
     if not is_installed("equinox"):
         return None
-    from scare.scorecard.growth import growth_of
+    from scare.scorecard.growth import operation_growth
 
-    return growth_of(calibrator)
+    return operation_growth(calibrator)
 
 
 def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from scare.calibrator.plan import INPUT, Plan
 from scare.errors import NotApplicableError, UsageError
 from scare.export.runtime import declared_functions
 from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape, Step
-from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue, MakeForm, PlacedStep, Program, View
+from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue, CView, MakeForm, PlacedStep, Program
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.words import suggestion
@@ -45,7 +45,7 @@ class Lowering:
     def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
         """The call of a step, None for a view, and the step's value: what is written, without the work after it."""
         form, name = self.forms[placed.step.kernel](placed), placed.step.output
-        if isinstance(form, View):
+        if isinstance(form, CView):
             source = placed.inputs[0]
             start = source.start + form.start
             return None, CValue(name, source.kind, placed.out, view_of=source.view_of or source.name, start=start)

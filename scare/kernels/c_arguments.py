@@ -1,6 +1,6 @@
 """Calls of C kernels: the program that a plan becomes, and the arguments that each kernel's C function takes.
 
-    a step of a plan → PlacedStep → MakeForm of its kernel → CForm or View → CCall in a Program
+    a step of a plan → PlacedStep → MakeForm of its kernel → CForm or CView → CCall in a Program
 
 The families of `kernels` make the `CForm`s; `export/lowering.py` joins them into a `Program`, `export/memory.py` gives
 each value its place in scratch memory, `export/c_source.py` prints it. How the arguments lie in memory is described in
@@ -148,18 +148,18 @@ class CForm:
 
 
 @dataclass(frozen=True)
-class View:
+class CView:
     """A step without a call: the output is the first input's memory from element `start` on."""
 
     start: int = 0
 
 
-MakeForm = Callable[[PlacedStep], CForm | View]  # a kernel's C form: the arguments for one step
+MakeForm = Callable[[PlacedStep], CForm | CView]  # a kernel's C form: the arguments for one step
 
 
-def view(placed: PlacedStep) -> View:
+def view(placed: PlacedStep) -> CView:
     """C form of kernels that read the same numbers in another shape."""
-    return View(placed.step.settings.get("start", 0))
+    return CView(placed.step.settings.get("start", 0))
 
 
 def every_number(placed: PlacedStep) -> CForm:

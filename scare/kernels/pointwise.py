@@ -9,9 +9,9 @@ from scare.kernels.c_arguments import (
     SPECIALISED_WIDTH,
     WINDOW_NAME,
     CForm,
+    CView,
     MakeForm,
     PlacedStep,
-    View,
     every_number,
     fits,
     pad_axis,
@@ -149,11 +149,11 @@ def _quantise_newest(q: QuantisationState, step: Step) -> Step:
     return Step("newest_q", (WINDOW,), step.output)
 
 
-def c_newest_f32(placed: PlacedStep) -> CForm | View:
+def c_newest_f32(placed: PlacedStep) -> CForm | CView:
     """The newest rows: a view of the window or of codes, else a copy."""
     source, shape = placed.inputs[0], placed.shapes[0]
     if source.kind != "float" or source.name == WINDOW_NAME:
-        return View(prod(shape) - prod(placed.out))
+        return CView(prod(shape) - prod(placed.out))
     width = prod(shape[1:])
     return CForm((shape[0], width, prod(placed.out) // width), function="newest_rows")
 

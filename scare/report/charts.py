@@ -14,9 +14,9 @@ from scare.files import replacing
 from scare.report.blocks import render
 from scare.report.errors import AROUND, Bin, error_around, error_by, greatest_changes
 from scare.report.numbers import number, percent, quantity
-from scare.scorecard.accuracy import Accuracy, Limits, limits_of_agreement, measure, squared_correlation
+from scare.scorecard.accuracy import Accuracy, AgreementLimits, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
-from scare.scorecard.series import Series, pool
+from scare.scorecard.series import DeviceSeries, pool
 
 # Long series made short enough for a page: rows chosen so that every spike stays, numbers packed as text.
 
@@ -116,7 +116,7 @@ def opening(views: Sequence[View]) -> int:
     return next((index for index, view in enumerate(views) if view.accuracy is not None), 0)
 
 
-def _view(run: Run, series: Series, rows: int, points: int) -> View:
+def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
     scored = series.scored
     accuracy, raw_accuracy = _accuracy(scored, "calibrated"), None
     if run.comparable:
@@ -145,7 +145,7 @@ def _view(run: Run, series: Series, rows: int, points: int) -> View:
     return View(series.device, accuracy, raw_accuracy, charts, captions)
 
 
-def _error_range(error: np.ndarray, limits: Limits) -> list[float]:
+def _error_range(error: np.ndarray, limits: AgreementLimits) -> list[float]:
     """What the chart of differences spans: the limits and nearly all rows."""
     low, high = np.percentile(error, CENTRAL).tolist()
     low, high = float(np.fmin(low, limits.low)), float(np.fmax(high, limits.high))
@@ -153,16 +153,16 @@ def _error_range(error: np.ndarray, limits: Limits) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _accuracy(scored: Series, estimate: str) -> Accuracy | None:
+def _accuracy(scored: DeviceSeries, estimate: str) -> Accuracy | None:
     return measure(getattr(scored, estimate), scored.reference, scored.changes) if len(scored) else None
 
 
-def _errors(series: Series, comparable: bool) -> dict[str, np.ndarray]:
+def _errors(series: DeviceSeries, comparable: bool) -> dict[str, np.ndarray]:
     errors = {"calibrated": series.calibrated - series.reference}
     return errors | ({"raw": series.raw - series.reference} if comparable else {})
 
 
-def _time(series: Series, rows: int) -> dict[str, Any]:
+def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
     """The lines of the time chart, and the interval around the calibrated one where there is any."""
     names = (*LINES, *(INTERVAL if _has_intervals(series) else ()))
     columns = np.stack([getattr(series, name) for name in names], axis=1)
@@ -171,17 +171,17 @@ def _time(series: Series, rows: int) -> dict[str, Any]:
     return {"times": pack(times, bits=32), **{name: pack(shown[:, index]) for index, name in enumerate(names)}}
 
 
-def _has_intervals(series: Series) -> bool:
+def _has_intervals(series: DeviceSeries) -> bool:
     return bool(np.isfinite(series.low).any())
 
 
-def _training(series: Series) -> list[float] | None:
+def _training(series: DeviceSeries) -> list[float] | None:
     """The first and the last time of training, in seconds."""
     times = series.times[series.trained]
     return [float(times.min()), float(times.max())] if len(times) else None
 
 
-def _time_caption(run: Run, series: Series, accuracy: Accuracy | None, raw: Accuracy | None) -> str:
+def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw: Accuracy | None) -> str:
     first, last = (
         datetime.fromtimestamp(series.times[row], UTC) for row in (series.times.argmin(), series.times.argmax())
     )
@@ -197,7 +197,7 @@ def _time_caption(run: Run, series: Series, accuracy: Accuracy | None, raw: Accu
     )
 
 
-def _scatter(scored: Series, points: int, named: Mapping[str, Accuracy]) -> dict[str, Any]:
+def _scatter(scored: DeviceSeries, points: int, named: Mapping[str, Accuracy]) -> dict[str, Any]:
     """Evenly chosen rows in the order of their reference, and the regression on all rows."""
     chosen = np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int))
     sample = scored.rows(chosen)
@@ -214,7 +214,7 @@ def _scatter(scored: Series, points: int, named: Mapping[str, Accuracy]) -> dict
     return {**estimates, "fit": fit, "points": len(sample), "range": [low - margin, high + margin]}
 
 
-def _scatter_caption(run: Run, scored: Series, accuracy: Accuracy, points: int) -> str:
+def _scatter_caption(run: Run, scored: DeviceSeries, accuracy: Accuracy, points: int) -> str:
     return (
         f"Regression on {accuracy.rows:,} rows, with the reference on the x axis: slope {number(accuracy.slope)},"
         f" intercept {quantity(accuracy.intercept, run.target.unit)},"
@@ -225,7 +225,7 @@ def _scatter_caption(run: Run, scored: Series, accuracy: Accuracy, points: int) 
 
 
 def _add_conditions(
-    run: Run, scored: Series, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
+    run: Run, scored: DeviceSeries, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
 ) -> None:
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
     for name, (values, of) in conditions.items():
@@ -252,7 +252,7 @@ def _span(one: Bin, of: str) -> str:
     return f"{number(one.low)} to {quantity(one.high, of)}"
 
 
-def _add_changes(run: Run, series: Series, charts: dict[str, Any], captions: dict[str, str]) -> None:
+def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], captions: dict[str, str]) -> None:
     series = series.rows(~series.trained)
     changes = greatest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))

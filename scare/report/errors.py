@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from scare.scorecard.accuracy import fastest, rmse
-from scare.scorecard.series import Series
+from scare.scorecard.series import DeviceSeries
 
 BINS = 10
 FEW_ROWS = 20  # a bin with fewer has no error worth showing
@@ -64,7 +64,7 @@ def _rmse(error: np.ndarray) -> float | None:
     return rmse(error) if len(error) >= FEW_ROWS else None
 
 
-def greatest_changes(series: Series) -> np.ndarray:
+def greatest_changes(series: DeviceSeries) -> np.ndarray:
     """Row numbers of the greatest changes of the raw reading, each the greatest within 30 rows.
 
     They are taken, greatest first, from the 5 % of rows that top-5 % RMSE is about.
@@ -78,7 +78,7 @@ def greatest_changes(series: Series) -> np.ndarray:
     return np.sort(np.array(chosen, int))
 
 
-def error_around(series: Series, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
     """RMSE of each estimate at −30 … +30 rows from the rows in `changes`; where time is missing, rows do not count."""
     offsets = np.arange(-AROUND, AROUND + 1)
     rows = changes[:, None] + offsets

@@ -18,11 +18,11 @@ from scare.report.charts import View
 from scare.report.errors import CENTRAL, FEW_ROWS, round_edges
 from scare.report.numbers import NOTHING, number, percent, quantity
 from scare.scorecard.accuracy import cover
-from scare.scorecard.agency_targets import FEWEST, Assessment, Target, TargetResult, agency_targets, find_target
+from scare.scorecard.agency_targets import FEWEST, AgencyTarget, Assessment, TargetResult, agency_targets, find_target
 from scare.scorecard.card import Card
-from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, Requirements
+from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, RequirementTable
 from scare.scorecard.run import Run
-from scare.scorecard.series import Series, pool
+from scare.scorecard.series import DeviceSeries, pool
 from scare.words import plural
 
 OURS = "scare"  # how the study's own methods begin; its room needs JAX, this page does not
@@ -182,7 +182,7 @@ def grade_badge(grade: Any) -> Badge:
 def scorecard(card: Card) -> list[Block]:
     """A table for each dimension; under each requirement with its grade, a row for every number."""
     head = ("measure", "value", "grade", "O from", "△ from", "source")
-    measures, blocks = Requirements.load().measures, list[Block]()
+    measures, blocks = RequirementTable.load().measures, list[Block]()
     for name, title in DIMENSIONS.items():
         rows: list[list[str | Cell]] = []
         for requirement, grade in card.grades().items():
@@ -356,7 +356,7 @@ def _level(run: Run) -> float:
     return float(entry.detail.get("level", 0.0)) if entry else 0.0
 
 
-def _coverage_table(caption: str, parts: list[tuple[str, Series]], level: float, run: Run) -> Table:
+def _coverage_table(caption: str, parts: list[tuple[str, DeviceSeries]], level: float, run: Run) -> Table:
     rows = []
     for name, part in parts:
         found = cover(part.low, part.high, part.reference, level) if len(part) >= FEW_ROWS else None
@@ -365,7 +365,7 @@ def _coverage_table(caption: str, parts: list[tuple[str, Series]], level: float,
     return Table(caption, ("rows", "how many", "held", "mean width"), rows)
 
 
-def _concentrations(scored: Series, unit: str) -> Iterator[tuple[str, np.ndarray]]:
+def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:
     """Round spans of the reference, the outer ones with all beyond, and which rows are in each."""
     edges = round_edges(*np.percentile(scored.reference, CENTRAL).tolist())
     place = np.clip(np.searchsorted(edges, scored.reference, side="right") - 1, 0, len(edges) - 2)
@@ -479,7 +479,7 @@ def _days(one: TargetResult | None) -> str | Cell:
     return Cell(str(one.days), badge=badge, below=True)
 
 
-def _note(found: Target, target: Assessment) -> Note:
+def _note(found: AgencyTarget, target: Assessment) -> Note:
     facts = agency_targets()
     converted = ""
     if found.unit != target.unit:

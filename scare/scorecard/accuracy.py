@@ -61,7 +61,7 @@ def rmse(error: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Limits:
+class AgreementLimits:
     """Bland and Altman's mean difference and the limits that hold 95 % of differences if they are normal."""
 
     bias: float
@@ -70,15 +70,15 @@ class Limits:
     inside: float  # the share that really lies between
 
 
-def limits_of_agreement(error: np.ndarray) -> Limits:
+def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
     """Mean ± 1.96 standard deviations of calibrated − reference.
 
     >>> limits_of_agreement(np.array([-1.0, 1.0]))
-    Limits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
+    AgreementLimits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
     """
     bias = float(error.mean())
     half = 1.96 * float(error.std(ddof=1)) if len(error) > 1 else float("nan")
-    return Limits(bias, bias - half, bias + half, float((np.abs(error - bias) <= half).mean()))
+    return AgreementLimits(bias, bias - half, bias + half, float((np.abs(error - bias) <= half).mean()))
 
 
 def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
@@ -165,7 +165,7 @@ SIDE = 5  # rows averaged on either side of a lasting change
 
 
 @dataclass(frozen=True)
-class Changes:
+class ErrorChanges:
     """The relative change of a device's raw error at each row [rows], NaN where unknown, and the row's unbroken run."""
 
     sizes: np.ndarray
@@ -182,8 +182,8 @@ class Changes:
         return np.cumsum(edges)[:-1] > 0
 
 
-def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> Changes:
-    """Changes from one row to the next, at most two steps apart; arrays [rows], times in seconds.
+def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
+    """ErrorChanges from one row to the next, at most two steps apart; arrays [rows], times in seconds.
 
     >>> raw, reference = np.array([10.0, 10.0, 13.0, 13.0]), np.full(4, 10.0)
     >>> sudden_changes(60.0 * np.arange(4), raw, reference, 60.0).sizes
@@ -191,11 +191,11 @@ def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, st
     """
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
     sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(_before(raw)), LEAST)
-    return Changes(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
+    return ErrorChanges(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
 
 
-def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> Changes:
-    """Changes of the mean over 5 rows to that over the next 5, the largest alone within 30 rows.
+def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
+    """ErrorChanges of the mean over 5 rows to that over the next 5, the largest alone within 30 rows.
 
     At one reading a minute sudden changes are nearly everywhere; these are events.
     """
@@ -206,7 +206,7 @@ def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, s
         relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), LEAST)
         whole = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
         sizes[SIDE : len(raw) - SIDE + 1] = np.where(whole, relative, np.nan)
-    return Changes(_peaks(sizes), run)
+    return ErrorChanges(_peaks(sizes), run)
 
 
 def error_near(estimate: np.ndarray, reference: np.ndarray, near: np.ndarray) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from scare.data.quantities import find_quantity, quantity, spell_unit, unit_fact
 from scare.data.readings import Channel
 from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.scorecard.accuracy import rmse, squared_correlation
-from scare.scorecard.series import Series
+from scare.scorecard.series import DeviceSeries
 
 TABLE = Path(__file__).with_name("agency_targets.toml")
 EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # meeting one of two is enough
@@ -27,7 +27,7 @@ Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Target:
+class AgencyTarget:
     """The targets for one pollutant: bounds by measure, in the unit for intercept, rmse and sd."""
 
     name: str
@@ -36,7 +36,7 @@ class Target:
     source: str
     bounds: Mapping[str, Bounds]
 
-    def in_unit(self, unit: str) -> "Target | None":
+    def in_unit(self, unit: str) -> "AgencyTarget | None":
         """The same targets in another unit, None if there is no way there."""
         factor = unit_factor(self.unit, unit, quantity(self.name).molar_mass)
         if factor is None:
@@ -53,7 +53,7 @@ class AgencyTargets:
     completeness: Amount
     units: Count
     days: Count
-    targets: Mapping[str, Target]
+    targets: Mapping[str, AgencyTarget]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def agency_targets() -> AgencyTargets:
     return convert({**table, "targets": with_names(table["targets"])}, AgencyTargets, TABLE)
 
 
-def find_target(channel: Channel) -> Target | None:
+def find_target(channel: Channel) -> AgencyTarget | None:
     """The targets of the pollutant that a channel is named after, in EPA's unit.
 
     >>> find_target(Channel("Ref.NO2")).unit, find_target(Channel("co2"))
@@ -112,7 +112,7 @@ def title(channel: Channel) -> str:
     return found.name if found else channel.name
 
 
-def assess(series: Sequence[Series], channel: Channel) -> Assessment | None:
+def assess(series: Sequence[DeviceSeries], channel: Channel) -> Assessment | None:
     """EPA's bounds and what is within them; None for another quantity or a unit that cannot be converted."""
     found = find_target(channel)
     target = found and found.in_unit(spell_unit(channel.unit))
@@ -126,12 +126,12 @@ def assess(series: Sequence[Series], channel: Channel) -> Assessment | None:
         source=target.source,
         as_of=str(agency_targets().as_of),
         bounds=target.bounds,
-        devices=tuple(judge(one, target) for one in scored),
-        precision=judge_precision(scored, target),
+        devices=tuple(assess_device(one, target) for one in scored),
+        precision=assess_precision(scored, target),
     )
 
 
-def judge(series: Series, target: Target) -> TargetResult:
+def assess_device(series: DeviceSeries, target: AgencyTarget) -> TargetResult:
     """One device's measures on averages, with the bounds they are within."""
     found = _Averages.of(series, target.average_hours)
     days = len(np.unique(found.numbers * target.average_hours // 24))
@@ -146,7 +146,7 @@ def judge(series: Series, target: Target) -> TargetResult:
     return _judged(series.device, len(found.numbers), days, values, target)
 
 
-def judge_precision(series: Sequence[Series], target: Target) -> TargetResult | None:
+def assess_precision(series: Sequence[DeviceSeries], target: AgencyTarget) -> TargetResult | None:
     """How alike devices side by side are, or None: too few with averages, or not beside the same reference."""
     averages = {one.device: _Averages.of(one, target.average_hours) for one in series}
     averages = {device: one for device, one in averages.items() if len(one.numbers) >= FEWEST}
@@ -177,7 +177,7 @@ class _Averages:
     calibrated: np.ndarray
 
     @staticmethod
-    def of(series: Series, hours: int) -> "_Averages":
+    def of(series: DeviceSeries, hours: int) -> "_Averages":
         scored, seconds = series.scored, 3600.0 * hours
         numbers, place, counts = np.unique(scored.times // seconds, return_inverse=True, return_counts=True)
         expected = max(1.0, seconds / series.step_seconds) if series.step_seconds else 1.0
@@ -190,7 +190,7 @@ class _Averages:
         return _Averages(self.numbers[keep], self.reference[keep], self.calibrated[keep])
 
 
-def _judged(device: str, averages: int, days: int, values: Mapping[str, float], target: Target) -> TargetResult:
+def _judged(device: str, averages: int, days: int, values: Mapping[str, float], target: AgencyTarget) -> TargetResult:
     met = {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
     pair = next((pair for pair in EITHER if set(pair) <= met.keys()), ())
     return TargetResult(device, averages, days, values, met, any(met[name] for name in pair) if pair else None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from scare.errors import DataError, UsageError
 from scare.records import convert
-from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requirements
+from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, RequirementTable
 from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
@@ -80,7 +80,7 @@ class Demand:
     name: str
     wanted: float | Grade
 
-    def missed(self, card: Card, table: Requirements) -> str:
+    def missed(self, card: Card, table: RequirementTable) -> str:
         """Why the card does not meet it; an empty text when it does."""
         if self.name in table.requirements:
             grade = card.grades().get(self.name)
@@ -98,16 +98,16 @@ class Demand:
         return "" if met else f"{self.name} is {entry.value:.4g}{unit}, asked for was {limit} {self.wanted:g}"
 
 
-def read_demands(text: str, table: Requirements) -> list[Demand]:
+def read_demands(text: str, table: RequirementTable) -> list[Demand]:
     """Demands from `rmse=5,ram=20000,compatibility=O`.
 
-    >>> read_demands("rmse=5,memory=O", Requirements.load())
+    >>> read_demands("rmse=5,memory=O", RequirementTable.load())
     [Demand(name='rmse', wanted=5.0), Demand(name='memory', wanted=<Grade.GOOD: 'O'>)]
     """
     return [_demand(part.strip(), table) for part in text.split(",") if part.strip()]
 
 
-def _demand(text: str, table: Requirements) -> Demand:
+def _demand(text: str, table: RequirementTable) -> Demand:
     name, _, wanted = (part.strip() for part in text.partition("="))
     measures = {one.name: one for one in table.measures.values() if one.source != DECLARED}
     known = [*measures, *table.requirements]
@@ -126,7 +126,7 @@ def _demand(text: str, table: Requirements) -> Demand:
     return Demand(name, bound)
 
 
-def missed_demands(demands: Iterable[Demand], card: Card, table: Requirements) -> list[str]:
+def missed_demands(demands: Iterable[Demand], card: Card, table: RequirementTable) -> list[str]:
     """A sentence for each demand that is not met."""
     return [sentence for demand in demands if (sentence := demand.missed(card, table))]
 

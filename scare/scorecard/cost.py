@@ -21,18 +21,20 @@ from scare.board.boards import Board
 from scare.board.measure import Report
 from scare.calibrator.calibrator import Calibrator
 from scare.kernels import INPUT, Operations
-from scare.scorecard.requirements import Finding, Protocol
+from scare.scorecard.requirements import Finding, ScoreProtocol
 
 
 @dataclass(frozen=True)
-class Growth:
+class OperationGrowth:
     """How a model grows with its window: its declared complexity, and the operations at any length."""
 
     declared: str
     operations: Callable[[int], Operations]
 
 
-def complexity_findings(calibrator: Calibrator, growth: Growth | None, lengths: Sequence[int]) -> list[Finding]:
+def complexity_findings(
+    calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int]
+) -> list[Finding]:
     """Complexity as declared, the exponent fitted, and the operations of one reading counted."""
     counted = calibrator.cost().operations
     declared, exponent, detail = _grow(calibrator, growth, lengths, counted)
@@ -44,7 +46,7 @@ def complexity_findings(calibrator: Calibrator, growth: Growth | None, lengths: 
 
 
 def _grow(
-    calibrator: Calibrator, growth: Growth | None, lengths: Sequence[int], counted: Operations
+    calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int], counted: Operations
 ) -> tuple[str | None, float | None, dict[str, Any]]:
     if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
         return "O(1)", 0.0, {"reason": "it reads the newest row alone"}
@@ -205,7 +207,7 @@ def timing(call: Callable[[np.ndarray], object]) -> Timer:
     return timer
 
 
-def measure_latency(timer: Timer, windows: np.ndarray, protocol: Protocol) -> Timed:
+def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) -> Timed:
     """Time windows [n, N, C] by the protocol."""
     with one_core() as pinned:
         timer(np.resize(windows, (protocol.warm_ups, *windows.shape[1:])))
@@ -255,7 +257,7 @@ OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle") 
 
 
 def measure_utilisation(
-    call: Callable[[int], object], protocol: Protocol, advance: Callable[[], object] = lambda: None
+    call: Callable[[int], object], protocol: ScoreProtocol, advance: Callable[[], object] = lambda: None
 ) -> Finding:
     """The largest share of one core, in %, that requests at a fixed rate take in a block of them.
 
@@ -272,7 +274,7 @@ def measure_utilisation(
     return Finding("cpu", max(shares), detail={**detail, "request_hz": protocol.request_hz, "blocks": len(shares)})
 
 
-def _block(call: Callable[[int], object], protocol: Protocol) -> float:
+def _block(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
     """This thread's CPU time over wall time in one block of requests, in %."""
     begun, busy = perf_counter(), thread_time()
     for request in range(max(1, round(protocol.block_seconds * protocol.request_hz))):

@@ -7,16 +7,18 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
 from scare.models import Architecture
 from scare.records import convert
-from scare.scorecard.cost import Growth
+from scare.scorecard.cost import OperationGrowth
 
 
-def growth_of(calibrator: Calibrator) -> Growth | None:
+def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
     """The growth of a calibrator's model; None if its file does not tell a model that we know.
 
     The operations of a mean of several networks are theirs together, which changes no exponent.
     """
     model, channels = model_of(calibrator), calibrator.plan.channels
-    return None if model is None else Growth(model.complexity, lambda window: model.operations(window, channels))
+    return (
+        None if model is None else OperationGrowth(model.complexity, lambda window: model.operations(window, channels))
+    )
 
 
 def model_of(calibrator: Calibrator) -> Architecture | None:

@@ -81,7 +81,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ScoreProtocol:
     """How often, how long and at what lengths things are measured (requirements.toml says what each is)."""
 
     warm_ups: Count
@@ -107,7 +107,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RequirementChanges:
     """What a file of the user's own may change."""
 
     measures: Mapping[str, Thresholds] = field(default_factory=dict)
@@ -145,27 +145,27 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Requirements:
+class RequirementTable:
     """The whole table."""
 
     requirements: Mapping[str, Requirement]
     measures: Mapping[str, Measure]
-    protocol: Protocol
+    protocol: ScoreProtocol
 
     @staticmethod
-    def load(changes: Path | None = None) -> "Requirements":
+    def load(changes: Path | None = None) -> "RequirementTable":
         """The table, changed by a TOML with `[measures.NAME]` of `good` and `fair`, and `[protocol]`.
 
-        >>> Requirements.load().measures["rmse"].good
+        >>> RequirementTable.load().measures["rmse"].good
         0.55
         """
         table = load_toml(TABLE)
         if changes is not None:
             table = merge(table, _read_changes(changes, table["measures"]))
         both = {name: with_names(table[name]) for name in ("requirements", "measures")}
-        return convert({**table, **both}, Requirements, changes or TABLE)
+        return convert({**table, **both}, RequirementTable, changes or TABLE)
 
-    def judge(self, finding: Finding, target_unit: str) -> Entry:
+    def make_entry(self, finding: Finding, target_unit: str) -> Entry:
         """A finding as a line of the card."""
         measure = self.measures[finding.measure]
         requirement = self.requirements[measure.requirement]
@@ -204,7 +204,7 @@ class Requirements:
 
 def _read_changes(path: Path, measures: Mapping[str, Any]) -> dict[str, Any]:
     table = load_toml(path)
-    for name in convert(table, Changes, path).measures:
+    for name in convert(table, RequirementChanges, path).measures:
         if name not in measures:
             raise UsageError(f"{path}: no measure is called '{name}'{suggestion(name, measures)}")
     return table

@@ -25,8 +25,8 @@ from scare.errors import DataError
 from scare.scorecard.accuracy import limits_of_agreement, measure, squared_correlation
 from scare.scorecard.agency_targets import assess
 from scare.scorecard.card import Card, read_card
-from scare.scorecard.requirements import Protocol
-from scare.scorecard.series import Series, device_series
+from scare.scorecard.requirements import ScoreProtocol
+from scare.scorecard.series import DeviceSeries, device_series
 
 NEEDED = {
     "target": ("name", "unit"),
@@ -51,7 +51,7 @@ class Run:
     target: Channel
     raw: Channel
     humidity: Channel | None
-    series: tuple[Series, ...]
+    series: tuple[DeviceSeries, ...]
 
     @property
     def comparable(self) -> bool:
@@ -123,7 +123,7 @@ PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")
 
 
 def trace(
-    model: str, files: Sequence[Path], calibrator: Calibrator, arithmetic: str, protocol: Protocol
+    model: str, files: Sequence[Path], calibrator: Calibrator, arithmetic: str, protocol: ScoreProtocol
 ) -> dict[str, Any]:
     """The origin of a card; a published correction has no file, and what was not trained has no seed."""
     settings = calibrator.facts.get("settings") or {}
@@ -164,7 +164,7 @@ def summarize(run: Run) -> dict[str, Any]:
     return {"devices": devices, "targets": asdict(assessment) if assessment else None}
 
 
-def _device(series: Series, comparable: bool) -> dict[str, Any]:
+def _device(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
     """Accuracy, the raw reading's where it has the target's unit, and the limits of agreement of the rows scored."""
     scored = series.scored
     if not len(scored):

@@ -25,7 +25,7 @@ from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.kernels import Choice, choose
 from scare.scorecard.cost import (
-    Growth,
+    OperationGrowth,
     Timer,
     board_findings,
     complexity_findings,
@@ -38,7 +38,7 @@ from scare.scorecard.cost import (
     supported,
     timing,
 )
-from scare.scorecard.requirements import Entry, Finding, Requirements
+from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
 KINDS = 1000  # windows among which are some of every kind
@@ -55,7 +55,7 @@ class Subject:
     readings: Sequence[Readings]
     arithmetic: str
     board: Board | None
-    growth: Growth | None
+    growth: OperationGrowth | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Scored:
     board: dict[str, Any] | None
 
 
-def score(subject: Subject, table: Requirements, advance: Callable[[], object] = lambda: None) -> Scored:
+def score(subject: Subject, table: RequirementTable, advance: Callable[[], object] = lambda: None) -> Scored:
     """Measure and grade; `advance` is called after each block of requests and each window on the board."""
     shipped, reason = _shipped(subject)
     series = calibrate(shipped, subject.readings)
@@ -87,7 +87,7 @@ def score(subject: Subject, table: Requirements, advance: Callable[[], object] =
     found += no_board() if subject.board is None else []
     order = list(table.measures)
     found.sort(key=lambda finding: order.index(finding.measure))
-    entries = tuple(table.judge(finding, subject.calibrator.target.unit) for finding in found)
+    entries = tuple(table.make_entry(finding, subject.calibrator.target.unit) for finding in found)
     board = describe_board(subject.board, subject.arithmetic, report, reason) if subject.board else None
     return Scored(entries, series, board)
 
@@ -106,7 +106,7 @@ def _time(
     shipped: Calibrator,
     readings: Sequence[Readings],
     folder: Path,
-    table: Requirements,
+    table: RequirementTable,
     advance: Callable[[], object],
 ) -> list[Finding]:
     """Latency in C and in NumPy, and utilisation by C."""
@@ -130,7 +130,7 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
     return timer
 
 
-def _on_board(subject: Subject, folder: Path, table: Requirements, advance: Callable[[], object]) -> Report | None:
+def _on_board(subject: Subject, folder: Path, table: RequirementTable, advance: Callable[[], object]) -> Report | None:
     if subject.board is None:
         return None
     return measure(folder, subject.board, board_trials(subject.calibrator, table.protocol.board_windows), advance)

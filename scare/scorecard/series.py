@@ -32,7 +32,7 @@ from scare.windowing.inputs import WindowStream
 
 
 @dataclass(frozen=True)
-class Series:
+class DeviceSeries:
     """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970, intervals from `low` to `high`.
 
     `changes` is that of the raw reading since the row before (NaN if unknown), `turns` that of the reference,
@@ -56,10 +56,10 @@ class Series:
     def __len__(self) -> int:
         return len(self.times)
 
-    def rows(self, keep: np.ndarray) -> "Series":
+    def rows(self, keep: np.ndarray) -> "DeviceSeries":
         """The rows at `keep` (bool or numbers)."""
         arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
-        return Series(self.device, self.step_seconds, **arrays)
+        return DeviceSeries(self.device, self.step_seconds, **arrays)
 
     @property
     def is_scored(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class Series:
         return known_rows(self.reference, self.calibrated) & ~self.trained
 
     @cached_property
-    def scored(self) -> "Series":
+    def scored(self) -> "DeviceSeries":
         """The rows scored."""
         return self.rows(self.is_scored)
 
@@ -79,19 +79,23 @@ class Series:
         return "no row has both a reference and a calibrated value"
 
 
-def pool(series: Sequence[Series], name: str) -> Series:
+def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
     """The rows of several devices one after another."""
-    arrays = {one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(Series)[2:]}
-    return Series(name, float(np.median([each.step_seconds for each in series])), **arrays)
+    arrays = {
+        one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(DeviceSeries)[2:]
+    }
+    return DeviceSeries(name, float(np.median([each.step_seconds for each in series])), **arrays)
 
 
-def device_series(frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> tuple[Series, ...]:
+def device_series(
+    frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]
+) -> tuple[DeviceSeries, ...]:
     """Each device's rows in order of time; `raw` and `humidity` are columns, `origin` is a card's dataset."""
     parts = frame.partition_by(DEVICE, maintain_order=True)
     return tuple(_device(part.sort(TIME), raw, humidity, origin) for part in parts)
 
 
-def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> Series:
+def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> DeviceSeries:
     def numbers(name: str) -> np.ndarray:
         if name not in part.columns:  # a run of an older version has no intervals
             return np.full(part.height, np.nan)
@@ -100,7 +104,7 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
     device, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     readings, reference = numbers(raw), numbers(REFERENCE)
-    return Series(
+    return DeviceSeries(
         device=device,
         step_seconds=step,
         times=times,
@@ -126,7 +130,7 @@ class CalibratedReadings:
     """
 
     frame: pl.DataFrame
-    rows: Series
+    rows: DeviceSeries
 
     def findings(self, calibrator: Calibrator, arithmetic: str) -> list[Finding]:
         """Mean and instant accuracy, each beside the reference's spread over its own rows."""
@@ -230,7 +234,7 @@ def _in_order(frame: pl.DataFrame, readings: Readings) -> pl.DataFrame:
     return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS)
 
 
-def _coverage(scored: Series, calibrator: Calibrator) -> list[Finding]:
+def _coverage(scored: DeviceSeries, calibrator: Calibrator) -> list[Finding]:
     """How often the intervals hold the reference, and how wide they are; nothing of a calibrator without any."""
     level = calibrator.intervals.level if calibrator.intervals else 0.0
     found = cover(scored.low, scored.high, scored.reference, level)
@@ -248,7 +252,7 @@ def _spread(values: np.ndarray) -> float:
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
 
-def _raw_rmse(scored: Series, calibrator: Calibrator) -> float | None:
+def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
     """The error of the reading as it is, where it is known to be in the target's unit."""
     units = [channel.unit for channel in (calibrator.inputs.channels[0], calibrator.target)]
     if not all(units) or spell_unit(units[0]) != spell_unit(units[1]):

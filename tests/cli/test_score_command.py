@@ -15,7 +15,7 @@ from scare.experiments.task import ReadingsFingerprint, Task
 from scare.scorecard import card as room
 from scare.scorecard.agency_targets import find_target
 from scare.scorecard.card import read_card
-from scare.scorecard.requirements import Requirements
+from scare.scorecard.requirements import RequirementTable
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import colocation, write
 
@@ -47,7 +47,9 @@ def test_a_card_has_every_measure_and_the_published_form(scare: RunCli, model: P
     card = json.loads(output.out)
     jsonschema.validate(card, FORM)
     found = entries(output)
-    printed = [name for name in Requirements.load().measures if not name.endswith("_jax")]  # its file has no network
+    printed = [
+        name for name in RequirementTable.load().measures if not name.endswith("_jax")
+    ]  # its file has no network
     assert list(found) == printed
     assert found["latency_max"]["value"] >= found["latency_mean"]["value"] > 0
     assert found["ram"]["value"] == card["board"]["ram_bytes"] < card["board"]["ram_available"]

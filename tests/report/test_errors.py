@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.report.errors import AROUND, error_around, error_by, greatest_changes, round_edges
-from scare.scorecard.series import Series, pool
+from scare.scorecard.series import DeviceSeries, pool
 
 
-def make_series(raw: np.ndarray, times: np.ndarray | None = None) -> Series:
+def make_series(raw: np.ndarray, times: np.ndarray | None = None) -> DeviceSeries:
     times = 60.0 * np.arange(len(raw)) if times is None else times
     nothing = np.full(len(raw), np.nan)
     no = np.zeros(len(raw), bool)
     changes = np.diff(raw, prepend=np.nan)
-    return Series("box", 60.0, times, raw, *[nothing] * 5, no.astype(np.uint32), changes, nothing, no)
+    return DeviceSeries("box", 60.0, times, raw, *[nothing] * 5, no.astype(np.uint32), changes, nothing, no)
 
 
 def test_bins_hold_every_row_once_and_their_errors_make_up_the_whole() -> None:

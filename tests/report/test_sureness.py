@@ -8,7 +8,7 @@ import pytest
 
 from scare.report.blocks import Note, Table, Verdict
 from scare.report.sections import sureness
-from scare.scorecard.requirements import Finding, Requirements
+from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.run import Run, make_run
 from tests.report.small_run import card, series
 
@@ -19,7 +19,7 @@ def make(shift: float) -> tuple[pl.DataFrame, Run]:
     noise = np.random.default_rng(1).uniform(-1, 1, table.height)
     middle = table["reference"] + noise + shift
     table = table.with_columns((middle - 0.9).alias("low"), (middle + 0.9).alias("high"))
-    entry = Requirements.load().judge(Finding("interval_coverage", 90.0, 90.0, {"level": 0.9}), "ug/m3")
+    entry = RequirementTable.load().make_entry(Finding("interval_coverage", 90.0, 90.0, {"level": 0.9}), "ug/m3")
     return table, make_run(replace(card(table), entries=(entry,)), table)
 
 

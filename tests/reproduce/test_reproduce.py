@@ -43,7 +43,7 @@ from scare.export.lowering import Arithmetic
 from scare.files import replacing
 from scare.models import ABLATION
 from scare.scorecard.accuracy import Accuracy, rmse
-from scare.scorecard.requirements import Requirements
+from scare.scorecard.requirements import RequirementTable
 
 
 def tiny() -> Protocol:
@@ -412,7 +412,7 @@ def test_a_time_is_in_the_unit_in_which_it_is_read(done: Reproduction) -> None:
 
 def test_a_network_is_timed_in_jax_beside_c_and_numpy_and_nothing_else_is(done: Reproduction) -> None:
     assert [row["jax_latency"] for row in make_main(done, quiet).tables[0].rows] == [None, None]
-    rules = Requirements.load()
+    rules = RequirementTable.load()
     rules = replace(rules, protocol=replace(rules.protocol, warm_ups=1, windows=3, rounds=1))
     _, _, (box,) = done.source.split(*done.cells[0]).parts.values()
     box = replace(box, frame=box.frame.rename({"pm10_raw": "pm25"}), channels=(Channel("pm25", "ug/m3"),))

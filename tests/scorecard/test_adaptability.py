@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.scorecard.accuracy import RADIUS, Changes, error_near, lasting_changes, sudden_changes
+from scare.scorecard.accuracy import RADIUS, ErrorChanges, error_near, lasting_changes, sudden_changes
 
 
 def series(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -14,7 +14,7 @@ def series(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return 60.0 * np.arange(rows), np.rint(1.5 * reference + draw.normal(0, 0.3, rows)), reference
 
 
-def near_by_hand(changes: Changes, threshold: float) -> list[bool]:
+def near_by_hand(changes: ErrorChanges, threshold: float) -> list[bool]:
     rows = range(len(changes.run))
     points = [row for row in rows if changes.sizes[row] >= threshold]
     return [any(abs(row - p) <= RADIUS and changes.run[row] == changes.run[p] for p in points) for row in rows]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scare.errors import DataError, UsageError
 from scare.scorecard import card as room
 from scare.scorecard.card import Card, missed_demands, read_card, read_demands
-from scare.scorecard.requirements import Finding, Requirements
+from scare.scorecard.requirements import Finding, RequirementTable
 
-TABLE = Requirements.load()
+TABLE = RequirementTable.load()
 SCHEMA = json.loads(Path(room.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
 FORM = jsonschema.Draft202012Validator(SCHEMA)
 NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
@@ -22,7 +22,7 @@ DIGEST = "0" * 64
 
 
 def make_card(*findings: Finding) -> Card:
-    entries = tuple(TABLE.judge(finding, "µg/m³") for finding in findings)
+    entries = tuple(TABLE.make_entry(finding, "µg/m³") for finding in findings)
     dataset: dict[str, Any] = {"devices": ["a"], "channels": [{"name": "x", "unit": ""}], "inputs": ["x"]}
     dataset |= {"reference": None, "period": ["2026", "2027"], "step_seconds": 60.0, "flags": {"GAP": 1}}
     rows = ("rows", "rows_with_reference", "rows_calibrated", "rows_of_training", "rows_scored")

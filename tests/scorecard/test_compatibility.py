@@ -11,10 +11,10 @@ from scare.board.measure import Report
 from scare.board.virtual import Cycles, Pushes, Runs
 from scare.scorecard.card import Card
 from scare.scorecard.cost import board_findings, describe_board, measure_utilisation, no_board, supported
-from scare.scorecard.requirements import Finding, Grade, Protocol, Requirements
+from scare.scorecard.requirements import Finding, Grade, RequirementTable, ScoreProtocol
 
-PROTOCOL = Protocol(1, 4, 1, 100.0, 3, 0.1, 10, (8, 16))
-TABLE = Requirements.load()
+PROTOCOL = ScoreProtocol(1, 4, 1, 100.0, 3, 0.1, 10, (8, 16))
+TABLE = RequirementTable.load()
 NANO = board("nano33ble")
 CYCLES = np.array([[100.0, 200.0, 300.0], [90.0, 250.0, 260.0], [110.0, 210.0, 280.0]])
 RUNS = Runs(np.zeros(3), {}, np.array([80, 120, 90]), np.array([64, 64, 80]), CYCLES)
@@ -33,7 +33,7 @@ def spin(number: int) -> None:
 
 def test_without_a_board_memory_and_compatibility_are_not_graded() -> None:
     found = [supported(), Finding("cpu", 1.0), Finding("latency_mean", 1.0, 1e5), *no_board()]
-    card = Card({}, {}, tuple(TABLE.judge(one, "") for one in found), {}, None, {})
+    card = Card({}, {}, tuple(TABLE.make_entry(one, "") for one in found), {}, None, {})
     assert card.grades() == {"compatibility": None, "mean-latency": Grade.GOOD, "memory": None}
 
 
@@ -99,7 +99,7 @@ def test_an_unsupported_operation_says_why() -> None:
 def test_nothing_is_satisfied_on_a_board_whose_cycles_are_not_known() -> None:
     def grades(report: Report) -> dict[str, Grade | None]:
         findings = [Finding("cpu", 2.0), Finding("latency_mean", 0.1, 6e4), supported(), *board_findings(report)]
-        entries = tuple(TABLE.judge(finding, "") for finding in findings)
+        entries = tuple(TABLE.make_entry(finding, "") for finding in findings)
         return Card({}, {}, entries, {}, None, {}).grades()
 
     rp2040 = replace(REPORT, board=board("rp2040"))

@@ -14,8 +14,8 @@ from scare.calibrator.corrections import bind, find_correction
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
 from scare.models import Scare
-from scare.scorecard.cost import Growth, complexity_findings, fit_exponent, memory_findings
-from scare.scorecard.growth import growth_of
+from scare.scorecard.cost import OperationGrowth, complexity_findings, fit_exponent, memory_findings
+from scare.scorecard.growth import operation_growth
 from tests.calibrator.building import make_calibrator
 
 LENGTHS = (60, 120, 240, 480, 960, 1920)
@@ -26,7 +26,7 @@ def dot_product(window: int) -> Plan:
     return Plan(window, 2, (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", {"weight": weight})))
 
 
-def found(calibrator: Calibrator, growth: Growth | None) -> dict[str, object]:
+def found(calibrator: Calibrator, growth: OperationGrowth | None) -> dict[str, object]:
     return {one.measure: one.value for one in complexity_findings(calibrator, growth, LENGTHS)}
 
 
@@ -43,8 +43,8 @@ def test_the_exponent_is_that_of_a_least_squares_line() -> None:
 
 def test_a_formula_is_compared_with_the_plan() -> None:
     calibrator = make_calibrator(dot_product(60))
-    right = Growth("O(N)", lambda window: Operations(multiply_adds=2 * window))
-    wrong = Growth("O(N)", lambda window: Operations(multiply_adds=3 * window))
+    right = OperationGrowth("O(N)", lambda window: Operations(multiply_adds=2 * window))
+    wrong = OperationGrowth("O(N)", lambda window: Operations(multiply_adds=3 * window))
     assert found(calibrator, right) == {
         "declared_complexity": "O(N)",
         "exponent": pytest.approx(1.0),
@@ -65,7 +65,7 @@ def test_ridge_grows_as_its_window_and_the_newest_row_does_not() -> None:
 def test_a_correction_is_constant() -> None:
     barkjohn = find_correction("barkjohn-2021")
     calibrator = bind(barkjohn, {role.name: role.channel for role in barkjohn.roles}, 60.0)
-    assert found(calibrator, growth_of(calibrator)) == {
+    assert found(calibrator, operation_growth(calibrator)) == {
         "declared_complexity": "O(1)",
         "exponent": 0.0,
         "operations": 2,
@@ -74,7 +74,7 @@ def test_a_correction_is_constant() -> None:
 
 def test_an_unknown_model_has_no_exponent_but_a_reason() -> None:
     calibrator = make_calibrator(dot_product(60))
-    assert growth_of(calibrator) is None
+    assert operation_growth(calibrator) is None
     assert found(calibrator, None) == {"declared_complexity": None, "exponent": None, "operations": 120}
 
 
@@ -84,7 +84,7 @@ def test_a_model_grows_as_its_file_says(name: str, setting: str) -> None:
     architecture = Scare.paper() if (name, setting) == ("scare", "paper") else MODELS[name].default()
     stored = json.loads(json.dumps(asdict(architecture)))  # type: ignore[call-overload]
     calibrator = replace(make_calibrator(dot_product(60)), facts={"model": name, "architecture": stored})
-    growth = growth_of(calibrator)
+    growth = operation_growth(calibrator)
     assert growth is not None
     assert growth.declared == MODELS[name].complexity
     for window in (60, 360):

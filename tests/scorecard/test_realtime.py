@@ -16,10 +16,10 @@ from hypothesis.extra.numpy import arrays
 from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.scorecard.cost import THREADS, Latency, Timed, measure_latency, one_core, timing
-from scare.scorecard.requirements import Protocol
+from scare.scorecard.requirements import ScoreProtocol
 from tests.board.small_model import write_model
 
-PROTOCOL = Protocol(3, 4, 5, 100.0, 1, 0.01, 10, (8, 16))
+PROTOCOL = ScoreProtocol(3, 4, 5, 100.0, 1, 0.01, 10, (8, 16))
 SAMPLES = st.integers(2, 60).flatmap(lambda n: arrays(float, n, elements=st.floats(1e-6, 1e4)))
 PAPER = {  # Table 2: mean, maximum and jitter in ms, of 50
     "DLinear": (1.31, 1.44, 1.83),

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from scare.errors import UsageError
 from scare.scorecard.cost import no_latency
-from scare.scorecard.requirements import GRADES, Finding, Grade, Measure, Requirements
+from scare.scorecard.requirements import GRADES, Finding, Grade, Measure, RequirementTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "scorecard.md"
-TABLE = Requirements.load()
+TABLE = RequirementTable.load()
 GRADED = [measure for measure in TABLE.measures.values() if measure.good is not None]
 
 
@@ -47,7 +47,7 @@ def test_a_better_number_never_has_a_worse_grade(measure: Measure, one: float, o
 
 
 def test_a_number_is_compared_in_units_of_its_baseline() -> None:
-    entry = TABLE.judge(Finding("rmse", 3.0, per=4.0), "ug/m3")
+    entry = TABLE.make_entry(Finding("rmse", 3.0, per=4.0), "ug/m3")
     assert (entry.value, entry.unit, entry.grade, entry.title) == (3.0, "ug/m3", "△", "Mean accuracy")
     assert entry.threshold is not None
     assert (entry.threshold["ratio"], entry.threshold["yardstick_value"]) == (0.75, 4.0)
@@ -55,11 +55,11 @@ def test_a_number_is_compared_in_units_of_its_baseline() -> None:
 
 @pytest.mark.parametrize("finding", [Finding("rmse", None), Finding("rmse", float("nan")), Finding("rmse", 1.0, per=0)])
 def test_what_is_not_known_has_no_grade(finding: Finding) -> None:
-    assert TABLE.judge(finding, "").grade is None
+    assert TABLE.make_entry(finding, "").grade is None
 
 
 def test_what_never_ends_is_poor_and_has_no_number() -> None:
-    entries = [TABLE.judge(finding, "") for finding in no_latency("float32 only: lstm")]
+    entries = [TABLE.make_entry(finding, "") for finding in no_latency("float32 only: lstm")]
     assert [entry.requirement for entry in entries] == ["mean-latency", "max-latency", "sampling-jitter"]
     assert {(entry.value, entry.grade, entry.detail["reason"]) for entry in entries} == {
         (None, Grade.POOR, "float32 only: lstm")
@@ -67,14 +67,14 @@ def test_what_never_ends_is_poor_and_has_no_number() -> None:
 
 
 def test_a_number_without_bounds_informs() -> None:
-    entry = TABLE.judge(Finding("weight_bytes", 9.0), "ppb")
+    entry = TABLE.make_entry(Finding("weight_bytes", 9.0), "ppb")
     assert (entry.grade, entry.threshold, entry.unit) == (None, None, "B")
 
 
 def test_a_file_changes_bounds_and_protocol(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[measures.rmse]\ngood = 0.2\n[protocol]\nblocks = 3\nlengths = [8, 16]\nrequest_hz = 10\n")
-    mine = Requirements.load(path)
+    mine = RequirementTable.load(path)
     assert (mine.measures["rmse"].good, mine.measures["rmse"].fair) == (0.2, 1.0)
     assert (mine.protocol.blocks, mine.protocol.lengths, mine.protocol.request_hz) == (3, (8, 16), 10.0)
     assert mine.protocol.windows == TABLE.protocol.windows
@@ -105,11 +105,11 @@ def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, messa
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
-        Requirements.load(path)
+        RequirementTable.load(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
-        Requirements.load(tmp_path / "none.toml")
+        RequirementTable.load(tmp_path / "none.toml")
