@@ -18,7 +18,6 @@ from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape,
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue, CView, MakeForm, PlacedStep, Program
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
-from scare.words import suggestion
 
 
 @dataclass(frozen=True)
@@ -133,20 +132,34 @@ def lower_fixed(plan: Plan) -> Program:
 
 
 class Arithmetic(StrEnum):
-    """What a board computes in."""
+    """Number format of the exported C; a FlatBuffer in `FIXED` has int8 weights.
+
+    >>> Arithmetic("int8"), Arithmetic.FIXED.label
+    (<Arithmetic.FIXED: 'fixed'>, 'fixed point')
+    """
 
     FLOAT32 = "float32"
-    INT8 = "int8"
+    FIXED = "fixed"
+
+    @property
+    def label(self) -> str:
+        """As a sentence names it."""
+        return "fixed point" if self is Arithmetic.FIXED else str(self)
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Arithmetic | None":
+        return cls.FIXED if value == "int8" else None  # what it was called until version 0.1
 
 
 HEADROOM, FARTHEST = 8.0, 64.0  # times the largest number seen: how far an int16 window reaches; to a known limit
 
 
 def find_arithmetic(name: str) -> Arithmetic:
-    """The arithmetic of this name; another name is refused with the nearest one."""
-    if name not in list(Arithmetic):
-        raise UsageError(f"no arithmetic is called '{name}'{suggestion(name, Arithmetic)}")
-    return Arithmetic(name)
+    """The arithmetic of this name; `int8` is an alias of `fixed`."""
+    try:
+        return Arithmetic(name)
+    except ValueError:
+        raise UsageError(f"no arithmetic is called '{name[:40]}'; use {' or '.join(Arithmetic)}") from None
 
 
 def window_quanta(calibrator: Calibrator) -> np.ndarray:
