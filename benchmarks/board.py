@@ -4,8 +4,8 @@
         [--out docs/benchmarks/board.md]
 
 Each model goes with the random weights of `scare reproduce board` through `scare export c` and the virtual board.
-`--bundles` adds what trained calibrators (`DIR/*.scare`) lose in int8. Instructions and bytes are the same on every
-computer; cycles are estimates.
+`--bundles` adds what trained calibrators (`DIR/*.scare`) lose in fixed point. Instructions and bytes are the same on
+every computer; cycles are estimates.
 """
 
 import argparse
@@ -60,9 +60,9 @@ Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md
 
 A virtual $board, with $memory.
 Each model, of one channel, is exported (`scare export c`), built by the pinned compiler and run in an emulator (`scare
-board run`; [the virtual board](../board.md)). Weights are random: training changes values, not sizes. In int8 it moves
-counts a little, as scales are literals in `run`, and a hash of a bandwidth much below 2, where training ends, needs a
-polynomial of more than the fourth degree. Trained models are in the table on accuracy.
+board run`; [the virtual board](../board.md)). Weights are random: training changes values, not sizes. In fixed point it
+moves counts a little, as scales are literals in `run`, and a hash of a bandwidth much below 2, where training ends,
+needs a polynomial of more than the fourth degree. Trained models are in the table on accuracy.
 
 - Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper and $some elsewhere, with
   extremes, NaN and infinities; on $few of what does not fit. A single number is minimum and maximum at once.
@@ -86,7 +86,7 @@ $linear
 
 ## All models
 
-Models without an int8 row are float32 only. SenDaL chooses a branch for each window: its maximum is the deep one.
+Models without a fixed row are float32 only. SenDaL chooses a branch for each window: its maximum is the deep one.
 
 $every
 
@@ -96,13 +96,13 @@ From one length to the next, for each reading. The number of lenses, log₂ N, g
 
 $growth
 
-## What int8 costs in accuracy
+## What fixed point costs in accuracy
 
 Trained calibrators on the validation windows in their files; RMSE to the reference in its unit.
 
 $loss
 
-## Where int8 takes more than float32
+## Where fixed point takes more than float32
 
 $integers
 
@@ -133,22 +133,22 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
 
 
 def measure_losses(folder: Path) -> list[Row]:
-    """A row for every trained calibrator in a folder that has an int8 form."""
+    """A row for every trained calibrator in a folder that has a fixed-point form."""
     rows = []
     for path in sorted(folder.glob("*.scare")):
-        print(f"{path.stem}: float32 and int8", file=sys.stderr)
+        print(f"{path.stem}: float32 and fixed point", file=sys.stderr)
         with suppress(NotApplicableError):
             rows.append(measure_loss(Calibrator.load(path)))
     return rows
 
 
 def measure_loss(calibrator: Calibrator) -> Row:
-    """What int8 loses on the validation windows, and what both arithmetics take on the board."""
+    """What fixed point loses on the validation windows, and what both arithmetics take on the board."""
     before, after = (compile_calibrator(calibrator, one).validation_rmse() for one in Arithmetic)
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
         **dict(zip(("validation_windows", "window", "channels"), calibrator.validation.windows.shape, strict=True)),
-        "rmse": {"float32": before, "int8": after, "ratio": after / before},
+        "rmse": {"float32": before, "fixed": after, "ratio": after / before},
         "equal_bits": equal_bits(calibrator),
         "instructions": {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic},
     }
@@ -225,15 +225,15 @@ def loss_table(losses: Sequence[Row]) -> str:
         cells += [f"{number:.4f}" for number in row["rmse"].values()]
         cells.append("" if row["equal_bits"] is None else f"{row['equal_bits']:.5f}")
         lines.append((*cells, *(f"{count['max']:,}" for count in row["instructions"].values())))
-    head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE int8", "int8 / float32", "equal hash bits")
-    return table((*head, "instructions float32", "instructions int8"), lines)
+    head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE fixed", "fixed / float32", "equal hash bits")
+    return table((*head, "instructions float32", "instructions fixed"), lines)
 
 
 def integer_note(rows: Sequence[Row]) -> str:
-    """Where int8 takes more than float32."""
+    """Where fixed point takes more than float32."""
     floats = {(row["model"], row["window"]): row for row in rows if row["arithmetic"] == Arithmetic.FLOAT32}
     worse = []
-    for row in (row for row in rows if row["arithmetic"] == Arithmetic.INT8):
+    for row in (row for row in rows if row["arithmetic"] == Arithmetic.FIXED):
         other = floats[row["model"], row["window"]]
         pairs = zip(("instructions", "RAM", "flash"), sizes(row), sizes(other), strict=False)
         more = [f"{what} {own:,} for {theirs:,}" for what, own, theirs in pairs if own > theirs]

@@ -76,7 +76,10 @@ def make(row: str) -> Calibrator:
 def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, str]]:
     """For each of the targets and each arithmetic nothing if it passes, else why not."""
     calibrator = make(row)
-    return {target: {str(one): _try(calibrator, target, one) for one in Arithmetic} for target in targets}
+    return {
+        name: {TARGETS[name].arithmetic_name(one): _try(calibrator, name, one) for one in Arithmetic}
+        for name in targets
+    }
 
 
 def print_row(row: str, found: dict[str, dict[str, str]]) -> str:

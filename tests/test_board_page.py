@@ -36,7 +36,7 @@ def table(page: str, head: str) -> list[list[str]]:
 def test_the_page_says_what_was_measured() -> None:
     rows = benchmark.measure_all(["dlinear", "ecoformer"], [8])
     names = [(row["model"], row["arithmetic"]) for row in rows]
-    assert names == [("dlinear", "float32"), ("dlinear", "int8"), ("ecoformer", "float32")]
+    assert names == [("dlinear", "float32"), ("dlinear", "fixed"), ("ecoformer", "float32")]
     lines = table(benchmark.print_page(rows), "model | N | arithmetic | instructions")
     for row, line in zip(rows, lines, strict=True):
         assert row["instructions"]["min"] == row["instructions"]["max"]
@@ -45,14 +45,14 @@ def test_the_page_says_what_was_measured() -> None:
         assert line[-1] == "yes"
 
 
-def test_what_int8_loses_is_measured_where_there_is_int8(tmp_path: Path) -> None:
+def test_what_fixed_point_loses_is_measured_where_a_model_has_it(tmp_path: Path) -> None:
     for name in ("dlinear", "ecoformer"):
         calibrator = draw_method(name, 8).with_facts(model=name, preset="default")
         calibrator.save(tmp_path / f"{name}.scare")
     (loss,) = benchmark.measure_losses(tmp_path)
     saved = Calibrator.load(tmp_path / "dlinear.scare")
-    before, after = (compile_calibrator(saved, one).validation_rmse() for one in ("float32", "int8"))
-    assert loss["rmse"] == {"float32": before, "int8": after, "ratio": after / before}
+    before, after = (compile_calibrator(saved, one).validation_rmse() for one in ("float32", "fixed"))
+    assert loss["rmse"] == {"float32": before, "fixed": after, "ratio": after / before}
     (line,) = table(benchmark.print_page([], [loss]), "model | N | channels")
     assert line[:4] == ["dlinear-default", "8", "1", "16"]
     assert line[7] == ""
@@ -86,7 +86,9 @@ def test_the_page_compares_and_says_what_does_not_fit() -> None:
         }
 
     rows = [
-        row("scare-paper", n, kind, 10 * n + extra) for n in (360, 720) for kind, extra in (("float32", 0), ("int8", 5))
+        row("scare-paper", n, kind, 10 * n + extra)
+        for n in (360, 720)
+        for kind, extra in (("float32", 0), ("fixed", 5))
     ]
     page = benchmark.print_page(rows)
     assert table(page, "N = 360")[3][:3] == ["ours: scare-paper, float32", "3,600 (168.1×)", "3,088 (10.0×)"]

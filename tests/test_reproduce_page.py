@@ -96,10 +96,10 @@ def test_the_board_is_of_the_longest_window_and_open_where_a_model_has_no_such_f
         return {"method": method, "window": window, "arithmetic": arithmetic, **none, **numbers}
 
     counts = {"milliseconds": 127.17, "flash_bytes": 24082, "ram_bytes": 24876}
-    rows = [row("sendal", window, "float32", **counts) for window in (60, 360)] + [row("sendal", 360, "int8")]
+    rows = [row("sendal", window, "float32", **counts) for window in (60, 360)] + [row("sendal", 360, "fixed")]
     write(tmp_path / "360", "board", 360, {"board": rows})
     page = sections([tmp_path / "360"])
-    assert "### The board, N = 360, float32 / int8" in page
+    assert "### The board, N = 360, float32 / fixed point" in page
     assert page.count("sendal") == 1
     assert "| sendal | 127.2 / – | 24,082 / – | 24,876 / – | – / – |" in page
 

@@ -18,13 +18,13 @@ COMMANDS = """
     scare inspect sim.csv
     scare train sim.csv --split device --window 16 --steps 20 --out pm.scare
     scare predict pm.scare sim.csv --out calibrated.csv
-    scare export c pm.scare --arithmetic int8 --out pm_c
+    scare export c pm.scare --arithmetic fixed --out pm_c
     scare verify pm_c
     scare export arduino barkjohn-2021 --out pm25.zip
     scare export micropython pm.scare --out pm_py
     scare score pm.scare --data sim.csv --out run
     scare report run
-    scare board run pm.scare --arithmetic int8
+    scare board run pm.scare --arithmetic fixed
     scare demo --out demo
 """
 pytestmark = pytest.mark.slow

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.reproduce.tables import COLUMNS, PAPER, SPREAD, Result, Table
+from scare.export.lowering import Arithmetic
 from scare.files import replacing
 from scare.report.figures import OURS_COLOUR, RAW, REFERENCE
 from scare.report.numbers import readable
@@ -98,8 +99,8 @@ def _draw_board(rows: Sequence[Row], _: bool) -> Figure:
     figure, panels = _panels(1, len(facts), 5.0, 4.4)
     for axes, (fact, label) in zip(panels[0], facts.items(), strict=True):
         for name in names:
-            for arithmetic, dashes in (("float32", "-"), ("int8", "--")):
-                own = [row for row in rows if (row["method"], row["arithmetic"]) == (name, arithmetic)]
+            for arithmetic, dashes in ((Arithmetic.FLOAT32, "-"), (Arithmetic.FIXED, "--")):
+                own = [row for row in rows if (row["method"], Arithmetic(row["arithmetic"])) == (name, arithmetic)]
                 runs = [row for row in own if row[fact] is not None and not row["why_not"]]
                 style = _style(name, names) | {"linestyle": dashes, "label": f"{name} {arithmetic}"}
                 if runs:

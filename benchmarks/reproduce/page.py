@@ -89,7 +89,7 @@ def adaptability_table(results: Results) -> list[str]:
 
 
 def board_table(results: Results) -> list[str]:
-    """Every model on the board at the longest window, float32 / int8; no number of a form that a model lacks."""
+    """Every model on the board at the longest window, float32 / fixed point; no number of a form that a model lacks."""
     window, found = max(results), {}
     for row in results[window]["tables"]["board"]:
         if row["window"] == window:
@@ -127,7 +127,7 @@ def sections(folders: Sequence[Path]) -> str:
     if results := read_results(folders, "adaptability"):
         lines += [f"### Adaptability, N = {max(results)}", "", *adaptability_table(results), "", *_unfinished(results)]
     if results := read_results(folders, "board"):
-        lines += [f"### The board, N = {max(results)}, float32 / int8", "", *board_table(results), ""]
+        lines += [f"### The board, N = {max(results)}, float32 / fixed point", "", *board_table(results), ""]
     return "\n".join(lines)
 
 

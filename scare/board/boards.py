@@ -22,7 +22,7 @@ TABLE = Path(__file__).with_name("boards.toml")
 class Board:
     """A board as data; memory in bytes; a current of zero is not known.
 
-    Where `int` has 16 bits the kernels of int8 cannot be used.
+    Where `int` has 16 bits the fixed-point kernels cannot be used.
     """
 
     name: str

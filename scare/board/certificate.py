@@ -229,7 +229,7 @@ class Streaming:
     statuses: Mapping[str, int]
     flags: Mapping[str, int]
     intervals: int  # readings that got one
-    window_difference: float | None  # the largest, of a scaled reading; in int8 in steps
+    window_difference: float | None  # the largest, of a scaled reading; in fixed point in steps
     live_difference: float | None  # in deviations, from what NumPy makes of its own windows; not judged
     agreement: Agreement | None
     reasons: tuple[str, ...]
@@ -332,7 +332,7 @@ class _Trial:
     """One arithmetic of a calibrator in all three runtimes."""
 
     def __init__(self, calibrator: Calibrator, arithmetic: Arithmetic, package: Package, board: Board) -> None:
-        self.exact = arithmetic is Arithmetic.INT8
+        self.exact = arithmetic is Arithmetic.FIXED
         self.model, self.plan = package.compiled.c_model, package.compiled.plan
         self.precise = self.plan if self.exact else self.plan.astype(np.float64)
         self.inputs, self.device = _as_on_board(calibrator.inputs, self.model), package.compiled.device
@@ -526,7 +526,7 @@ class _Trial:
         return windows.astype(np.float32) / np.array(self.model.program.quanta, np.float32)
 
     def _window_difference(self, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
-        """How far the numbers of windows are from NumPy's, and how far they may be: in int8 one step."""
+        """How far the numbers of windows are from NumPy's, and how far they may be: in fixed point one step."""
         if self.exact:
             steps = window_q(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
             return float(np.abs(steps.astype(int) - theirs).max(initial=0)), 1.0

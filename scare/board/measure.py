@@ -103,7 +103,7 @@ class Report:
         """Why the board cannot hold it; empty when it can."""
         needs = (("RAM", self.ram_bytes, self.board.ram), ("flash", self.flash_bytes, self.board.flash))
         if self.needs_wide_int:
-            return [f"int8 needs an int of {WIDE} bits; {self.board.name} has {self.board.int_bits}"]
+            return [f"fixed point needs an int of {WIDE} bits; {self.board.name} has {self.board.int_bits}"]
         return [
             f"needs {need:,} B of {what}; {self.board.name} has {has:,} B" for what, need, has in needs if need > has
         ]

@@ -2,9 +2,10 @@
 
 The rule is that of the certificate (docs/certificate.md). In float32 a result is within 10⁻⁵ of the larger of itself
 and the target's standard deviation, or within twice what float32 rounds in NumPy itself: where a target is small beside
-the numbers within a model, 10⁻⁵ of it is less than they can tell. In int8 everything is equal in every bit, but for the
-target's unit where it is real. Weights in int8 alone, as a FlatBuffer has them, may move a result by 2 % of the
-standard deviation. A hash activation as good as zero may have either sign, a choice as good as undecided be either.
+the numbers within a model, 10⁻⁵ of it is less than they can tell. In fixed point everything is equal in
+every bit, but for the target's unit where it is real. Weights in int8 alone, as a FlatBuffer has them, may move a
+result by 2 % of the standard deviation. A hash activation as good as zero may have either sign, a choice as good as
+undecided be either.
 """
 
 from collections.abc import Iterable, Iterator

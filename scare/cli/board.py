@@ -16,7 +16,7 @@ from scare.board.vectors import trial_windows
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import emit, note, progress, show_table
-from scare.cli.options import Json, ModelFile, open_calibrator
+from scare.cli.options import ArithmeticName, Json, ModelFile, open_calibrator
 from scare.errors import ExitCode
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
@@ -27,7 +27,7 @@ app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args
 @app.command()
 def run(
     model: ModelFile,
-    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
+    arithmetic: ArithmeticName = Arithmetic.FLOAT32,
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
     windows: Annotated[int, typer.Option("--windows", min=1, help="How many windows to run.")] = 1000,
     as_json: Json = False,
@@ -38,7 +38,7 @@ def run(
 
     Examples:
       scare board run no2.scare
-      scare board run no2.scare --arithmetic int8 --board stm32f4 --json
+      scare board run no2.scare --arithmetic fixed --board stm32f4 --json
     """
     chosen, calibrator = boards.board(board), open_calibrator(model)
     trials = trial_windows(calibrator, windows)

@@ -42,7 +42,7 @@ class TuneSection:
     executor: str = LOCAL
     until: str = ""
     board: str = ""
-    arithmetic: Arithmetic = Arithmetic.INT8
+    arithmetic: Arithmetic = Arithmetic.FIXED
     max_instructions: Count | None = None
     max_ram: Count | None = None
     max_flash: Count | None = None

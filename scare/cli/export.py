@@ -9,7 +9,7 @@ import typer
 from scare.board import boards
 from scare.calibrator.selection_table import selection_summary
 from scare.cli.console import STDOUT, emit, note
-from scare.cli.options import CorrectionStep, Json, ModelFile, check_fit, open_calibrator
+from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, check_fit, open_calibrator
 from scare.errors import UsageError
 from scare.export.compiled import Compiled
 from scare.export.lowering import Arithmetic
@@ -34,7 +34,9 @@ def _command(target: Target) -> Callable[..., None]:
     def command(
         model: ModelFile,
         out: Annotated[Path, typer.Option("--out", help="Folder, new or empty; or a file that ends in .zip.")],
-        arithmetic: Annotated[Arithmetic, typer.Option(help=target.arithmetic_help)] = Arithmetic.FLOAT32,
+        arithmetic: Annotated[
+            Arithmetic, arithmetic_option(target.arithmetic_help, *map(target.arithmetic_name, Arithmetic))
+        ] = Arithmetic.FLOAT32,
         device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
         name: Annotated[str, typer.Option("--name", help=target.name_help)] = "model",
         step: CorrectionStep = None,
@@ -78,7 +80,11 @@ def _show(package: Package, as_json: bool) -> None:
     """Sizes on stdout, and what integers cost; or all of it as JSON."""
     compiled, artefact = package.compiled, package.artefact
     facts: dict[str, Any] = {"folder": str(package.folder), "name": compiled.name, "file": artefact.model}
-    facts |= {"arithmetic": str(compiled.arithmetic), "device": compiled.device, **artefact.sizes}
+    facts |= {
+        "arithmetic": package.target.arithmetic_name(compiled.arithmetic),
+        "device": compiled.device,
+        **artefact.sizes,
+    }
     lines = list(artefact.summary)
     if compiled.arithmetic is not Arithmetic.FLOAT32 and len(compiled.calibrator.validation.windows):
         facts["validation_rmse"] = package.validation_rmse()

@@ -21,6 +21,7 @@ from scare.data.readings import Channel, Readings
 from scare.data.times import Dates
 from scare.errors import DataError, DoesNotFitError, UsageError
 from scare.export.compiled import Compiled
+from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.extras import is_installed, remedy
 from scare.words import suggestion
 
@@ -30,6 +31,12 @@ DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output
 def option(panel: str, name: str, about: str, default: str = "", **limits: Any) -> Any:
     """An option in a panel of the help; `default` tells what holds where neither it nor the config file says."""
     return typer.Option(name, help=about, rich_help_panel=panel, show_default=default or True, **limits)
+
+
+def arithmetic_option(about: str, *names: str) -> Any:
+    """The option `--arithmetic`, whose help lists `names`; `int8` and `fixed` are the same."""
+    choices = "|".join(names or Arithmetic)
+    return typer.Option("--arithmetic", help=about, metavar=f"[{choices}]", parser=find_arithmetic)
 
 
 Files = Annotated[list[Path], typer.Argument(help="One file a device, or one long file with a device column.")]
@@ -76,6 +83,7 @@ CorrectionStep = Annotated[
 # of many
 Where = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", hidden=True)]
 ExecutorName = Annotated[str, option(OUTPUT, "--executor", "Where jobs run: local, dask or dask://HOST:PORT.")]
+ArithmeticName = Annotated[Arithmetic, arithmetic_option("What it computes in.")]
 Json = Annotated[bool, option(OUTPUT, "--json", "Print the result as JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
 

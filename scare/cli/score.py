@@ -48,7 +48,7 @@ def score(
     device_column: options.DeviceColumn = "",
     config: options.ConfigFile = None,
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it, or none.")] = "nano33ble",
-    arithmetic: Annotated[Arithmetic, typer.Option("--arithmetic", help="What it computes in.")] = Arithmetic.FLOAT32,
+    arithmetic: options.ArithmeticName = Arithmetic.FLOAT32,
     require: Annotated[str, typer.Option("--require", help="What must hold: rmse=5,ram=20000,compatibility=O.")] = "",
     thresholds: Annotated[Path | None, typer.Option("--thresholds", help="TOML with thresholds of your own.")] = None,
     study: Annotated[Path | None, typer.Option("--study", help="Folder of scare compare to put beside it.")] = None,
@@ -61,7 +61,7 @@ def score(
 
     Examples:
       scare score no2.scare --data later.csv
-      scare score no2.scare --data box*.csv --arithmetic int8 --require rmse=5,ram=20000,compatibility=O --out run
+      scare score no2.scare --data box*.csv --arithmetic fixed --require rmse=5,ram=20000,compatibility=O --out run
     """
     require_extra("board")
     table = RequirementTable.load(thresholds)

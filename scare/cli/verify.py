@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from scare.board.verify_export import Comparison, checked, verify_apart
 from scare.cli.console import STDOUT, emit, note, progress, show_table
 from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import ZIP
 from scare.files import replacing
 
@@ -56,21 +55,16 @@ def _row(one: Comparison) -> tuple[str, ...]:
     return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")
 
 
+BOTH = "both"  # arithmetics
 SHOWN = 10  # windows with other hash codes; the certificate lists all
-
-
-class Which(StrEnum):
-    """Arithmetics to verify."""
-
-    FLOAT32 = "float32"
-    INT8 = "int8"
-    BOTH = "both"
 
 
 def verify(
     model: Annotated[str, typer.Argument(help="A .scare file, a published correction, or an exported folder or zip.")],
     board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
-    arithmetic: Annotated[Which, typer.Option("--arithmetic", help="What to verify.")] = Which.BOTH,
+    arithmetic: Annotated[
+        str, typer.Option("--arithmetic", help="What to verify.", metavar=f"[{'|'.join(Arithmetic)}|{BOTH}]")
+    ] = BOTH,
     windows: Annotated[int, typer.Option("--windows", min=1, help="At least so many strange and random ones.")] = 1000,
     device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
     out: Annotated[Path, typer.Option("--out", help="Where the certificate goes.")] = Path("certificate.json"),
@@ -85,7 +79,7 @@ def verify(
 
     Examples:
       scare verify no2.scare
-      scare verify no2.scare --arithmetic int8 --board stm32f4 --json
+      scare verify no2.scare --arithmetic fixed --board stm32f4 --json
       scare verify no2.zip
     """
     if is_export(model):
@@ -94,7 +88,7 @@ def verify(
     chosen, calibrator = boards.board(board), open_calibrator(model)
     if "instructions" not in chosen.measures:
         raise UsageError(f"{chosen.title} is a memory budget only: nothing can be run on it; verify on another --board")
-    arithmetics = list(Arithmetic) if arithmetic is Which.BOTH else [Arithmetic(arithmetic)]
+    arithmetics = list(Arithmetic) if arithmetic == BOTH else [find_arithmetic(arithmetic, BOTH)]
     with replacing(out) as temporary, progress("running", "what") as (bar, task):
         bar.update(task, what=f"windows on {chosen.title}")
         certificate = make_certificate(calibrator, chosen, arithmetics, windows, device, lambda: bar.advance(task))

@@ -129,7 +129,7 @@ def _limits(compiled: Compiled) -> Iterator[str]:
     for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True):
         low, high = read.valid
         if read.quantum and (low > channel.low or high < channel.high):
-            yield f"int8 reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"
+            yield f"fixed point reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"
 
 
 # The page in an exported folder: what the model reads, what it takes, how it is used.
@@ -349,7 +349,7 @@ C = Target(
     "Write C99 that calibrates one reading after the other, with the runtime it needs.",
     (
         "no2.scare --out no2",
-        "no2.scare --arithmetic int8 --device box-3 --out no2",
+        "no2.scare --arithmetic fixed --device box-3 --out no2",
         "barkjohn-2021 --step 120 --out pm25",
     ),
     make_c,
@@ -365,7 +365,7 @@ ARDUINO = library(
     "Write an Arduino library with a sketch that reads a PMS5003 or a simulated sensor.",
     (
         "pm.scare --out pm.zip",
-        "pm.scare --arithmetic int8 --board nano33ble --out pm",
+        "pm.scare --arithmetic fixed --board nano33ble --out pm",
         "barkjohn-2021 --out pm25.zip",
     ),
     Library("arduino"),

@@ -30,7 +30,7 @@ OURS = "absent channels choice input interval main memory rows run scaled scratc
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
-#error "the kernels of int8 need an int of 32 bits: export this model in float32"
+#error "the fixed-point kernels need an int of 32 bits: export this model in float32"
 #endif
 """.strip().splitlines()
 RESERVED = {*KEYWORDS.split(), *OURS.split()}

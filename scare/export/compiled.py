@@ -1,6 +1,6 @@
 """Compiled: a calibrator made ready for export, each part of it once.
 
-Comes from `calibrator`: fused, quantized for int8, lowered to a program. Every target makes its files from it.
+Comes from `calibrator`: fused, quantised for fixed point, lowered to a program. Every target makes its files from it.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Compiled:
         title = (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
             f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
-            f" {self.arithmetic}. Made by scare {scare.__version__}: do not edit."
+            f" {self.arithmetic.label}. Made by scare {scare.__version__}: do not edit."
         )
         return f"{title} {selection_summary(self.calibrator.facts)}".rstrip()
 

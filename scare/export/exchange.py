@@ -47,7 +47,7 @@ def exchange_artefact(
         f"{compiled.name}.json": json.dumps(facts, indent=2) + "\n",
         **templates(form, _fields(compiled.name, facts, len(content), listed)),
     }
-    golden = golden_vectors(compiled.calibrator, compiled.arithmetic is Arithmetic.INT8)
+    golden = golden_vectors(compiled.calibrator, compiled.arithmetic is Arithmetic.FIXED)
     summary = (f"{model}: {len(content):,} bytes", f"operators: {listed}")
     return Artefact(files, model, compiled.name, sizes, summary, lambda windows: run(content, windows), golden)
 
@@ -57,7 +57,7 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
     inputs, target = compiled.calibrator.inputs, compiled.calibrator.target
     return {
         "format": form,
-        "arithmetic": str(compiled.arithmetic),
+        "arithmetic": "float32" if compiled.arithmetic is Arithmetic.FLOAT32 else "int8",  # only a FlatBuffer has it
         "made_by": f"scare {scare.__version__}",
         "scaled_for": compiled.device or "the fleet",
         "input": INPUT,

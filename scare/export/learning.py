@@ -14,7 +14,7 @@ from scare.export.target import Artefact
 from scare.upkeep.learner_state import MOST, rules_of
 from scare.upkeep.update import identity
 
-ARITHMETICS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.INT8: "scare_learn_s32"}
+ARITHMETICS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
 HEADER = """\
 /* How {name} learns from a visit. Made by scare: do not edit. */
 #ifndef {guard}

@@ -154,12 +154,13 @@ class Arithmetic(StrEnum):
 HEADROOM, FARTHEST = 8.0, 64.0  # times the largest number seen: how far an int16 window reaches; to a known limit
 
 
-def find_arithmetic(name: str) -> Arithmetic:
-    """The arithmetic of this name; `int8` is an alias of `fixed`."""
+def find_arithmetic(name: str, *others: str) -> Arithmetic:
+    """The arithmetic of this name, where `int8` is an alias of `fixed`; `others` are listed in the error as well."""
     try:
         return Arithmetic(name)
     except ValueError:
-        raise UsageError(f"no arithmetic is called '{name[:40]}'; use {' or '.join(Arithmetic)}") from None
+        *names, last = *Arithmetic, *others
+        raise UsageError(f"no arithmetic is called '{name[:40]}'; use {', '.join(names)} or {last}") from None
 
 
 def window_quanta(calibrator: Calibrator) -> np.ndarray:

@@ -436,7 +436,7 @@ MICROPYTHON = Target(
     ("pm.scare --out pm", "barkjohn-2021 --step 120 --out pm25"),
     make_micropython,
     runner="python",
-    refuses={Arithmetic.INT8: "plain Python gains nothing from int8: export it in float32"},
+    refuses={Arithmetic.FIXED: "plain Python gains nothing from fixed point: export it in float32"},
     check_name=check_module_name,
     name_help="What the module is called.",
     arithmetic_help="Of Python's numbers: float32 only.",

@@ -187,7 +187,7 @@ ONNX = Target(
     ("no2.scare --out no2", "barkjohn-2021 --out pm25"),
     make_onnx,
     runner="onnx",
-    refuses={Arithmetic.INT8: "onnx is for computers, which gain nothing from int8: export it in float32"},
+    refuses={Arithmetic.FIXED: "onnx is for computers, which gain nothing from fixed point: export it in float32"},
     check_name=check_file_name,
     name_help="What the file is called.",
     arithmetic_help="Of its numbers: float32 only.",

@@ -118,7 +118,8 @@ class Package:
         """To the reference on the file's validation windows: in float32, and as it was exported."""
         calibrator = self.compiled.calibrator
         windows = calibrator.validation.windows
-        computed = {"float32": self.compiled.compute_in_float32, str(self.compiled.arithmetic): self.artefact.compute}
+        fixed = self.target.arithmetic_name(self.compiled.arithmetic)
+        computed = {"float32": self.compiled.compute_in_float32, fixed: self.artefact.compute}
         return {name: reference_rmse(calibrator, compute(windows)) for name, compute in computed.items()}
 
 
@@ -184,7 +185,7 @@ def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> D
     return Description(
         scare=scare.__version__,
         target=target.name,
-        arithmetic=str(compiled.arithmetic),
+        arithmetic=target.arithmetic_name(compiled.arithmetic),
         name=artefact.name,
         device=compiled.device,
         window=calibrator.inputs.window,

@@ -131,6 +131,11 @@ class Target:
     check_name: Callable[[str], None] = check_c_name
     name_help: str = "What the model is called in C."
     arithmetic_help: str = "What it computes in."
+    fixed_name: str = str(Arithmetic.FIXED)
+
+    def arithmetic_name(self, arithmetic: Arithmetic) -> str:
+        """What an arithmetic is called in this target's files."""
+        return self.fixed_name if arithmetic is Arithmetic.FIXED else str(arithmetic)
 
 
 def templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:

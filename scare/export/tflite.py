@@ -647,4 +647,5 @@ TFLITE = Target(
     check_name=check_file_name,
     name_help="What the file is called.",
     arithmetic_help="What its large matrices are in.",
+    fixed_name="int8",
 )

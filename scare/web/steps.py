@@ -9,7 +9,7 @@ from typing import Any
 from scare.board.boards import board
 from scare.data.times import Dates
 from scare.errors import DataError, UsageError
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import TARGETS
 from scare.web.jobs import Command, Job
 from scare.web.setup import FILES, Setup
@@ -23,9 +23,10 @@ DEFAULT_BOARD, EXAMPLE = "nano33ble", "example.csv"
 def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Callable[[str], str]) -> Job:
     """Make the job that the page asks for; `find_file` gives the path of an uploaded file in the session's folder."""
     kind, _, argument = name.partition(":")
-    arithmetic, chosen = str(request.get("arithmetic", Arithmetic.FLOAT32)), str(request.get("board", ""))
-    if arithmetic not in list(Arithmetic):
-        raise UsageError(f"There is no arithmetic '{arithmetic[:20]}'.")
+    arithmetic, chosen = (
+        find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32))),
+        str(request.get("board", "")),
+    )
     if kind in ("together", "train", "report") and setup.missing:
         raise DataError(setup.missing)
     makers = {
@@ -75,18 +76,18 @@ def _report(setup: Setup) -> Job:
     return Job("report", [Command((*words, "--json")), Command(("report", "run", "--json"))])
 
 
-def _measure(name: str, arithmetic: str) -> Job:
-    chosen, kind = board(name).name, Arithmetic(arithmetic)
-    words = ("board", "run", MODEL, "--board", chosen, "--arithmetic", kind, "--windows", "1", "--json")
-    return Job(f"measure:{chosen}:{kind}", [Command(words)])
+def _measure(name: str, arithmetic: Arithmetic) -> Job:
+    chosen = board(name).name
+    words = ("board", "run", MODEL, "--board", chosen, "--arithmetic", arithmetic, "--windows", "1", "--json")
+    return Job(f"measure:{chosen}:{arithmetic}", [Command(words)])
 
 
-def _export(target: str, arithmetic: str, chosen: str) -> Job:
+def _export(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
     if target not in TARGETS:
         raise UsageError(f"There is no export target '{target[:40]}'.")
     fits = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
     out = ("--out", f"exports/{target}.zip", "--force", "--json")
-    words = ("export", target, MODEL, "--arithmetic", Arithmetic(arithmetic), *fits, *out)
+    words = ("export", target, MODEL, "--arithmetic", arithmetic, *fits, *out)
     return Job(f"export:{target}", [Command(words)], {"file": f"exports/{target}.zip"})
 
 

@@ -102,7 +102,7 @@ def test_it_tells_what_was_compared(passed: Certificate) -> None:
         assert kinds.keys() >= expected | {"infinite", "beyond", "noise", "walk"}
         assert result["windows"]["equal_bits"]["host_board"] == sum(kinds.values()) == FEW + 6
         assert result["streaming"]["statuses"].keys() == {"ok", "history", "missing", "range", "early"}
-    assert told["results"]["int8"]["windows"]["equal_bits"]["host_python"] == FEW + 6
+    assert told["results"]["fixed"]["windows"]["equal_bits"]["host_python"] == FEW + 6
     assert 0 < told["results"]["float32"]["windows"]["largest"]["share"] < 1e-5
 
 
@@ -114,12 +114,12 @@ def test_a_network_in_float32_only_says_so_and_passes() -> None:
     calibrator = make_calibrator(attention_plan())
     found = certify(calibrator)
     assert found.passed
-    assert found.results["int8"].as_dict() == {"absent": found.results["int8"].absent}
-    assert found.results["int8"].absent.startswith("float32 only")
+    assert found.results["fixed"].as_dict() == {"absent": found.results["fixed"].absent}
+    assert found.results["fixed"].absent.startswith("float32 only")
     assert found.results["float32"].ties is not None
     assert found.results["float32"].windows.tokens == 6 * 91  # type: ignore[union-attr]
     with pytest.raises(NotApplicableError, match="float32 only"):
-        certify(calibrator, Arithmetic.INT8)
+        certify(calibrator, Arithmetic.FIXED)
 
 
 Edit = Callable[[str], str]

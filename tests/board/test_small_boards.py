@@ -25,17 +25,17 @@ def test_constants_take_ram_where_c_cannot_read_flash() -> None:
     assert (uno.instructions, uno.cycles) == (None, None)
 
 
-def test_int8_does_not_fit_where_an_int_has_16_bits() -> None:
+def test_fixed_point_does_not_fit_where_an_int_has_16_bits() -> None:
     calibrator = make_calibrator(curve_plan(12))
-    assert measure_once(compile_calibrator(calibrator, "int8"), board("uno")).reasons == [
-        "int8 needs an int of 32 bits; uno has 16"
+    assert measure_once(compile_calibrator(calibrator, "fixed"), board("uno")).reasons == [
+        "fixed point needs an int of 32 bits; uno has 16"
     ]
-    assert measure_once(compile_calibrator(calibrator, "int8"), board("rp2040")).fits
+    assert measure_once(compile_calibrator(calibrator, "fixed"), board("rp2040")).fits
     assert measure_once(compile_calibrator(calibrator, "float32"), board("uno")).fits
 
 
-def test_a_compiler_for_avr_takes_float32_and_refuses_int8(tmp_path: Path) -> None:
-    for arithmetic in ("float32", "int8"):
+def test_a_compiler_for_avr_takes_float32_and_refuses_fixed_point(tmp_path: Path) -> None:
+    for arithmetic in ("float32", "fixed"):
         folder = export_calibrator(make_calibrator(curve_plan(12)), "c", arithmetic, tmp_path / arithmetic).folder
         if arithmetic == "float32":
             files = [folder / "model.c", *(path for path in sources(folder / "src") if "_q" not in path.name)]

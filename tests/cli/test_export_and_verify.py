@@ -45,8 +45,8 @@ def test_plain_python_says_what_its_arrays_take(scare: RunCli, tmp_path: Path) -
     assert output.out.startswith("arrays ")
     assert (tmp_path / "out" / "dust.py").exists()
     assert scare("scare verify out").code == 0
-    refused = scare("scare export micropython line.scare --arithmetic int8 --out other")
-    assert (refused.code, "int8" in refused.err) == (3, True)
+    refused = scare("scare export micropython line.scare --arithmetic fixed --out other")
+    assert (refused.code, "fixed point" in refused.err) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,13 @@ def test_a_device_and_a_name_are_taken(scare: RunCli, line: Path) -> None:
     assert "scaled" not in output.err
 
 
-def test_int8_tells_what_it_costs(scare: RunCli, line: Path) -> None:
-    output = scare(f"scare export c {line} --arithmetic int8 --out out")
+def test_fixed_point_tells_what_it_costs(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export c {line} --arithmetic fixed --out out")
     assert output.code == 0, output.err
     assert "RMSE on the validation windows: float32 " in output.out
-    facts = json.loads(scare(f"scare export c {line} --arithmetic int8 --out again --json").out)
-    assert facts["validation_rmse"]["int8"] == pytest.approx(facts["validation_rmse"]["float32"], rel=0.01)
+    facts = json.loads(scare(f"scare export c {line} --arithmetic int8 --out again --json").out)  # its alias
+    assert facts["arithmetic"] == "fixed"
+    assert facts["validation_rmse"]["fixed"] == pytest.approx(facts["validation_rmse"]["float32"], rel=0.01)
 
 
 def test_an_empty_folder_behind_a_link_is_used(scare: RunCli, line: Path, tmp_path: Path) -> None:
@@ -77,8 +78,8 @@ def test_a_published_correction_is_exported_too(scare: RunCli) -> None:
         ("cut.scare --out out", 3, "not a .scare file, or cut short"),
         ("line.scare --out out --device box-7", 2, "knows no device called 'box-7'"),
         ("line.scare --out out --name while", 2, "'while' cannot name a model in C"),
-        ("line.scare --out out --arithmetic int4", 2, "'int4' is not one of 'float32', 'int8'"),
-        ("network.scare --out out --arithmetic int8", 3, "float32 only"),
+        ("line.scare --out out --arithmetic int4", 2, "no arithmetic is called 'int4'; use float32 or fixed"),
+        ("network.scare --out out --arithmetic fixed", 3, "float32 only"),
         ("line.scare --out .", 2, "is not empty"),
         ("line.scare --out out --step 30", 2, "--step is for a published correction"),
         ("line.scare", 2, "Missing option '--out'"),
@@ -170,10 +171,10 @@ def test_without_the_training_extra_it_says_what_to_install(
     assert "pip install '.[train]'" in output.err
 
 
-def test_int8_is_refused_where_an_int_has_16_bits(scare: RunCli, line: Path) -> None:
-    output = scare(f"scare export arduino {line} --arithmetic int8 --board uno --out out")
+def test_fixed_point_is_refused_where_an_int_has_16_bits(scare: RunCli, line: Path) -> None:
+    output = scare(f"scare export arduino {line} --arithmetic fixed --board uno --out out")
     assert output.code == 6
-    assert "int8 needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(output.err.split())
+    assert "fixed point needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(output.err.split())
 
 
 def test_what_fits_is_written(scare: RunCli, line: Path) -> None:

@@ -104,14 +104,14 @@ def test_a_demand_missed_is_exit_code_4_and_the_run_is_there(scare: RunCli, mode
 
 def test_integers_are_scored_as_integers(scare: RunCli, model: Path, sim: Path) -> None:
     both = {}
-    for arithmetic in ("float32", "int8"):
+    for arithmetic in ("float32", "fixed"):
         output = scare(f"scare score {model} --data {sim} --thresholds quick.toml --arithmetic {arithmetic} --json")
         assert output.code == ExitCode.OK, output.err
         both[arithmetic] = entries(output)
     plain, whole = both.values()
     assert whole["rmse"]["value"] == pytest.approx(plain["rmse"]["value"], rel=0.2)
     assert whole["rmse"]["value"] != plain["rmse"]["value"]
-    assert whole["rmse"]["detail"]["arithmetic"] == "int8"
+    assert whole["rmse"]["detail"]["arithmetic"] == "fixed"
     assert whole["ram"]["value"] != plain["ram"]["value"]
 
 
@@ -127,7 +127,7 @@ def test_a_published_correction_is_scored(scare: RunCli, sim: Path) -> None:
 
 
 def test_what_has_no_integer_form_is_not_supported(scare: RunCli, sim: Path) -> None:
-    output = scare(f"scare score nilson-2022 --data {sim} --thresholds quick.toml --arithmetic int8 --json")
+    output = scare(f"scare score nilson-2022 --data {sim} --thresholds quick.toml --arithmetic fixed --json")
     assert output.code == ExitCode.OK, output.err
     card, found = json.loads(output.out), entries(output)
     jsonschema.validate(card, FORM)

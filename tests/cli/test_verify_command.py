@@ -30,7 +30,7 @@ def test_the_help_fits_a_terminal(scare: RunCli) -> None:
 def test_a_certificate_is_printed_and_written(scare: RunCli, line: Path) -> None:
     output = scare("scare verify line.scare --windows 1")
     assert output.code == ExitCode.OK, output.err
-    assert output.out.splitlines()[-1] == "PASSED: float32, int8"
+    assert output.out.splitlines()[-1] == "PASSED: float32, fixed"
     assert "certificate written to certificate.json" in output.err
     written = Path("certificate.json").read_text(encoding="utf-8")
     facts = json.loads(written)
@@ -42,10 +42,10 @@ def test_a_certificate_is_printed_and_written(scare: RunCli, line: Path) -> None
 
 
 def test_one_arithmetic_one_device_another_board(scare: RunCli, line: Path) -> None:
-    output = scare("scare verify line.scare --windows 1 --arithmetic int8 --device box-2 --board rp2040 --json")
+    output = scare("scare verify line.scare --windows 1 --arithmetic fixed --device box-2 --board rp2040 --json")
     assert output.code == ExitCode.OK, output.err
     facts = json.loads(output.out)
-    assert list(facts["results"]) == ["int8"]
+    assert list(facts["results"]) == ["fixed"]
     assert (facts["calibrator"]["device"], facts["made_with"]["board"]) == ("box-2", "rp2040")
 
 
@@ -53,7 +53,7 @@ def test_float32_only_is_said(scare: RunCli, tmp_path: Path) -> None:
     make_calibrator(attention_plan()).save(tmp_path / "network.scare")
     output = scare("scare verify network.scare --windows 1")
     assert output.code == ExitCode.OK, output.err
-    assert "int8: float32 only: " in output.out
+    assert "fixed: float32 only: " in output.out
     assert output.out.splitlines()[-1] == "PASSED: float32"
 
 
@@ -86,11 +86,11 @@ def test_runtimes_that_differ_are_exit_code_5(scare: RunCli, line: Path, monkeyp
         ("cut.scare", 3, "not a .scare file, or cut short"),
         ("line.scare --board nano", 2, "no board is called 'nano'"),
         ("line.scare --device box-7", 2, "knows no device called 'box-7'"),
-        ("line.scare --arithmetic int4", 2, "'int4' is not one of 'float32', 'int8', 'both'"),
+        ("line.scare --arithmetic int4", 2, "no arithmetic is called 'int4'; use float32, fixed or both"),
         ("line.scare --out .", 2, "cannot write"),
         ("line.scare --board esp8266", 2, "a memory budget only"),
         ("line.scare --windows 0", 2, "--windows"),
-        ("network.scare --arithmetic int8", 3, "float32 only"),
+        ("network.scare --arithmetic fixed", 3, "float32 only"),
     ],
 )
 def test_what_cannot_be_verified_is_refused_and_leaves_nothing(

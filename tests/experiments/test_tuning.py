@@ -120,14 +120,14 @@ def test_the_front_has_only_what_is_finished_and_fits() -> None:
 def test_a_budget_says_what_is_over_and_the_boards_memory_is_the_default() -> None:
     assert SMALL.reasons(COST) == []
     assert SMALL.reasons(BIG) == ["2,500 instructions of 1,000", "30,000 B of flash of 20,000"]
-    whole = Budget.of("nano33ble", "int8", None, None, None)
+    whole = Budget.of("nano33ble", "fixed", None, None, None)
     assert (whole.instructions, whole.ram_bytes, whole.flash_bytes) == (None, 262_144, 1_048_576)
     with pytest.raises(UsageError, match="did you mean 'nano33ble'"):
-        Budget.of("nano33", "int8", None, None, None)
+        Budget.of("nano33", "fixed", None, None, None)
 
 
 @needs("board")
-@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+@pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
 def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tmp_path: Path) -> None:
     split = split_by_time([noisy()], 240.0)
     calibrator = fit(split.train, split.validation, line_recipe())

@@ -156,9 +156,9 @@ def test_the_sketch_with_a_simulated_sensor(run_sketch: Run, calibrator: Calibra
     assert {row[-1] for row in rows} <= {"calibrated", "too few readings so far or since a gap"}
 
 
-def test_the_sketch_in_int8(run_sketch: Run, tmp_path: Path) -> None:
+def test_the_sketch_in_fixed_point(run_sketch: Run, tmp_path: Path) -> None:
     calibrator = make_calibrator(curve_plan(12))
-    library = export_calibrator(calibrator, "arduino", "int8", tmp_path / "library").folder
+    library = export_calibrator(calibrator, "arduino", "fixed", tmp_path / "library").folder
     rows = run_sketch(library, [b""] * 60 * 30, 0, "-DSIMULATED")[1:]
     assert compare(calibrator, rows, 0.02) > 15
 

@@ -35,16 +35,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("target", IN_C)
-def test_an_int8_export_makes_every_part_once(calls: Counter[str], target: str, tmp_path: Path) -> None:
+def test_a_fixed_point_export_makes_every_part_once(calls: Counter[str], target: str, tmp_path: Path) -> None:
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
-    assert run(["export", target, model, "--arithmetic", "int8", "--out", str(tmp_path / "out")]) == 0
+    assert run(["export", target, model, "--arithmetic", "fixed", "--out", str(tmp_path / "out")]) == 0
     assert calls == {"fuse": 1, "quantise": 1, "plan_memory": 1, "describe": 1, "golden_vectors": 1}
 
 
 @needs("board")
 def test_measuring_it_for_a_board_makes_nothing_anew(calls: Counter[str], tmp_path: Path) -> None:
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
-    command = ["export", "arduino", model, "--arithmetic", "int8", "--board", "nano33ble"]
+    command = ["export", "arduino", model, "--arithmetic", "fixed", "--board", "nano33ble"]
     assert run([*command, "--out", str(tmp_path / "out")]) == 0
     assert (calls["fuse"], calls["quantise"]) == (1, 1)
 

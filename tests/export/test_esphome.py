@@ -51,7 +51,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def integer_node(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return build(make_calibrator(curve_plan(12)), "int8", tmp_path_factory.mktemp("int8"))
+    return build(make_calibrator(curve_plan(12)), "fixed", tmp_path_factory.mktemp("fixed"))
 
 
 def live_rows(calibrator: Calibrator, times_ms: Sequence[int], rows: np.ndarray) -> list[list[float]]:

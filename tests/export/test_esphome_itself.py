@@ -70,7 +70,7 @@ def test_the_yaml_of_the_readme_is_valid(
 
 
 def test_the_simulated_node_is_valid(esphome: Esphome, tmp_path: Path) -> None:
-    library = export_calibrator(make_calibrator(), "esphome", "int8", tmp_path / "out").folder
+    library = export_calibrator(make_calibrator(), "esphome", "fixed", tmp_path / "out").folder
     said = esphome("config", library / "simulated.yaml")
     assert said.returncode == 0, said.stdout + said.stderr
 

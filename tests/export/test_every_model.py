@@ -17,7 +17,7 @@ from tests.export.building import LoadedModel, compile_models
 
 WINDOW = 60
 INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
-EXPORTS = [(name, "float32") for name in CASES] + [(name, "int8") for name in INTEGER]
+EXPORTS = [(name, "float32") for name in CASES] + [(name, "fixed") for name in INTEGER]
 Built = dict[tuple[str, str], tuple[CModel, LoadedModel]]
 
 
@@ -52,7 +52,7 @@ def test_what_is_compiled_computes_the_plan(
     expected = run(compile_calibrator(calibrators[name], arithmetic).plan, windows).astype(np.float32)
     model, compiled = built[name, arithmetic]
     results = np.array([compiled.run(window) for window in as_read(windows, model.program.quanta)], np.float32)
-    if arithmetic == "int8":
+    if arithmetic == "fixed":
         assert_array_equal(results, expected)
     else:
         assert (np.abs(results - expected) <= 1e-5 * np.maximum(np.abs(expected), 1.0)).all()  # scaled: sd is 1

@@ -125,7 +125,7 @@ def test_int8_needs_windows_to_be_fitted_to(tmp_path: Path) -> None:
         export_calibrator(bare, "tflite", "int8", tmp_path / "out")
 
 
-@pytest.mark.parametrize(("form", "reason"), [("onnx", "gains? nothing from int8"), ("tflite", "FULLY_CONNECTED")])
+@pytest.mark.parametrize(("form", "reason"), [("onnx", "nothing from fixed point"), ("tflite", "FULLY_CONNECTED")])
 def test_int8_that_cannot_be_says_why(network: Calibrator, form: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(NotApplicableError, match=reason):
         export_calibrator(network, form, "int8", tmp_path / "out")

@@ -82,7 +82,7 @@ def test_the_manifest_is_as_platformio_asks(tmp_path: Path) -> None:
     ("calibrator", "arithmetic", "share"),
     [
         (NETWORK, "float32", 2e-5),
-        (make_calibrator(curve_plan(12)), "int8", 0.02),
+        (make_calibrator(curve_plan(12)), "fixed", 0.02),
         (correction("barkjohn-2021"), "float32", 2e-5),
     ],
 )

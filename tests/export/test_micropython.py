@@ -291,8 +291,8 @@ def test_names_that_python_could_not_import_are_refused(name: str, tmp_path: Pat
 
 
 def test_integers_are_refused_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(NotApplicableError, match="gains nothing from int8"):
-        export_calibrator(make_calibrator(), "micropython", "int8", tmp_path / "out")
+    with pytest.raises(NotApplicableError, match="gains nothing from fixed point"):
+        export_calibrator(make_calibrator(), "micropython", "fixed", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -74,7 +74,7 @@ def test_the_page_tells_channels_sizes_and_statuses(package: Package) -> None:
     assert "$" not in page
 
 
-@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+@pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
 def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> None:
     made = export_calibrator(LINE, "c", arithmetic, tmp_path / "out")
     compiled = compile_models({"model": made.folder}, tmp_path)["model"]
@@ -111,7 +111,7 @@ def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
     values = LINE.compute(LINE.validation.windows)
     expected = np.sqrt(np.mean((values - LINE.validation.numbers) ** 2))
     assert compile_calibrator(LINE, "float32").validation_rmse() == pytest.approx(expected, rel=1e-6)
-    assert compile_calibrator(LINE, "int8").validation_rmse() == pytest.approx(expected, rel=1e-2)
+    assert compile_calibrator(LINE, "fixed").validation_rmse() == pytest.approx(expected, rel=1e-2)
     correction = CORRECTIONS["barkjohn-2021"]
     bound = bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)
     assert np.isnan(compile_calibrator(bound, "float32").validation_rmse())
@@ -120,7 +120,7 @@ def test_the_error_on_validation_windows_is_in_the_targets_unit() -> None:
 # the same again
 
 
-@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+@pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
 def test_the_same_bundle_gives_the_same_bytes(arithmetic: str, tmp_path: Path) -> None:
     saved = LINE.save(tmp_path / "a.scare")
     export_calibrator(LINE, "c", arithmetic, tmp_path / "first", "box-1")
@@ -151,10 +151,10 @@ def spoilt() -> list[tuple[Calibrator, dict[str, str], type[Exception], str]]:
     weights = replace(LINE, plan=replace(LINE.plan, steps=(LINE.plan.steps[0], broken)))
     return [
         (LINE, {"device": "box-9"}, UsageError, "no device called 'box-9'"),
-        (LINE, {"arithmetic": "int4"}, UsageError, "no arithmetic is called 'int4'; did you mean 'int8'"),
+        (LINE, {"arithmetic": "int4"}, UsageError, "no arithmetic is called 'int4'; use float32 or fixed"),
         (step, {}, DataError, "whole milliseconds"),
         (weights, {}, DataError, "only finite ones"),
-        (NETWORK, {"arithmetic": "int8"}, NotApplicableError, "float32 only"),
+        (NETWORK, {"arithmetic": "fixed"}, NotApplicableError, "float32 only"),
     ]
 
 

@@ -225,7 +225,7 @@ def use(path: Path) -> None:
     live = calibrator.live("box-1")
     for time, row in zip(times[:5], rows, strict=False):
         live.push(time, row)
-    for target, arithmetic in (("c", "float32"), ("c", "int8"), ("micropython", "float32")):
+    for target, arithmetic in (("c", "float32"), ("c", "fixed"), ("micropython", "float32")):
         export(calibrator, target, arithmetic)
 
 

@@ -45,7 +45,7 @@ def _in_integers(step: Step) -> Step:
 
 
 PLANS = {"newest": newest_plan(3), "network": network_plan(), "curve": curve_plan(20)}
-MODELS = [(name, arithmetic) for name in PLANS for arithmetic in ("float32", "int8")]
+MODELS = [(name, arithmetic) for name in PLANS for arithmetic in ("float32", "fixed")]
 NASTY = (0x7FC00000, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 0xFF7FFFFF, 1, 0x80000000, 0x00800000, 0x7F800001, 0x4F800000)
 
 

@@ -27,7 +27,7 @@ FUNCTIONS = ["begin", "push", "learn", "store", "restore", "revert", "bytes"]
 READING, RESULT, BLOB = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x3000))
 OK, ARGUMENT = 0, 7
 NANO = board("nano33ble")
-ARITHMETICS = {"float32": FLOAT32, "int8": FIXED}
+ARITHMETICS = {"float32": FLOAT32, "fixed": FIXED}
 
 
 class Board(Protocol):

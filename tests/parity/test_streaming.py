@@ -90,7 +90,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     for name, calibrator in CALIBRATORS.items():
         export_calibrator(calibrator, "c", "float32", folder / name, "box-1", name)
     for name in INTEGER:
-        export_calibrator(CALIBRATORS[name], "c", "int8", folder / f"{name}_int8", "box-1", f"{name}_int8")
+        export_calibrator(CALIBRATORS[name], "c", "fixed", folder / f"{name}_fixed", "box-1", f"{name}_fixed")
     for name, calibrator in PUBLISHED.items():
         export_calibrator(calibrator, "c", "float32", folder / name, name=name)
     return compile_models({path.name: path for path in sorted(folder.iterdir())}, folder)
@@ -219,14 +219,14 @@ def test_a_restart_is_a_new_stream(built: Built) -> None:
 
 @pytest.mark.parametrize("name", INTEGER)
 def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None:
-    calibrator, board, readings = CALIBRATORS[name], built[f"{name}_int8"], readings_in_float32(5)
+    calibrator, board, readings = CALIBRATORS[name], built[f"{name}_fixed"], readings_in_float32(5)
     feed = LiveFeed(calibrator.inputs, "box-1")
     pushed = [board.push(*pair) for pair in zip(milliseconds(readings, WRAP - 500), readings.values, strict=True)]
     windows = [feed.take(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
     assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
     assert [status == OK for status, _ in pushed] == calibrator.predict(readings)["calibrated"].is_not_null().to_list()
     given = np.stack([window for window in windows if window is not None])
-    expected = replace(calibrator, plan=compile_calibrator(calibrator, "int8").plan).compute(given)
+    expected = replace(calibrator, plan=compile_calibrator(calibrator, "fixed").plan).compute(given)
     values = np.array([value for status, value in pushed if status == OK])
     # a reading within rounding of half a step may be one step apart: the board scales in float32
     assert np.isclose(values, expected, rtol=1e-6, atol=1e-5).mean() > 0.95
@@ -270,7 +270,7 @@ int main(void) {{
 
 @pytest.mark.slow
 def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_path: Path) -> None:
-    readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_int8" for name in INTEGER)]
+    readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_fixed" for name in INTEGER)]
     set_back = 10**8 * (np.arange(ROWS) > 2 * ROWS // 3)  # a day
     times = (np.array(milliseconds(readings, WRAP - 1000)) - set_back).tolist()
     numbers = ["NAN" if np.isnan(one) else print_number(one) for one in readings.values.ravel()]

@@ -98,7 +98,7 @@ def test_the_kernel_is_computed_and_counted(source: Source) -> None:
     assert count(calibrator.plan).operations == count(plan).operations + Operations(additions=1)
 
 
-@pytest.mark.parametrize("arithmetic", ["float32", "int8"])
+@pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
 def test_it_runs_in_c(arithmetic: str, source: Source, tmp_path: Path) -> None:
     source.add(*FORMS, *C)
     calibrator, windows = negated(), make_calibrator().golden.windows
@@ -122,14 +122,14 @@ def test_it_is_printed_as_tensor_operations(source: Source) -> None:
 
 FORGOTTEN = {
     "fixed-point form": (
-        "int8",
+        "fixed",
         "'negate_q' has no fixed-point form: add it to scare/kernels/pointwise.py",
     ),
     "float32 C form": (
         "float32",
         "'negate' has no float32 C form: add it to scare/kernels/pointwise.py",
     ),
-    "fixed-point C form": ("int8", "'negate_q' has no fixed-point C form: add it to scare/kernels/pointwise.py"),
+    "fixed-point C form": ("fixed", "'negate_q' has no fixed-point C form: add it to scare/kernels/pointwise.py"),
     "tensor form": ("tensors", "'negate' has no tensor form: add it to scare/kernels/pointwise.py"),
     "f32": (
         "float32",
@@ -137,11 +137,11 @@ FORGOTTEN = {
         " runtime/src/scare_kernels.h",
     ),
     "q": (
-        "int8",
+        "fixed",
         "'negate_q' has no C function scare_negate_q: add it to runtime/src/kernels/pointwise_q.c and"
         " runtime/src/scare_fixed.h",
     ),
-    "quantisation rule": ("int8", "float32 only: there is no integer form of negate"),
+    "quantisation rule": ("fixed", "float32 only: there is no integer form of negate"),
 }
 
 

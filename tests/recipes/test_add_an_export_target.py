@@ -42,7 +42,7 @@ BUNDLE = Target(
     ("no2.scare --out no2",),
     make,
     runner="calibrator",
-    refuses={Arithmetic.INT8: "a calibrator's own file has no integers: export it in float32"},
+    refuses={Arithmetic.FIXED: "a calibrator's own file has no integers: export it in float32"},
     check_name=check_file_name,
 )
 
@@ -71,8 +71,8 @@ def test_it_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_it_cannot_do_is_its_own_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["export", "bundle", "line.scare", "--arithmetic", "int8", "--out", "out"]) == ExitCode.DATA
-    assert BUNDLE.refuses[Arithmetic.INT8] in " ".join(capsys.readouterr().err.split())
+    assert run(["export", "bundle", "line.scare", "--arithmetic", "fixed", "--out", "out"]) == ExitCode.DATA
+    assert BUNDLE.refuses[Arithmetic.FIXED] in " ".join(capsys.readouterr().err.split())
     assert run(["export", "bundle", "line.scare", "--board", "uno", "--out", "out"]) == ExitCode.USAGE
     assert "bundle is none" in capsys.readouterr().err
     assert not Path("out").exists()
@@ -95,4 +95,4 @@ def test_without_a_runner_there_is_a_sentence(capsys: pytest.CaptureFixture[str]
 def test_it_has_a_column_in_the_table_of_formats() -> None:
     (cell,) = support("barkjohn-2021", ["bundle"]).values()
     assert print_cell(cell) == "float32"
-    assert cell["int8"] == BUNDLE.refuses[Arithmetic.INT8]
+    assert cell["fixed"] == BUNDLE.refuses[Arithmetic.FIXED]

@@ -83,7 +83,7 @@ def board(**changes: Any) -> dict[str, Any]:
         "title": "Arduino Nano 33 BLE Sense (nRF52840)",
         "ram_available": 262144,
         "flash_available": 1048576,
-        "arithmetic": "int8",
+        "arithmetic": "fixed",
         "supported": True,
         "fits": True,
         "reasons": [],

@@ -320,7 +320,7 @@ def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) ->
         raise NotApplicableError("no such operation")
 
     monkeypatch.setattr(board_figure, "make_flatbuffer", refuse)
-    row = board_figure._size("dlinear", 15, Arithmetic.INT8)
+    row = board_figure._size("dlinear", 15, Arithmetic.FIXED)
     assert row == {"flatbuffer_bytes": None, "why_no_flatbuffer": "no such operation"}
 
 

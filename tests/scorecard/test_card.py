@@ -30,7 +30,7 @@ def make_card(*findings: Finding) -> Card:
         f"{part}_{what}": [] for part in ("training", "validation") for what in ("period", "devices")
     }
     origin: dict[str, Any] = {"made": "now", "model_file": None, "model_sha256": None, "seed": None}
-    origin |= {"data": [{"file": "a.csv", "sha256": DIGEST}], "arithmetic": "int8", "protocol": {}}
+    origin |= {"data": [{"file": "a.csv", "sha256": DIGEST}], "arithmetic": "fixed", "protocol": {}}
     origin |= {"versions": {}, "computer": {}}
     model = {"model": "scare", "window": 60, "step_seconds": 60.0}
     return Card(model, {"name": "PM", "unit": "µg/m³"}, entries, dataset, None, origin)

@@ -50,7 +50,7 @@ def test_a_busy_call_uses_the_core_and_an_idle_one_does_not() -> None:
 
 
 def test_the_worst_window_counts() -> None:
-    found, worst = values(REPORT), describe_board(NANO, "int8", REPORT)["worst"]
+    found, worst = values(REPORT), describe_board(NANO, "fixed", REPORT)["worst"]
     assert worst["instructions"] == 120
     assert worst["cycles"] == {"low": 110, "typical": 250, "high": 300}
     assert worst["milliseconds"]["high"] == pytest.approx(300 / 64e3)
@@ -92,7 +92,7 @@ def test_a_board_without_cycles_has_no_latency() -> None:
 def test_an_unsupported_operation_says_why() -> None:
     assert supported().value == 1.0
     assert (supported("float32 only: lstm").value, supported("x").detail) == (0.0, {"reason": "x"})
-    described = describe_board(NANO, "int8", None, "float32 only: lstm")
+    described = describe_board(NANO, "fixed", None, "float32 only: lstm")
     assert (described["supported"], described["fits"], described["reasons"]) == (False, False, ["float32 only: lstm"])
 
 

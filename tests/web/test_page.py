@@ -122,7 +122,7 @@ def test_the_whole_way_with_the_example(server: Server, visitor: Visitor, tmp_pa
     visitor.click("#verify")
     visitor.click("[id='predict-example.csv']")
     visitor.reads("#proof .good", "Passed")
-    visitor.reads("#boards", "does not fit: int8 needs an int of 32 bits")
+    visitor.reads("#boards", "does not fit: fixed point needs an int of 32 bits")
     visitor.until("document.querySelectorAll('#boards .good').length === 4")
     visitor.sees("[id='save-calibrated/example.csv']")
     is_fine(visitor)

@@ -6,7 +6,7 @@ import { KB, arithmetic } from "./board.js";
 
 const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
-const ARITHMETIC = { int8: "fixed point", float32: "floating point" };
+const ARITHMETIC = { fixed: "fixed point", float32: "floating point" };
 
 export function showDownloads(element, page, facts) {
   if (!element.firstChild) element.append(...head(5, "Download", "Save what you need: the calibrator, calibrated readings, or firmware for a board."), ...["files-5", "boards", "targets", "proof", "commands"].map((id) => make("div", { id })));
@@ -66,7 +66,7 @@ function boards(page, facts) {
       cell("memory", found ? `${KB(found.ram_bytes)} of ${KB(one.ram)}` : ""), cell("flash", found ? `${KB(found.flash_bytes)} of ${KB(one.flash)}` : ""),
       cell("time", found?.milliseconds ? `${number(found.milliseconds.typical)} ms` : ""), cell("", fits, found ? null : refusal(job)));
   });
-  const kinds = [["int8", `${ARITHMETIC.int8} (small and fast)`], ["float32", `${ARITHMETIC.float32} (as in Python)`]];
+  const kinds = [["fixed", `${ARITHMETIC.fixed} (small and fast)`], ["float32", `${ARITHMETIC.float32} (as in Python)`]];
   return make("div", { className: "card" }, make("h4", {}, "Which board?"),
     make("p", { className: "row" }, make("label", { htmlFor: "arithmetic" }, "Arithmetic"), select("arithmetic", kinds, page.arithmetic, (value) => { page.arithmetic = value; page.show(); })),
     make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ["board", "memory", "flash", "time per value (estimate)", ""].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))));
