@@ -61,7 +61,7 @@ class Budget:
     def reasons(self, cost: Cost) -> list[str]:
         """Why a cost is over the budget; empty when it is not.
 
-        >>> Budget.of("nano33ble", "int8", 20_000, None, None).reasons(
+        >>> Budget.of("nano33ble", "fixed", 20_000, None, None).reasons(
         ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
         ... )
         ['23,500 instructions of 20,000']

@@ -148,7 +148,7 @@ class Arithmetic(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Arithmetic | None":
-        return cls.FIXED if value == "int8" else None  # what it was called until version 0.1
+        return cls.FIXED if value == "int8" else None  # its former name
 
 
 HEADROOM, FARTHEST = 8.0, 64.0  # times the largest number seen: how far an int16 window reaches; to a known limit
@@ -159,7 +159,7 @@ def find_arithmetic(name: str, *others: str) -> Arithmetic:
     try:
         return Arithmetic(name)
     except ValueError:
-        *names, last = *Arithmetic, *others
+        *names, last = [*map(str, Arithmetic), *others]
         raise UsageError(f"no arithmetic is called '{name[:40]}'; use {', '.join(names)} or {last}") from None
 
 
