@@ -155,16 +155,16 @@ class TableFile:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
 
-def open_table(path: Path | str, tried: bool = False) -> TableFile:
+def open_table(path: Path | str, probed: bool = False) -> TableFile:
     """The columns of a Parquet or (gzipped) CSV file, with the delimiter and decimal sign its head shows.
 
-    A Parquet file is first read by another process, which it may end, unless that was `tried` before.
+    A Parquet file is first read by another process, which it may end, unless that was `probed` before.
     """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     try:
-        table = _open_parquet(path, tried) if path.suffix.lower() == ".parquet" else _open_csv(path)
+        table = _open_parquet(path, probed) if path.suffix.lower() == ".parquet" else _open_csv(path)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
     except READ_ERRORS as error:
@@ -175,8 +175,8 @@ def open_table(path: Path | str, tried: bool = False) -> TableFile:
     return table
 
 
-def _open_parquet(path: Path, tried: bool) -> TableFile:
-    if not tried:
+def _open_parquet(path: Path, probed: bool) -> TableFile:
+    if not probed:
         check_parquet(path)
     schema = pl.scan_parquet(path, glob=False).collect_schema()
     columns = cs.expand_selector(schema, READ)

@@ -48,14 +48,14 @@ def read_table(path: Path | str) -> pl.DataFrame:
 
 
 def iterate_tables(
-    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", tried: bool = False
+    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
 ) -> Iterator[pl.DataFrame]:
     """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
 
     Without a device column all rows are of `device` or, without one, of a device called as the file. One that was
-    `tried` is not read by another process first.
+    `probed` is not read by another process first.
     """
-    table = open_table(path, tried)
+    table = open_table(path, probed)
     if mapping.reference and mapping.reference.name not in table.columns:
         mapping = replace(mapping, reference=None)
     for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):
@@ -78,13 +78,13 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     form = find_time_format(table, mapping.time, mapping.dates)
     for batch in table.batches(columns, rows):
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
-        frame = batch.select(LINE, site.alias(SITE), devices_of(batch, mapping.device_column, device, table))
+        frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
         numbers = [strict_numbers(batch, column, table).alias(name) for name, column in quantities]
         yield frame.with_columns(parse_times(batch, form, table), *numbers)
 
 
-def devices_of(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
+def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
     """The device of each row: `device`, unless a column names it."""
     if not column:
         return pl.repeat(device, batch.height, eager=True).alias(DEVICE)

@@ -66,7 +66,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def expected(archive: Archive, device: str, rows: pl.DataFrame) -> pl.DataFrame:
     """All rows of a device calibrated at once."""
-    model = archive.models.of(device)
+    model = archive.models.find(device)
     assert model is not None
     return Calibrator.load(model.path).predict(rows, device)
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.archive.archive import Archive, Journal, Line
+from scare.archive.archive import Archive, Journal, JournalLine
 from scare.archive.files import FileSummary, Models, find_files, read_model_table
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.errors import DataError, UnreachableError, UsageError
@@ -66,7 +66,7 @@ def test_a_file_that_was_only_touched_is_not_done_again(tmp_path: Path) -> None:
     run(archive)
     os.utime(tmp_path / "raw/device=new/part-1.parquet", ns=(1, 1))
     run(archive, Watched(done.append))
-    assert done == ["look_at_all"]
+    assert done == ["summarise_files"]
 
 
 def test_a_new_file_is_calibrated_with_the_history_before_it_and_nothing_else_is(tmp_path: Path) -> None:
@@ -269,10 +269,10 @@ def test_places_name_files(tmp_path: Path) -> None:
 
 def test_a_journal_keeps_a_state_however_it_lies_in_memory(tmp_path: Path) -> None:
     kept = {"turned": np.arange(6.0).reshape(2, 3).T, "part": np.arange(9)[2::3], "one": np.array(True)}
-    journal, line = Journal(tmp_path, "box"), Line(FileSummary("a.csv"), "chain")
+    journal, line = Journal(tmp_path, "box"), JournalLine(FileSummary("a.csv"), "fingerprint")
     journal.begin([])
     journal.append(line, {"box-1": kept}, {"box-1": 7.5})
-    lines, state, until = journal.resume(["chain"])
+    lines, state, until = journal.resume(["fingerprint"])
     assert (lines, until) == ([line], {"box-1": 7.5})
     for name, array in kept.items():
         np.testing.assert_array_equal(state["box-1"][name], array)
