@@ -1,6 +1,16 @@
-"""Accuracy of calibrated values against a reference: the mean, and at the moments of fastest change.
+"""Accuracy of calibrated values against a reference: RMSE, Bland-Altman limits, interval coverage, adaptability.
 
-Regressions have the reference on the x axis. NaN in either series is an error here: select rows first.
+Which rows are scored: those with a reference and a calibrated value, unless the calibrator was made from them. Rows of
+a device that training, validation or a co-location session had, within its period, are shown and never scored. When
+several methods are compared, all are scored on the rows that all have. Only a method that is not fitted to the readings
+(a formula that ends at 95 % humidity, persistence after a gap) takes no rows from the others: if it has values for much
+fewer rows, it is scored on those, and its coverage is reported.
+
+Adaptability is the error of an estimate near moments at which the raw sensor's own error e = x − y changes, so every
+estimate of the same readings is scored at the same moments. A change is relative to the reading before it, or to 5
+units where that is less.
+
+Paper gap: it names thresholds of 5, 10 and 20 % and ±30 points, not what changes or relative to what.
 """
 
 from collections.abc import Collection, Hashable, Mapping
@@ -16,6 +26,11 @@ from scare.data.readings import Readings
 from scare.errors import DataError
 
 TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change
+RADIUS = 30  # rows before and after a change
+LEAST = 5.0  # the smallest reading that a change is relative to
+SIDE = 5  # rows averaged on either side of a lasting change
+FULL = 0.95  # share of the others' rows below which a spared estimate takes no rows from them
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -56,18 +71,18 @@ def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
 
 
 def rmse(error: np.ndarray) -> float:
-    """Root mean square; NaN of nothing."""
+    """Root mean square; NaN for an empty array."""
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
 
 
 @dataclass(frozen=True)
 class AgreementLimits:
-    """Bland and Altman's mean difference and the limits that hold 95 % of differences if they are normal."""
+    """Bland and Altman's mean difference and the limits that contain 95 % of normally distributed differences."""
 
     bias: float
     low: float
     high: float
-    inside: float  # the share that really lies between
+    inside: float  # observed share between the limits
 
 
 def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
@@ -82,7 +97,7 @@ def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
 
 
 def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
-    """r² of a regression, which no shift or stretch of the estimate changes; `Accuracy.r2` is about the 1:1 line.
+    """r² of a regression, invariant to shifting and scaling the estimate; `Accuracy.r2` refers to the 1:1 line.
 
     >>> squared_correlation(np.array([3.0, 5.0, 7.0]), np.array([1.0, 2.0, 3.0]))
     1.0
@@ -93,7 +108,7 @@ def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
 
 
 def fastest(changes: np.ndarray) -> np.ndarray:
-    """Row numbers of the ⌈5 %⌉ largest changes in size, earlier rows first among equals; unknown ones never.
+    """Row numbers of the ⌈5 %⌉ largest absolute changes, earlier rows first among equals, never unknown changes.
 
     >>> fastest(np.array([np.nan, 1.0, -3.0, 3.0]))
     array([2])
@@ -111,20 +126,17 @@ def row_changes(times: np.ndarray, values: np.ndarray, step_seconds: float) -> n
 
 
 def reading_changes(readings: Readings) -> np.ndarray:
-    """`row_changes` of the first channel [rows]; unknown to and from a number that means no reading."""
+    """`row_changes` of the first channel [rows]; NaN to and from a sentinel for a missing reading."""
     usable, _ = usable_values(readings.values, readings.channels)
     return row_changes(readings.times, usable[:, 0], readings.step_seconds)
 
 
-# Coverage: how often an interval holds the reference, and how wide it is for that.
-
-
 @dataclass(frozen=True)
 class Coverage:
-    """Intervals of `level` over rows: the `share` whose reference they hold, their mean `width`, and Winkler's score.
+    """Intervals of `level` over rows: the `share` that contains the reference, their mean `width`, the Winkler score.
 
-    The score is the width, and for a reference outside its distance to the interval times 2 / (1 - level); less is
-    better, and nobody gains by saying another interval than the one he believes in. All in the reference's unit.
+    The Winkler (interval) score is the width plus 2 / (1 - level) times the distance of a reference outside the
+    interval; lower is better, and it is a proper score. Width and score are in the reference's unit.
     """
 
     level: float
@@ -135,7 +147,7 @@ class Coverage:
 
 
 def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float) -> Coverage | None:
-    """Coverage of the rows [n] with an interval and a reference; None if there is no such row.
+    """Measure the coverage over the rows [n] with an interval and a reference; None if there is no such row.
 
     >>> cover(np.array([0.0, 0.0]), np.array([4.0, 2.0]), np.array([1.0, 3.0]), 0.9)
     Coverage(level=0.9, rows=2, share=0.5, width=3.0, winkler=13.0)
@@ -150,23 +162,9 @@ def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float
     return Coverage(level, int(known.sum()), float((outside == 0).mean()), width, winkler)
 
 
-# Adaptability: the error of an estimate around moments at which the raw sensor's own error changes.
-#
-# The error of the raw reading is e = x − y, so every estimate of the same readings is scored at the same moments. A
-# change counts from θ of the reading before it, or of 5 units where that is less. Scored are the rows within 30 of a
-# change, each once, up to the next gap; `coverage` is their share of all rows that could be.
-#
-# Paper gap: it names thresholds of 5, 10 and 20 % and ±30 points, not what changes or relative to what.
-
-
-RADIUS = 30  # rows before and after a change
-LEAST = 5.0  # the smallest reading that a change is relative to
-SIDE = 5  # rows averaged on either side of a lasting change
-
-
 @dataclass(frozen=True)
 class ErrorChanges:
-    """The relative change of a device's raw error at each row [rows], NaN where unknown, and the row's unbroken run."""
+    """Relative change of a device's raw error at each row [rows], NaN where unknown, and the row's unbroken run."""
 
     sizes: np.ndarray
     run: np.ndarray
@@ -183,29 +181,30 @@ class ErrorChanges:
 
 
 def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
-    """ErrorChanges from one row to the next, at most two steps apart; arrays [rows], times in seconds.
+    """Find changes from one row to the next, at most two steps apart; arrays [rows], times in seconds.
 
     >>> raw, reference = np.array([10.0, 10.0, 13.0, 13.0]), np.full(4, 10.0)
     >>> sudden_changes(60.0 * np.arange(4), raw, reference, 60.0).sizes
     array([nan, 0. , 0.3, 0. ])
     """
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
-    sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(_before(raw)), LEAST)
+    before = np.concatenate([[np.nan], raw[:-1]])
+    sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(before), LEAST)
     return ErrorChanges(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
 
 
 def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
-    """ErrorChanges of the mean over 5 rows to that over the next 5, the largest alone within 30 rows.
+    """Find changes from the mean over 5 rows to that over the next 5, keeping the largest within 30 rows.
 
-    At one reading a minute sudden changes are nearly everywhere; these are events.
+    At one reading a minute sudden changes are nearly everywhere; lasting changes are events.
     """
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
     sizes = np.full(len(raw), np.nan)
     if len(raw) >= 2 * SIDE:
         ahead = _means(error)[SIDE:] - _means(error)[:-SIDE]
         relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), LEAST)
-        whole = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
-        sizes[SIDE : len(raw) - SIDE + 1] = np.where(whole, relative, np.nan)
+        unbroken = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
+        sizes[SIDE : len(raw) - SIDE + 1] = np.where(unbroken, relative, np.nan)
     return ErrorChanges(_peaks(sizes), run)
 
 
@@ -215,15 +214,11 @@ def error_near(estimate: np.ndarray, reference: np.ndarray, near: np.ndarray) ->
 
 
 def _runs(times: np.ndarray, error: np.ndarray, step_seconds: float) -> np.ndarray:
-    """The number of the unbroken run that each row is in: a new one after a wait or a missing value."""
+    """Number the unbroken runs of rows; a new one begins after a gap or a missing value."""
     waits = np.diff(times, prepend=times[:1])
     missing = ~np.isfinite(error)
     broken = (waits > 2 * step_seconds) | missing | np.concatenate([[False], missing[:-1]])
     return np.cumsum(broken)
-
-
-def _before(values: np.ndarray) -> np.ndarray:
-    return np.concatenate([[np.nan], values[:-1]])
 
 
 def _means(values: np.ndarray) -> np.ndarray:
@@ -232,7 +227,7 @@ def _means(values: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sizes: np.ndarray) -> np.ndarray:
-    """The sizes with NaN wherever a larger one, or an equal one that is earlier, is kept within 30 rows."""
+    """Non-maximum suppression: NaN wherever a larger size, or an equal one that is earlier, is within 30 rows."""
     kept = np.full(len(sizes), np.nan)
     for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
         around = slice(max(0, row - RADIUS), row + RADIUS + 1)
@@ -241,25 +236,13 @@ def _peaks(sizes: np.ndarray) -> np.ndarray:
     return kept
 
 
-# Which rows are scored: those with a reference and a value, unless the calibrator was made from them.
-#
-# A row of a device that training, validation or a visit had, within its period, is shown and never scored. When
-# several are compared, the rows scored are those that all have, the same for everyone. Only what is not fitted to the
-# readings (a formula that ends at 95 % humidity, persistence after a gap) takes no rows from others: if it has values
-# for much fewer of theirs, it is scored on what it has, and its coverage says so.
-
-
-FULL = 0.95  # of the others' rows: what has less takes no row from them
-Key = TypeVar("Key", bound=Hashable)
-
-
 def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
-    """The rows with a reference and a value of every estimate, bool [rows]; NaN is no value."""
+    """Which rows have a reference and a value of every estimate, bool [rows]; NaN is no value."""
     return np.asarray(np.isfinite([reference, *estimates]).all(axis=0))
 
 
 def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """The rows of a device, at `times` in seconds, that it was made from; `origin` is a card's dataset."""
+    """Which rows of a device, at `times` in seconds, the calibrator was made from; `origin` is a card's dataset."""
     rows = np.zeros(len(times), bool)
     parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
     parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
@@ -271,14 +254,14 @@ def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) ->
 
 
 def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Devices and period of the readings that a calibrator was made from, as far as the facts of its file say."""
-    held, learned = facts.get("validation", {}), facts.get(LEARNED, {})
-    visits = {"visit_devices": list(learned["devices"]), "visit_periods": list(learned["periods"])} if learned else {}
-    return visits | {
+    """Devices and periods of the readings that a calibrator was made from, as far as its file records them."""
+    validation, learned = facts.get("validation", {}), facts.get(LEARNED, {})
+    sessions = {"visit_devices": list(learned["devices"]), "visit_periods": list(learned["periods"])} if learned else {}
+    return sessions | {
         "training_devices": list(facts.get("devices", ())),
         "training_period": list(facts.get("period", ())),
-        "validation_devices": list(held.get("devices", ())),
-        "validation_period": list(held.get("period", ())),
+        "validation_devices": list(validation.get("devices", ())),
+        "validation_period": list(validation.get("period", ())),
     }
 
 
@@ -296,7 +279,7 @@ def share_rows(
     needed = [values for key, values in estimates.items() if key not in spared]
     rows = known_rows(reference, *needed)
     if not rows.any():
-        raise DataError("no test row has a reference and a value from everyone compared")
+        raise DataError("no test row has a reference and a value from every method compared")
     coverage = {key: float(np.isfinite(values[rows]).mean()) for key, values in estimates.items()}
     full = [values for key, values in estimates.items() if coverage[key] >= FULL]
     return known_rows(reference, *needed, *full), coverage

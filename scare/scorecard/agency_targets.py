@@ -1,7 +1,7 @@
-"""Calibrated readings beside US EPA's performance targets for air sensors, from a dated data file.
+"""Comparison of calibrated readings with US EPA's performance targets for air sensors, from a dated data file.
 
 Averages are of calibrated and reference readings at the same rows: days (in UTC) for particles, hours for gases. A
-regression has the reference on the x axis; r² is the squared correlation. Nothing here certifies anything.
+regression has the reference on the x axis; r² is the squared correlation. This is no certification.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ from scare.scorecard.series import DeviceSeries
 TABLE = Path(__file__).with_name("agency_targets.toml")
 EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # meeting one of two is enough
 IN_UNIT = ("intercept", "rmse", "sd")  # bounds that have the unit; the others are ratios
-SAME_PLACE = 0.05  # of the mean: references that differ by more are not of one place
-FEWEST = 3  # averages that say something
+SAME_PLACE = 0.05  # share of the mean by which references at one place may differ
+FEWEST = 3  # averages needed for a result
 Bounds = tuple[float, float]
 
 
@@ -37,7 +37,7 @@ class AgencyTarget:
     bounds: Mapping[str, Bounds]
 
     def in_unit(self, unit: str) -> "AgencyTarget | None":
-        """The same targets in another unit, None if there is no way there."""
+        """Convert the bounds to another unit; None if there is no conversion."""
         factor = unit_factor(self.unit, unit, quantity(self.name).molar_mass)
         if factor is None:
             return None
@@ -47,7 +47,7 @@ class AgencyTarget:
 
 @dataclass(frozen=True)
 class AgencyTargets:
-    """The whole file: its date, the protocol (share of readings in an average, sensors side by side, days), targets."""
+    """The data file: its date, the protocol (completeness of an average, sensors side by side, days), the targets."""
 
     as_of: date
     completeness: Amount
@@ -58,9 +58,9 @@ class AgencyTargets:
 
 @dataclass(frozen=True)
 class TargetResult:
-    """One device, or several as one for precision: its averages, measures, and whether each is within its bounds.
+    """Measures of one device, or of several for precision, and whether each is within its bounds.
 
-    Of the measures of a pair in `EITHER` one within is enough; None where there is no pair.
+    `one_is_enough`: whether one measure of a pair in `EITHER` is within its bounds; None where there is no pair.
     """
 
     device: str
@@ -73,7 +73,7 @@ class TargetResult:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Devices beside the targets of their pollutant, as a card tells it."""
+    """Results of all devices with the targets of their pollutant, as in a card."""
 
     pollutant: str
     unit: str
@@ -87,7 +87,7 @@ class Assessment:
 
 @cache
 def agency_targets() -> AgencyTargets:
-    """What the data file says."""
+    """Load the data file."""
     table = load_toml(TABLE)
     return convert({**table, "targets": with_names(table["targets"])}, AgencyTargets, TABLE)
 
@@ -103,7 +103,7 @@ def find_target(channel: Channel) -> AgencyTarget | None:
 
 
 def title(channel: Channel) -> str:
-    """What a channel measures, as people write it; its own name where there is no target.
+    """The usual spelling of what a channel measures; the channel's name where there is no target.
 
     >>> title(Channel("pm25_reference")), title(Channel("co2"))
     ('PM2.5', 'co2')
@@ -113,7 +113,7 @@ def title(channel: Channel) -> str:
 
 
 def assess(series: Sequence[DeviceSeries], channel: Channel) -> Assessment | None:
-    """EPA's bounds and what is within them; None for another quantity or a unit that cannot be converted."""
+    """Assess devices against EPA's bounds; None for another quantity or a unit that cannot be converted."""
     found = find_target(channel)
     target = found and found.in_unit(spell_unit(channel.unit))
     if not target:
@@ -132,23 +132,23 @@ def assess(series: Sequence[DeviceSeries], channel: Channel) -> Assessment | Non
 
 
 def assess_device(series: DeviceSeries, target: AgencyTarget) -> TargetResult:
-    """One device's measures on averages, with the bounds they are within."""
-    found = _Averages.of(series, target.average_hours)
+    """Compute one device's measures on averages and compare them with their bounds."""
+    found = _Averages.from_series(series, target.average_hours)
     days = len(np.unique(found.numbers * target.average_hours // 24))
     if len(found.numbers) < FEWEST or np.ptp(found.reference) == 0 or np.ptp(found.calibrated) == 0:
-        return _judged(series.device, len(found.numbers), days, {}, target)
+        return _compare(series.device, len(found.numbers), days, {}, target)
     error = rmse(found.calibrated - found.reference)
     slope, intercept = np.polyfit(found.reference, found.calibrated, 1).tolist()
     r2 = squared_correlation(found.calibrated, found.reference)
     values = {"slope": slope, "intercept": intercept, "r2": r2, "rmse": error}
     values["nrmse"] = error / float(found.reference.mean())
     values = {name: value for name, value in values.items() if name in target.bounds}
-    return _judged(series.device, len(found.numbers), days, values, target)
+    return _compare(series.device, len(found.numbers), days, values, target)
 
 
 def assess_precision(series: Sequence[DeviceSeries], target: AgencyTarget) -> TargetResult | None:
-    """How alike devices side by side are, or None: too few with averages, or not beside the same reference."""
-    averages = {one.device: _Averages.of(one, target.average_hours) for one in series}
+    """Compute the spread of devices side by side; None for too few devices or different references."""
+    averages = {one.device: _Averages.from_series(one, target.average_hours) for one in series}
     averages = {device: one for device, one in averages.items() if len(one.numbers) >= FEWEST}
     found = list(averages.values())
     if len(found) < agency_targets().units:
@@ -156,16 +156,16 @@ def assess_precision(series: Sequence[DeviceSeries], target: AgencyTarget) -> Ta
     common = found[0].numbers
     for one in found[1:]:
         common = np.intersect1d(common, one.numbers)
-    kept = [one.at(common) for one in found]
+    kept = [one.select(common) for one in found]
     reference = np.array([one.reference for one in kept])
-    apart = np.abs(reference - reference[0]).mean() if len(common) else np.inf
-    if len(common) < FEWEST or apart > SAME_PLACE * np.abs(reference[0]).mean():
+    difference = np.abs(reference - reference[0]).mean() if len(common) else np.inf
+    if len(common) < FEWEST or difference > SAME_PLACE * np.abs(reference[0]).mean():
         return None
     values = np.array([one.calibrated for one in kept])
     spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
     measures = {"sd": spread, "cv": spread / float(values.mean())}
     days = len(np.unique(common * target.average_hours // 24))
-    return _judged(", ".join(averages), len(common), days, measures, target)
+    return _compare(", ".join(averages), len(common), days, measures, target)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _Averages:
     calibrated: np.ndarray
 
     @staticmethod
-    def of(series: DeviceSeries, hours: int) -> "_Averages":
+    def from_series(series: DeviceSeries, hours: int) -> "_Averages":
         scored, seconds = series.scored, 3600.0 * hours
         numbers, place, counts = np.unique(scored.times // seconds, return_inverse=True, return_counts=True)
         expected = max(1.0, seconds / series.step_seconds) if series.step_seconds else 1.0
@@ -185,12 +185,12 @@ class _Averages:
         sums = [np.bincount(place, column, len(numbers)) for column in (scored.reference, scored.calibrated)]
         return _Averages(numbers[complete], *(one[complete] / counts[complete] for one in sums))
 
-    def at(self, numbers: np.ndarray) -> "_Averages":
+    def select(self, numbers: np.ndarray) -> "_Averages":
         keep = np.isin(self.numbers, numbers)
         return _Averages(self.numbers[keep], self.reference[keep], self.calibrated[keep])
 
 
-def _judged(device: str, averages: int, days: int, values: Mapping[str, float], target: AgencyTarget) -> TargetResult:
+def _compare(device: str, averages: int, days: int, values: Mapping[str, float], target: AgencyTarget) -> TargetResult:
     met = {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
     pair = next((pair for pair in EITHER if set(pair) <= met.keys()), ())
     return TargetResult(device, averages, days, values, met, any(met[name] for name in pair) if pair else None)

@@ -1,5 +1,7 @@
-"""The card: one line for every number, with source and grade, and where all of it came from. Its form is published
-in `scorecard.schema.json`.
+"""The score card: one entry for every number, with source and grade, and its provenance; demands that it has to meet.
+
+Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. Its JSON format is published in
+`scorecard.schema.json`.
 """
 
 import json
@@ -16,12 +18,12 @@ from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
 NO_CARD = "it is no card that scare score wrote"
-DECLARED = "declared"  # the source of what is told in words: there is no number to ask for
+DECLARED = "declared"  # the source of measures in words, which have no number to demand
 
 
 @dataclass(frozen=True)
 class Card:
-    """Entries with the model, the target, the data, the board and the origin they speak of."""
+    """Entries with the model, the target, the data and the board that they describe, and their provenance."""
 
     model: Mapping[str, Any]
     target: Mapping[str, str]
@@ -45,11 +47,11 @@ class Card:
         return {requirement: _worst(grades) for requirement, grades in graded.items()}
 
     def to_json(self) -> str:
-        """The card as the schema has it."""
+        """Write the card in the format of the schema."""
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """The card as plain values; None for a number that JSON does not have."""
+        """Return plain JSON values, None for numbers that JSON does not have."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         entries = [asdict(entry) for entry in self.entries]
         plain: dict[str, Any] = _plain({"schema": SCHEMA, **facts, "entries": entries, "grades": self.grades()})
@@ -57,31 +59,31 @@ class Card:
 
     @staticmethod
     def from_json(text: str) -> "Card":
-        """The card in a text; another text is refused."""
+        """Read a card from JSON; raises DataError for anything else."""
         try:
             facts = json.loads(text)
         except ValueError as error:
             raise DataError(f"{NO_CARD}: {error}") from error
         if not isinstance(facts, dict) or facts.pop("schema", None) != SCHEMA:
-            raise DataError(f"it is no card of the form {SCHEMA}; make it again with scare score")
+            raise DataError(f"it is no card in the format {SCHEMA}; make it again with scare score")
         return Card.from_dict(facts)
 
     @staticmethod
     def from_dict(facts: Mapping[str, Any]) -> "Card":
-        """The card of what `as_dict` gave, without its schema."""
+        """Rebuild a card from `as_dict`, without its schema."""
         known = {name: value for name, value in facts.items() if name != "grades"}
         return convert(known, Card, NO_CARD, DataError)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the user asks for: a bound on a measure, or a grade of a measure or requirement."""
+    """A user's condition for a card: a bound on a measure, or a grade of a measure or requirement."""
 
     name: str
     wanted: float | Grade
 
     def missed(self, card: Card, table: RequirementTable) -> str:
-        """Why the card does not meet it; an empty text when it does."""
+        """Say why the card does not meet the demand; empty if it does."""
         if self.name in table.requirements:
             grade = card.grades().get(self.name)
             return "" if _reaches(grade, self.wanted) else f"{self.name} is {grade or 'not graded'}, not {self.wanted}"
@@ -95,11 +97,11 @@ class Demand:
         limit = "at most" if measure.better == "lower" else "at least"
         unit = "" if entry.unit in ("", YES_NO) else f" {entry.unit}"
         met = measure.meets(entry.value, self.wanted)
-        return "" if met else f"{self.name} is {entry.value:.4g}{unit}, asked for was {limit} {self.wanted:g}"
+        return "" if met else f"{self.name} is {entry.value:.4g}{unit}, {limit} {self.wanted:g} was required"
 
 
 def read_demands(text: str, table: RequirementTable) -> list[Demand]:
-    """Demands from `rmse=5,ram=20000,compatibility=O`.
+    """Parse demands such as `rmse=5,ram=20000,compatibility=O`.
 
     >>> read_demands("rmse=5,memory=O", RequirementTable.load())
     [Demand(name='rmse', wanted=5.0), Demand(name='memory', wanted=<Grade.GOOD: 'O'>)]
@@ -127,12 +129,12 @@ def _demand(text: str, table: RequirementTable) -> Demand:
 
 
 def missed_demands(demands: Iterable[Demand], card: Card, table: RequirementTable) -> list[str]:
-    """A sentence for each demand that is not met."""
-    return [sentence for demand in demands if (sentence := demand.missed(card, table))]
+    """Return a message for each demand that is not met."""
+    return [message for demand in demands if (message := demand.missed(card, table))]
 
 
 def read_card(path: Path) -> Card:
-    """The card in a file."""
+    """Read a card from a file."""
     try:
         return Card.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -153,7 +155,6 @@ def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Plain values of JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -161,6 +162,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return str(value) if isinstance(value, Grade) else value
-
-
-# What a card tells beyond its measures: accuracy and agreement by device, and EPA's targets.

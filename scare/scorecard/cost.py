@@ -1,7 +1,14 @@
-"""Complexity and memory, counted in the plan.
+"""Cost: complexity and memory counted in the plan, latency on this computer, fit and latency on a board.
 
-The exponent is that of operations ∝ N^p, fitted to a formula of operations at several window lengths N. Formulas are
-`models`' (`growth`); whether one is exact for a calibrator is told by the count of its own plan.
+- Complexity: the exponent p of operations ∝ N^p, fitted to a model's formula (`growth`) at several window lengths N.
+  The count of the calibrator's own plan tells whether the formula is exact for it.
+- Latency: one pinned core, warm-ups, different successive windows, several rounds. A timer runs windows [n, N, C] one
+  after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `timing(call)` for any Python
+  callable. Mean, maximum and jitter of a card are of the same sample.
+- Compatibility: CPU load under steady requests, and whether a board can hold and run the model. Board figures come from
+  the virtual board, over windows that include the strangest possible; the worst of them is compared with a limit.
+
+All results are findings, which `scoring` collects for a card.
 """
 
 import gc
@@ -23,10 +30,16 @@ from scare.calibrator.calibrator import Calibrator
 from scare.kernels import INPUT, Operations
 from scare.scorecard.requirements import Finding, ScoreProtocol
 
+Timer = Callable[[np.ndarray], np.ndarray]
+ROUNDING = 1e-9  # relative slack for the rounding of a sample's statistics
+THREADS = Path("/proc/self/task")  # the threads of this process, by number (Linux)
+OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
+OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # measures that exist only on a board
+
 
 @dataclass(frozen=True)
 class OperationGrowth:
-    """How a model grows with its window: its declared complexity, and the operations at any length."""
+    """How a model's operations grow with its window: the declared complexity, and the count at any length."""
 
     declared: str
     operations: Callable[[int], Operations]
@@ -35,7 +48,7 @@ class OperationGrowth:
 def complexity_findings(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int]
 ) -> list[Finding]:
-    """Complexity as declared, the exponent fitted, and the operations of one reading counted."""
+    """The declared complexity, the fitted exponent, and the counted operations of one reading."""
     counted = calibrator.cost().operations
     declared, exponent, detail = _grow(calibrator, growth, lengths, counted)
     return [
@@ -69,7 +82,7 @@ def _grow(
 
 
 def fit_exponent(lengths: Sequence[int], totals: Sequence[float]) -> float:
-    """The p of totals ∝ length^p, by least squares of the logarithms.
+    """Fit p of totals ∝ length^p by least squares of the logarithms.
 
     >>> fit_exponent([10, 20, 40], [500, 2000, 8000])
     2.0
@@ -80,12 +93,12 @@ def fit_exponent(lengths: Sequence[int], totals: Sequence[float]) -> float:
 
 
 def total(operations: Operations) -> int:
-    """All operations, whatever their kind."""
+    """Sum the operations of all kinds."""
     return sum(asdict(operations).values())
 
 
 def memory_findings(calibrator: Calibrator) -> list[Finding]:
-    """Bytes in the plan: alive at once, retained altogether, weights."""
+    """Bytes of the plan: the peak of values in use, all retained values, weights."""
     cost = calibrator.cost()
     weights = {"weights": cost.weights}
     return [
@@ -95,26 +108,11 @@ def memory_findings(calibrator: Calibrator) -> list[Finding]:
     ]
 
 
-# How a trained model grows with its window, from the architecture that its file tells. Needs the models' room.
-
-
-# Latency on this computer: one pinned core, warm-ups, different consecutive windows, several rounds.
-#
-# A timer runs windows [n, N, C] one after the other and gives the nanoseconds of each: `HostModel.time` by a clock in
-# C, `timing(call)` for anything that Python can call. The mean, the maximum and the jitter of a card are of one
-# sample.
-
-
-Timer = Callable[[np.ndarray], np.ndarray]
-ROUNDING = 1e-9
-THREADS = Path("/proc/self/task")  # of this process, by number
-
-
 @dataclass(frozen=True)
 class Latency:
-    """One sample of latencies in ms; `jitter` is its standard deviation with n − 1.
+    """Statistics of a sample of latencies in ms; `jitter` is its standard deviation with n − 1.
 
-    No sample has a larger one than √((max − mean)(mean − min) n/(n − 1)): other numbers are refused.
+    No sample has a jitter above √((max − mean)(mean − min) n/(n − 1)); statistics that break this raise ValueError.
 
     >>> Latency(50, 0.0, 1.31, 1.44, 1.83)
     Traceback (most recent call last):
@@ -138,19 +136,19 @@ class Latency:
 
     @property
     def largest_jitter(self) -> float:
-        """The most that jitter can be, given the others."""
+        """The largest jitter that is possible with the other statistics."""
         product = max(0.0, self.maximum - self.mean) * max(0.0, self.mean - self.minimum)
         return float(np.sqrt(product * self.count / (self.count - 1)))
 
     @staticmethod
-    def of(milliseconds: np.ndarray) -> "Latency":
-        """Of a sample [n].
+    def from_sample(milliseconds: np.ndarray) -> "Latency":
+        """Compute the statistics of a sample [n].
 
-        >>> Latency.of(np.array([1.0, 2.0, 3.0]))
+        >>> Latency.from_sample(np.array([1.0, 2.0, 3.0]))
         Latency(count=3, minimum=1.0, mean=2.0, maximum=3.0, jitter=1.0)
         """
         least = milliseconds.min()
-        above = milliseconds - least  # equal ones have no jitter, not even a rounding error
+        above = milliseconds - least  # so that equal latencies have no jitter, not even a rounding error
         extremes = float(least), float(least + above.mean()), float(milliseconds.max())
         return Latency(len(milliseconds), *extremes, float(above.std(ddof=1)))
 
@@ -166,14 +164,14 @@ class Timed:
     def typical(self) -> Latency:
         """The round whose maximum is the median of the rounds' maxima."""
         order = np.argsort(self.milliseconds.max(axis=1), kind="stable")
-        return Latency.of(self.milliseconds[order[(len(order) - 1) // 2]])
+        return Latency.from_sample(self.milliseconds[order[(len(order) - 1) // 2]])
 
     def findings(self, period_ms: float, suffix: str = "") -> list[Finding]:
-        """Mean, maximum and jitter of the typical round, with all rounds beside it."""
+        """Mean, maximum and jitter of the typical round, with all rounds in the detail."""
         detail = {
             "pinned": self.pinned,
             "p99_ms": float(np.quantile(self.milliseconds, 0.99)),
-            "rounds": [asdict(Latency.of(one)) for one in self.milliseconds],
+            "rounds": [asdict(Latency.from_sample(one)) for one in self.milliseconds],
         }
         return latency_findings(self.typical, period_ms, ("latency", suffix), detail)
 
@@ -181,19 +179,19 @@ class Timed:
 def latency_findings(
     latency: Latency, period_ms: float, name: tuple[str, str], detail: dict[str, Any]
 ) -> list[Finding]:
-    """One sample as the three requirements of real time; the measures are called name[0]_…name[1]."""
+    """A sample as the three real-time requirements; the measures are called name[0]_…name[1]."""
     numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
     return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
 
 
 def no_latency(reason: str) -> list[Finding]:
-    """The three requirements of real time when nothing can be run: it never answers."""
+    """The three real-time requirements of a model that cannot run: infinite."""
     return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
 
 
 def timing(call: Callable[[np.ndarray], object]) -> Timer:
-    """A timer of anything that takes one window as a batch [1, N, C]."""
+    """Make a timer of a callable that takes one window as a batch [1, N, C]."""
 
     def timer(windows: np.ndarray) -> np.ndarray:
         taken = np.empty(len(windows), np.int64)
@@ -208,7 +206,7 @@ def timing(call: Callable[[np.ndarray], object]) -> Timer:
 
 
 def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) -> Timed:
-    """Time windows [n, N, C] by the protocol."""
+    """Time windows [n, N, C] as the protocol demands."""
     with one_core() as pinned:
         timer(np.resize(windows, (protocol.warm_ups, *windows.shape[1:])))
         rounds = [timer(windows) for _ in range(protocol.rounds)]
@@ -217,7 +215,7 @@ def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) 
 
 @contextmanager
 def one_core() -> Iterator[bool]:
-    """All threads of this process on one core, no garbage collection meanwhile; says whether they could be pinned."""
+    """Pin all threads of this process to one core and stop garbage collection; yields whether pinning worked."""
     before = _affinities()
     usual = before.get(get_native_id(), set())
     collecting = gc.isenabled()
@@ -232,10 +230,10 @@ def one_core() -> Iterator[bool]:
 
 
 def _affinities() -> dict[int, set[int]]:
-    """The cores that each thread of this process may use, by its number; empty where the system does not tell."""
+    """The cores that each thread of this process may use, by thread number; empty where the system has no such list."""
     found: dict[int, set[int]] = {}
     for path in THREADS.glob("*") if hasattr(os, "sched_getaffinity") else ():
-        with suppress(ProcessLookupError):  # it has ended
+        with suppress(ProcessLookupError):  # the thread has ended
             found[int(path.name)] = os.sched_getaffinity(int(path.name))
     return found
 
@@ -246,23 +244,12 @@ def _pin(cores: Mapping[int, set[int]]) -> None:
             os.sched_setaffinity(thread, allowed)
 
 
-# Compatibility: how busy a computer is with steady requests, and whether a board can hold and serve the model.
-#
-# Board figures are of the virtual board, over windows among which are the strangest there can be; what is compared with
-# a limit is the worst of them.
-
-
-OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
-OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # asked of a board alone
-
-
 def measure_utilisation(
     call: Callable[[int], object], protocol: ScoreProtocol, advance: Callable[[], object] = lambda: None
 ) -> Finding:
-    """The largest share of one core, in %, that requests at a fixed rate take in a block of them.
+    """Measure the largest share of one core, in %, that a block of requests at a fixed rate takes.
 
-    `call` serves the request of a number, from 0 on. `idle` in the detail is the share
-    of the same loop without a model.
+    `call` serves request number 0, 1, …; `idle` in the detail is the share of the same loop without a model.
     """
     with one_core() as pinned:
         idle = _block(lambda number: number, protocol)
@@ -275,7 +262,7 @@ def measure_utilisation(
 
 
 def _block(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
-    """This thread's CPU time over wall time in one block of requests, in %."""
+    """CPU time of this thread over wall time in one block of requests, in %."""
     begun, busy = perf_counter(), thread_time()
     for request in range(max(1, round(protocol.block_seconds * protocol.request_hz))):
         call(request)
@@ -291,7 +278,7 @@ def supported(reason: str = "") -> Finding:
 
 
 def board_findings(report: Report) -> list[Finding]:
-    """Memory, latency and the board's yes or no; what cannot be told of the board has no value."""
+    """Memory, latency, and whether the model fits the board; unknown where the board's cycles are not known."""
     board, period_ms = report.board, float(report.step_ms)
     found = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
@@ -304,19 +291,19 @@ def board_findings(report: Report) -> list[Finding]:
         unknown = {"reason": f"cycles are not known on {board.name}"}
         return found + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
     typical = report.runs.cycles[:, 1] / board.clock_hz * 1e3
-    found += latency_findings(Latency.of(typical), period_ms, ("board_latency", ""), {"worst": worst})
+    found += latency_findings(Latency.from_sample(typical), period_ms, ("board_latency", ""), {"worst": worst})
     found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
     found.append(Finding("duty_cycle", 100 * report.duty_cycle))
     return found
 
 
 def no_board() -> list[Finding]:
-    """Memory and the board's yes or no when no board was asked for: they are not known."""
+    """The board's measures when no board was given: unknown."""
     return [Finding(name, None, detail={"reason": "no board was asked for"}) for name in OF_BOARD]
 
 
 def worst_case(report: Report) -> dict[str, Any] | None:
-    """The worst of all windows: instructions, cycles and ms, and the highest ms of taking and calibrating a reading."""
+    """The worst case over all windows: instructions, cycles, ms, and the ms of taking and calibrating a reading."""
     if report.instructions is None or report.cycles is None:
         return None
     cycles = dict(zip(("low", "typical", "high"), report.runs.cycles.max(axis=0).tolist(), strict=True))
@@ -330,7 +317,7 @@ def worst_case(report: Report) -> dict[str, Any] | None:
 
 
 def describe_board(board: Board, arithmetic: str, report: Report | None, reason: str = "") -> dict[str, Any]:
-    """The board block of a card: what it has, and what the model takes, or why nothing runs on it."""
+    """Make the board block of a card: what the board has and what the model takes, or why nothing runs on it."""
     has = {"board": board.name, "title": board.title, "chip": board.chip, "clock_hz": board.clock_hz}
     has |= {"ram_available": board.ram, "flash_available": board.flash, "arithmetic": arithmetic}
     if report is None:

@@ -1,4 +1,7 @@
-"""How a trained model grows with its window, from the architecture that its file tells. Needs the models' room."""
+"""How a trained model's operations grow with its window, from the architecture in its file.
+
+Apart from `cost` because it imports the models, which need the extra [train].
+"""
 
 from collections.abc import Mapping
 
@@ -11,9 +14,9 @@ from scare.scorecard.cost import OperationGrowth
 
 
 def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
-    """The growth of a calibrator's model; None if its file does not tell a model that we know.
+    """The operation growth of a calibrator's model; None if its file does not name a known model.
 
-    The operations of a mean of several networks are theirs together, which changes no exponent.
+    An ensemble has the operations of all its members together, which does not change the exponent.
     """
     model, channels = model_of(calibrator), calibrator.plan.channels
     return (
@@ -22,11 +25,11 @@ def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
 
 
 def model_of(calibrator: Calibrator) -> Architecture | None:
-    """The model that a calibrator's file tells, as it was before training; None if we do not know it."""
+    """The untrained model that a calibrator's file describes; None if it is not known."""
     kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
     if kind is None or not isinstance(architecture, Mapping):
         return None
     try:
         return convert(architecture, kind, "architecture", unknown="ignore")
-    except UsageError:  # of a version with other rules
+    except UsageError:  # written by a version with other settings
         return None

@@ -1,7 +1,8 @@
-"""The eight requirements and every number that speaks of one: `requirements.toml` is the table, here it is read.
+"""The eight requirements and the measures that grade them, read from `requirements.toml`.
 
-Rooms' measurements come as findings (a number and what it is compared with); `judge` makes entries of them: with
-unit, source and grade. A user's own file changes thresholds and the protocol, nothing else.
+    Finding (a number, and what it is divided by) → RequirementTable.make_entry → Entry with unit, source and grade
+
+A user's own TOML file may change thresholds and the measurement protocol, nothing else.
 """
 
 import math
@@ -19,9 +20,8 @@ from scare.records import Count, Positive, convert, load_toml, merge, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
-THRESHOLDS = ("good", "fair")
 YES_NO = "yes/no"  # the unit of a 1 or a 0
-Several = Annotated[int, Gt(1)]  # one latency has no jitter
+Several = Annotated[int, Gt(1)]  # a single latency has no jitter
 
 
 class Grade(StrEnum):
@@ -37,7 +37,7 @@ GRADES = list(Grade)  # best first
 
 @dataclass(frozen=True)
 class Requirement:
-    """One of the eight, and its dimension: accuracy, real-time or efficiency."""
+    """One of the eight requirements; its dimension is accuracy, real-time or efficiency."""
 
     name: str
     title: str
@@ -46,7 +46,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Measure:
-    """One number that speaks of a requirement; `unit` "target" is that of the calibrated quantity."""
+    """A number that measures a requirement; the unit "target" is that of the calibrated quantity."""
 
     name: str
     requirement: str
@@ -58,7 +58,7 @@ class Measure:
     baseline: str = ""  # what the number is divided by before it is compared
     good: Positive | None = None
     fair: Positive | None = None
-    counts: bool = True  # in the grade of the requirement; otherwise its own grade informs
+    counts: bool = True  # towards the grade of the requirement; otherwise its own grade is for information
 
     def __post_init__(self) -> None:
         if self.good is None or self.fair is None:
@@ -68,7 +68,7 @@ class Measure:
             raise UsageError(f"{self.name}: good is {self.good:g} and fair is {self.fair:g}; {self.better} is better")
 
     def grade(self, ratio: float) -> Grade | None:
-        """The grade of a number divided by its baseline; None without thresholds, or if it is NaN."""
+        """Grade a number divided by its baseline; None without thresholds, or for NaN."""
         if math.isnan(ratio) or self.good is None or self.fair is None:
             return None
         if self.meets(ratio, self.good):
@@ -82,7 +82,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class ScoreProtocol:
-    """How often, how long and at what lengths things are measured (requirements.toml says what each is)."""
+    """How often, how long and at what window lengths things are measured; requirements.toml explains each."""
 
     warm_ups: Count
     windows: Several
@@ -100,7 +100,7 @@ class ScoreProtocol:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where a number begins to be good, and fair."""
+    """The bounds of good and fair numbers, for `RequirementChanges`."""
 
     good: Positive | None = None
     fair: Positive | None = None
@@ -108,7 +108,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class RequirementChanges:
-    """What a file of the user's own may change."""
+    """The part of the table that a user's own file may change."""
 
     measures: Mapping[str, Thresholds] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
@@ -116,9 +116,9 @@ class RequirementChanges:
 
 @dataclass(frozen=True)
 class Finding:
-    """A number found, and what it is divided by before it is graded.
+    """A measured number, and what it is divided by before it is graded.
 
-    What is not known is None and has no grade; what never ends is infinite and is graded as that.
+    An unknown number is None and has no grade; the latency of something that cannot run is infinite and graded poor.
     """
 
     measure: str
@@ -129,7 +129,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the card."""
+    """One number of a card, with unit, source and grade."""
 
     requirement: str
     title: str
@@ -146,7 +146,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class RequirementTable:
-    """The whole table."""
+    """The table of requirements, measures and the measurement protocol."""
 
     requirements: Mapping[str, Requirement]
     measures: Mapping[str, Measure]
@@ -154,7 +154,7 @@ class RequirementTable:
 
     @staticmethod
     def load(changes: Path | None = None) -> "RequirementTable":
-        """The table, changed by a TOML with `[measures.NAME]` of `good` and `fair`, and `[protocol]`.
+        """Load the table, changed by a TOML file with `[measures.NAME]` of `good` and `fair`, and `[protocol]`.
 
         >>> RequirementTable.load().measures["rmse"].good
         0.55
@@ -166,16 +166,19 @@ class RequirementTable:
         return convert({**table, **both}, RequirementTable, changes or TABLE)
 
     def make_entry(self, finding: Finding, target_unit: str) -> Entry:
-        """A finding as a line of the card."""
+        """Grade a finding as an entry of a card."""
         measure = self.measures[finding.measure]
         requirement = self.requirements[measure.requirement]
         ratio = finding.value / finding.per if finding.per and isinstance(finding.value, int | float) else math.nan
         threshold = None
         if measure.good is not None:
-            facts = {name: getattr(measure, name) for name in ("better", *THRESHOLDS, "baseline")}
-            baseline = finding.per if measure.baseline else None
-            threshold = {**facts, "baseline_value": baseline, "ratio": _number(ratio)}
-            threshold |= {} if measure.counts else {"counts": False}
+            threshold = {
+                **{name: getattr(measure, name) for name in ("better", "good", "fair")},
+                "yardstick": measure.baseline,  # the card's format has this word for the baseline
+                "yardstick_value": finding.per if measure.baseline else None,
+                "ratio": _number(ratio),
+                **({} if measure.counts else {"counts": False}),
+            }
         return Entry(
             requirement=requirement.name,
             title=requirement.title,
@@ -190,17 +193,6 @@ class RequirementTable:
             detail=finding.detail,
         )
 
-    def to_markdown(self) -> str:
-        """The table as docs/scorecard.md has it."""
-        lines = ["| requirement | measure | unit | source | how | O | △ |", "|---|---|---|---|---|---|---|"]
-        for one in self.measures.values():
-            sign = "≤" if one.better == "lower" else "≥"
-            bounds = [f"{sign} {bound:g}" if bound is not None else "" for bound in (one.good, one.fair)]
-            how = f"{one.how}; compared with {one.baseline}" if one.baseline else one.how
-            title = self.requirements[one.requirement].title
-            lines.append(f"| {' | '.join([title, f'`{one.name}`', one.unit, one.source, how, *bounds])} |")
-        return "\n".join(lines) + "\n"
-
 
 def _read_changes(path: Path, measures: Mapping[str, Any]) -> dict[str, Any]:
     table = load_toml(path)
@@ -211,7 +203,7 @@ def _read_changes(path: Path, measures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: float | str | None) -> float | str | None:
-    """The number as a float; None for one that JSON does not have."""
+    """Return a float; None for NaN and infinity, which JSON does not have."""
     if value is None or isinstance(value, str):
         return value
     return float(value) if math.isfinite(value) else None

@@ -1,12 +1,13 @@
-"""A run: the card and every device's series, as `scare score --out` keeps them in a folder and a report shows them.
+"""A run: the card and every device's series, as `scare score --out` writes them to a folder and a report shows them.
 
-RUN/scorecard.json    the card of `scare score`
-RUN/series.parquet    device, time, the channels (null: missing or unusable), reference, calibrated, low, high, flags
+RUN/scorecard.json    the card of `scare score`, with its provenance and a summary of each device
+RUN/series.parquet    device, time, channels (null: missing or unusable), reference, calibrated, low, high, flags
 """
 
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -37,15 +38,12 @@ NEEDED = {
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
 AGAIN = "write the folder again with scare score --out"
+PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")  # whose versions a card records
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was scored: the card, and the series of its devices.
-
-    `raw` is the channel that was calibrated; `comparable` says whether it has the target's unit, so that the
-    difference of the two means something.
-    """
+    """A card and the series of its devices; `raw` is the channel that was calibrated."""
 
     card: Card
     target: Channel
@@ -55,12 +53,12 @@ class Run:
 
     @property
     def comparable(self) -> bool:
-        """Whether raw readings and reference are in the same unit."""
+        """Whether raw readings and reference are in the same unit, so that their difference has a meaning."""
         return bool(self.target.unit) and spell_unit(self.raw.unit) == spell_unit(self.target.unit)
 
 
 def read_run(folder: Path | str) -> Run:
-    """The run in a folder that `scare score --out` wrote."""
+    """Read the run in a folder that `scare score --out` wrote."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; give one that scare score --out wrote")
@@ -73,7 +71,7 @@ def read_run(folder: Path | str) -> Run:
 
 
 def make_run(card: Card, frame: pl.DataFrame) -> Run:
-    """The run of a card and its series."""
+    """Make a run of a card and the frame of its series."""
     raw, humidity = _channels(card.dataset, frame)
     series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset)
     return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
@@ -107,7 +105,7 @@ def _read_series(path: Path) -> pl.DataFrame:
 
 
 def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel, Channel | None]:
-    """The channel that was calibrated, and one of humidity if there is one."""
+    """The channel that was calibrated, and the humidity channel if there is one."""
     units = {one["name"]: one["unit"] for one in dataset["channels"]}
     names = dict.fromkeys([*dataset["inputs"], *units])
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
@@ -116,56 +114,47 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
 
 
-# Where a card came from: files by their SHA-256, seed, versions, computer and time of making.
-
-
-PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")
-
-
 def trace(
     model: str, files: Sequence[Path], calibrator: Calibrator, arithmetic: str, protocol: ScoreProtocol
 ) -> dict[str, Any]:
-    """The origin of a card; a published correction has no file, and what was not trained has no seed."""
+    """Record a card's provenance: files by their SHA-256, seed, versions, computer and time.
+
+    A published correction has no file, and an untrained calibrator has no seed.
+    """
     settings = calibrator.facts.get("settings") or {}
-    known = Path(model).is_file()
+    is_file = Path(model).is_file()
+    versions = {}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "model_file": Path(model).name if known else None,
-        "model_sha256": digest(Path(model)) if known else None,
+        "model_file": Path(model).name if is_file else None,
+        "model_sha256": digest(Path(model)) if is_file else None,
         "data": [{"file": path.name, "sha256": digest(path)} for path in files],
         "seed": settings.get("seed"),
         "arithmetic": arithmetic,
         "protocol": asdict(protocol),
-        "versions": {"scare": scare.__version__, "python": platform.python_version(), **_versions()},
+        "versions": {"scare": scare.__version__, "python": platform.python_version(), **versions},
         "computer": {"system": platform.system(), "machine": platform.machine(), "processor": platform.processor()},
     }
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Compute the SHA-256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def summarize(run: Run) -> dict[str, Any]:
-    """`devices` and `targets` of a card."""
+    """Compute `devices` and `targets` of a card."""
     assessment = assess(run.series, run.target)
     devices = tuple(_device(one, run.comparable) for one in run.series)
     return {"devices": devices, "targets": asdict(assessment) if assessment else None}
 
 
 def _device(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
-    """Accuracy, the raw reading's where it has the target's unit, and the limits of agreement of the rows scored."""
+    """Accuracy, also of the raw reading where it has the target's unit, and limits of agreement over scored rows."""
     scored = series.scored
     if not len(scored):
         return {"device": series.device, "rows_scored": 0, "why_not_scored": series.why_not_scored}

@@ -1,7 +1,7 @@
-"""Scoring measures one calibrator, on one co-location and one board, in the arithmetic that is shipped.
+"""Scoring: measure one calibrator on one co-location and one board, in the arithmetic that is shipped.
 
-Accuracy is that of the plan the C computes. Compiled C is the runtime that all models are timed in; NumPy is timed
-beside it. Goes to `card`.
+Accuracy is that of the plan that the C code computes. All models are timed as compiled C, and in NumPy for comparison.
+Findings come from `series` and `cost`; the entries go to `card`.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,14 +41,14 @@ from scare.scorecard.cost import (
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
-KINDS = 1000  # windows among which are some of every kind
+KINDS = 1000  # trial windows, enough to have some of every kind
 
 
 @dataclass(frozen=True)
 class Subject:
     """What is scored: a calibrator in an arithmetic, on readings with a reference, and for a board if there is one.
 
-    `growth` says how its model grows with the window, where that is known.
+    `growth` is None where it is not known how the model's operations grow with the window.
     """
 
     calibrator: Calibrator
@@ -60,7 +60,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Scored:
-    """What was found: the entries in the table's order, the series, and the board block of a card."""
+    """The entries in the table's order, the calibrated readings, and the board block of a card."""
 
     entries: tuple[Entry, ...]
     series: CalibratedReadings
@@ -93,10 +93,10 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
 
 
 def _shipped(subject: Subject) -> tuple[Calibrator, str]:
-    """The calibrator with the plan that its program computes; or as it is, and why there is no program."""
+    """The calibrator with the plan that its C program computes; or as it is, and why there is no program."""
     compiled = compile_calibrator(subject.calibrator, subject.arithmetic)
     try:
-        plan, _program = compiled.plan, compiled.program  # either may refuse
+        plan, _program = compiled.plan, compiled.program  # either may raise
     except NotApplicableError as error:
         return subject.calibrator, str(error)
     return replace(subject.calibrator, plan=plan), ""
@@ -121,7 +121,7 @@ def _time(
 
 
 def numpy_timer(calibrator: Calibrator) -> Timer:
-    """A timer of the calibrator's plan in NumPy; where it chooses a branch, a choice is carried on."""
+    """Make a timer of the calibrator's plan in NumPy; a branch that was chosen holds for later windows."""
 
     def timer(windows: np.ndarray) -> np.ndarray:
         choice = Choice()
@@ -137,13 +137,13 @@ def _on_board(subject: Subject, folder: Path, table: RequirementTable, advance: 
 
 
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
-    """So many scaled windows [n, N, C], spread over all kinds: strange, golden, of validation, random.
+    """Select `count` scaled windows [n, N, C] spread over all kinds: strange, golden, of validation, random.
 
-    Where the plan chooses a branch they are spread over both of its branches, so that two windows show both.
+    Where the plan has two branches the windows are spread over both, so that two windows show both.
     """
     trials = trial_windows(calibrator, max(count, KINDS))
     if calibrator.plan.branches is not None:
-        with np.errstate(all="ignore"):  # strange windows are not all numbers
+        with np.errstate(all="ignore"):  # strange windows contain NaN and infinities
             decisions = run(calibrator.plan.branches[0], trials)
         trials = trials[np.argsort(choose(decisions, calibrator.plan.steps[-1].settings), kind="stable")]
     return trials[np.linspace(0, len(trials) - 1, count).astype(int)]

@@ -1,6 +1,6 @@
-"""Series: every device's rows with their calibrated values, and the accuracy on those that are scored.
+"""Series: every device's rows with their calibrated values, and the accuracy on the rows that are scored.
 
-`calibrate` makes the frame that a run keeps; `device_series` takes it, now or from the file, apart by device.
+`calibrate` makes the frame that a run stores; `device_series` splits it by device, at once or when read from the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +35,8 @@ from scare.windowing.inputs import WindowStream
 class DeviceSeries:
     """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970, intervals from `low` to `high`.
 
-    `changes` is that of the raw reading since the row before (NaN if unknown), `turns` that of the reference,
-    `trained` whether the calibrator was made from the row.
+    `changes` are those of the raw reading since the row before (NaN if unknown), `turns` those of the reference;
+    `trained` tells which rows the calibrator was made from.
     """
 
     device: str
@@ -57,7 +57,7 @@ class DeviceSeries:
         return len(self.times)
 
     def rows(self, keep: np.ndarray) -> "DeviceSeries":
-        """The rows at `keep` (bool or numbers)."""
+        """Select rows by a bool mask or by indices."""
         arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
         return DeviceSeries(self.device, self.step_seconds, **arrays)
 
@@ -68,19 +68,19 @@ class DeviceSeries:
 
     @cached_property
     def scored(self) -> "DeviceSeries":
-        """The rows scored."""
+        """The rows that are scored."""
         return self.rows(self.is_scored)
 
     @property
     def why_not_scored(self) -> str:
-        """Why no row is scored, where none is."""
+        """The reason, for a device without scored rows."""
         if (known_rows(self.reference, self.calibrated) & self.trained).any():
             return "all rows with both values are of training or validation, which are not scored"
         return "no row has both a reference and a calibrated value"
 
 
 def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
-    """The rows of several devices one after another."""
+    """Concatenate the rows of several devices."""
     arrays = {
         one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(DeviceSeries)[2:]
     }
@@ -90,14 +90,14 @@ def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
 def device_series(
     frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]
 ) -> tuple[DeviceSeries, ...]:
-    """Each device's rows in order of time; `raw` and `humidity` are columns, `origin` is a card's dataset."""
+    """Split a frame into devices, sorted by time; `raw` and `humidity` are columns, `origin` is a card's dataset."""
     parts = frame.partition_by(DEVICE, maintain_order=True)
     return tuple(_device(part.sort(TIME), raw, humidity, origin) for part in parts)
 
 
 def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> DeviceSeries:
     def numbers(name: str) -> np.ndarray:
-        if name not in part.columns:  # a run of an older version has no intervals
+        if name not in part.columns:  # runs of older versions have no intervals
             return np.full(part.height, np.nan)
         return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
@@ -123,17 +123,17 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
 
 @dataclass(frozen=True)
 class CalibratedReadings:
-    """What a calibrator makes of readings.
+    """Readings with their calibrated values.
 
     `frame` has `device`, `time`, every channel, `reference`, `calibrated`, `low`, `high` and `flags`, one device after
-    the other; what counts as missing in an input is null. `rows` are its rows, all devices together.
+    the other; unusable inputs are null. `rows` are the same rows as a series of all devices.
     """
 
     frame: pl.DataFrame
     rows: DeviceSeries
 
     def findings(self, calibrator: Calibrator, arithmetic: str) -> list[Finding]:
-        """Mean and instant accuracy, each beside the reference's spread over its own rows."""
+        """Mean and instant accuracy, each relative to the reference's spread over the same rows."""
         scored = self.rows.scored
         if not len(scored):
             raise DataError(self._why_nothing())
@@ -155,7 +155,7 @@ class CalibratedReadings:
         ]
 
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
-        """What the data are: devices, channels, period, time step, rows, flags."""
+        """Describe the data for a card: devices, channels, period, time step, rows, flags."""
         times, rows = self.frame[TIME], self.rows
         return {
             "devices": [one.device for one in readings],
@@ -189,14 +189,14 @@ class CalibratedReadings:
 
 
 def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> CalibratedReadings:
-    """The readings with the calibrator's values."""
+    """Calibrate the readings of all devices."""
     frame = pl.concat([_calibrate_one(calibrator, one) for one in readings])
     series = device_series(frame, calibrator.inputs.channels[0].name, None, origin_of(calibrator.facts))
     return CalibratedReadings(frame, pool(series, "all devices"))
 
 
 def coverage_of(calibrator: Calibrator, readings: Sequence[Readings]) -> Coverage | None:
-    """How often a calibrator's intervals hold the reference of readings; None if it has none."""
+    """Measure how often a calibrator's intervals contain the reference; None if it has no intervals."""
     if calibrator.intervals is None:
         return None
     tables = [calibrator.predict(one).select(LOW, HIGH).fill_null(np.nan) for one in readings]
@@ -206,16 +206,15 @@ def coverage_of(calibrator: Calibrator, readings: Sequence[Readings]) -> Coverag
 
 def _calibrate_one(calibrator: Calibrator, readings: Readings) -> pl.DataFrame:
     inputs = calibrator.inputs
-    known = (
-        pl.DataFrame(inputs.usable(readings), [channel.name for channel in inputs.channels])
-        .fill_nan(None)
-        .get_columns()
-    )
-    return _in_order(calibrator.predict(readings).with_columns(known), readings)
+    usable = pl.DataFrame(inputs.usable(readings), [channel.name for channel in inputs.channels]).fill_nan(None)
+    frame = calibrator.predict(readings).with_columns(usable.get_columns())
+    names = [channel.name for channel in readings.channels]
+    reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
+    return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS)
 
 
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:
-    """The scaled windows [n, window, channels] of successive rows of one device: `count`, or as many as there are."""
+    """Cut scaled windows [n, window, channels] at successive rows of one device: `count`, or as many as there are."""
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
     for one in readings:
         for segment in WindowStream(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
@@ -228,14 +227,8 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
     return np.ascontiguousarray(best)
 
 
-def _in_order(frame: pl.DataFrame, readings: Readings) -> pl.DataFrame:
-    names = [channel.name for channel in readings.channels]
-    reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
-    return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS)
-
-
 def _coverage(scored: DeviceSeries, calibrator: Calibrator) -> list[Finding]:
-    """How often the intervals hold the reference, and how wide they are; nothing of a calibrator without any."""
+    """Coverage and width of the intervals; empty for a calibrator without intervals."""
     level = calibrator.intervals.level if calibrator.intervals else 0.0
     found = cover(scored.low, scored.high, scored.reference, level)
     if found is None:
@@ -248,12 +241,12 @@ def _coverage(scored: DeviceSeries, calibrator: Calibrator) -> list[Finding]:
 
 
 def _spread(values: np.ndarray) -> float:
-    """The standard deviation of what varies; NaN of what does not."""
+    """Standard deviation; NaN of constant or no values, which nothing can be compared with."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
 
 def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
-    """The error of the reading as it is, where it is known to be in the target's unit."""
+    """RMSE of the raw reading; None unless it is known to be in the target's unit."""
     units = [channel.unit for channel in (calibrator.inputs.channels[0], calibrator.target)]
     if not all(units) or spell_unit(units[0]) != spell_unit(units[1]):
         return None
@@ -262,7 +255,7 @@ def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
-    """The error of the best straight line from the raw reading, fitted to these very rows: no line does better."""
+    """RMSE of the best straight line from the raw reading, fitted to these very rows: no line does better."""
     known = np.isfinite(raw)
     if known.sum() < 2 or np.ptp(raw[known]) == 0 or np.ptp(reference[known]) == 0:
         return None

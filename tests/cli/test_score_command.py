@@ -96,7 +96,7 @@ def test_a_demand_missed_is_exit_code_4_and_the_run_is_there(scare: RunCli, mode
     assert output.code == ExitCode.REQUIREMENT_MISSED
     missed = [text for text in output.err.splitlines() if text.startswith("missed: ")]
     assert len(missed) == 2
-    assert "asked for was at most 0.001" in missed[0]
+    assert "at most 0.001 was required" in missed[0]
     assert missed[1] == "missed: ram has no value here"
     assert Path("run/scorecard.json").exists()
     assert scare(f"{line} --require rmse=1e9,mean-latency=O").code == ExitCode.OK

@@ -33,19 +33,19 @@ PAPER = {  # Table 2: mean, maximum and jitter in ms, of 50
 
 @given(SAMPLES)
 def test_every_sample_keeps_the_inequality_and_is_what_statistics_says(sample: np.ndarray) -> None:
-    latency = Latency.of(sample)
+    latency = Latency.from_sample(sample)
     assert latency.jitter <= latency.largest_jitter * (1 + 1e-9) + 1e-9 * latency.maximum
     assert latency.mean == pytest.approx(statistics.fmean(sample), rel=1e-9)
     assert latency.jitter == pytest.approx(statistics.stdev(sample), rel=1e-6, abs=1e-9 * latency.maximum)
 
 
 def test_two_values_reach_the_bound() -> None:
-    latency = Latency.of(np.array([1.0, 1.0, 1.0, 5.0]))
+    latency = Latency.from_sample(np.array([1.0, 1.0, 1.0, 5.0]))
     assert latency.jitter == pytest.approx(latency.largest_jitter)
 
 
 def test_equal_values_have_no_jitter() -> None:
-    assert Latency.of(np.full(1000, 0.9316875)).jitter == 0.0
+    assert Latency.from_sample(np.full(1000, 0.9316875)).jitter == 0.0
 
 
 @pytest.mark.parametrize("model", PAPER)
@@ -71,7 +71,7 @@ def test_other_nonsense_is_refused(numbers: tuple[int, float, float, float, floa
 def test_the_three_numbers_are_of_the_round_with_the_median_maximum() -> None:
     rounds = np.array([[1.0, 9.0], [2.0, 3.0], [1.0, 5.0], [4.0, 4.5], [1.0, 7.0]])
     timed = Timed(rounds, pinned=True)
-    assert timed.typical == Latency.of(rounds[2])
+    assert timed.typical == Latency.from_sample(rounds[2])
     found = {one.measure: one.value for one in timed.findings(60.0, "_numpy")}
     assert found["latency_mean_numpy"] == 3.0
     assert found["latency_max_numpy"] == 5.0

@@ -23,7 +23,7 @@ def test_a_row_is_shared_if_everyone_has_it(reference: np.ndarray, one: np.ndarr
     expected = reference & one & other
     estimates = {"one": values(one), "other": values(other)}
     if not expected.any():
-        with pytest.raises(DataError, match="from everyone compared"):
+        with pytest.raises(DataError, match="from every method compared"):
             share_rows(values(reference), estimates)
         return
     rows, coverage = share_rows(values(reference), estimates)
