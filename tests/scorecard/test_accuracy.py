@@ -1,17 +1,37 @@
-"""Accuracy: numbers worked by hand, and those that scikit-learn gives."""
+"""Accuracy worked by hand and checked against scikit-learn; coverage of rows; adaptability near changes."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-from scare.scorecard.accuracy import fastest, limits_of_agreement, measure, reading_changes, rmse, row_changes
+from scare.errors import DataError
+from scare.scorecard.accuracy import (
+    FULL,
+    RADIUS,
+    ErrorChanges,
+    error_near,
+    fastest,
+    lasting_changes,
+    limits_of_agreement,
+    measure,
+    origin_of,
+    reading_changes,
+    rmse,
+    row_changes,
+    rows_made_from,
+    share_rows,
+    sudden_changes,
+)
 from tests.training.small_fits import make_readings
 
 NAN = float("nan")
 PAIRS = st.integers(2, 50).flatmap(lambda rows: arrays(float, (2, rows), elements=st.integers(-1000, 1000).map(float)))
+ROWS = 40
+KNOWN = arrays(bool, ROWS)
 
 
 def test_four_rows_worked_by_hand() -> None:
@@ -120,3 +140,126 @@ def test_limits_hold_95_percent_of_normal_differences() -> None:
     assert limits.bias == pytest.approx(3.0, abs=0.02)
     assert limits.high - limits.low == pytest.approx(2 * 1.96 * 2.0, rel=0.01)
     assert limits.inside == pytest.approx(0.95, abs=0.003)
+
+
+def values(known: np.ndarray) -> np.ndarray:
+    return np.where(known, 1.0, np.nan)
+
+
+@given(KNOWN, KNOWN, KNOWN)
+def test_a_row_is_shared_if_everyone_has_it(reference: np.ndarray, one: np.ndarray, other: np.ndarray) -> None:
+    expected = reference & one & other
+    estimates = {"one": values(one), "other": values(other)}
+    if not expected.any():
+        with pytest.raises(DataError, match="from every method compared"):
+            share_rows(values(reference), estimates)
+        return
+    rows, coverage = share_rows(values(reference), estimates)
+    assert rows.tolist() == expected.tolist()
+    assert coverage == {"one": 1.0, "other": 1.0}
+
+
+@given(KNOWN.filter(np.any), KNOWN)
+def test_what_is_spared_takes_rows_only_if_it_has_nearly_all(fitted: np.ndarray, spared: np.ndarray) -> None:
+    estimates = {"fitted": values(fitted), "formula": values(spared)}
+    rows, coverage = share_rows(np.ones(ROWS), estimates, ["formula"])
+    assert coverage["formula"] == pytest.approx((fitted & spared).sum() / fitted.sum())
+    expected = fitted & spared if coverage["formula"] >= FULL else fitted
+    assert rows.tolist() == expected.tolist()
+
+
+@given(st.lists(KNOWN, min_size=1, max_size=3))
+def test_the_order_does_not_matter(masks: list[np.ndarray]) -> None:
+    masks[0][0] = True
+    estimates = {index: values(mask) for index, mask in enumerate(masks)}
+    turned = dict(reversed(estimates.items()))
+    spared = list(estimates)[1:]
+    one, other = (share_rows(np.ones(ROWS), each, spared)[0].tolist() for each in (estimates, turned))
+    assert one == other
+
+
+def test_rows_of_a_visit_are_rows_it_was_made_from() -> None:
+    learned = {"devices": ["a"], "periods": [["1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"]]}
+    times = np.arange(40.0)
+    made_from = rows_made_from("a", times, origin_of({"learned": learned}))
+    assert_array_equal(np.flatnonzero(made_from), np.arange(10, 21))
+    assert not rows_made_from("b", times, origin_of({"learned": learned})).any()
+    assert not rows_made_from("a", times, origin_of({})).any()
+
+
+def series(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    reference = 20 + np.cumsum(draw.normal(0, 0.1, rows))
+    return 60.0 * np.arange(rows), np.rint(1.5 * reference + draw.normal(0, 0.3, rows)), reference
+
+
+def near_by_hand(changes: ErrorChanges, threshold: float) -> list[bool]:
+    rows = range(len(changes.run))
+    points = [row for row in rows if changes.sizes[row] >= threshold]
+    return [any(abs(row - p) <= RADIUS and changes.run[row] == changes.run[p] for p in points) for row in rows]
+
+
+def test_a_step_of_the_error_counts_relative_to_the_reading_before_it() -> None:
+    raw = np.array([10.0, 11.0, 11.0, 2.0, 3.0])
+    sizes = sudden_changes(60.0 * np.arange(5), raw, np.zeros(5), 60.0).sizes
+    np.testing.assert_allclose(sizes, [np.nan, 1 / 10, 0, 9 / 11, 1 / 5])  # below 5 units, of 5 units
+
+
+def test_a_change_of_reading_and_reference_together_is_none() -> None:
+    level = np.array([10.0, 10.0, 40.0, 40.0])
+    assert np.nanmax(sudden_changes(60.0 * np.arange(4), level + 3, level, 60.0).sizes) == 0
+
+
+def test_nothing_reaches_across_a_gap_or_a_missing_value() -> None:
+    times, raw, reference = series(300)
+    raw[150] += 20
+    times[140:] += 600
+    raw[160] = np.nan
+    changes = sudden_changes(times, raw, reference, 60.0)
+    near = changes.near(0.5)
+    assert near.nonzero()[0].tolist() == list(range(140, 160))
+    assert np.isnan(changes.sizes[[140, 160, 161]]).all()
+
+
+@given(st.integers(1, 200), st.integers(0, 50), st.floats(0.01, 0.3))
+def test_the_rows_near_a_change_are_those_found_by_hand(rows: int, seed: int, threshold: float) -> None:
+    times, raw, reference = series(rows, seed)
+    times[rows // 3 :] += 3600 * (seed % 2)
+    for find in (sudden_changes, lasting_changes):
+        changes = find(times, raw, reference, 60.0)
+        assert changes.near(threshold).tolist() == near_by_hand(changes, threshold)
+
+
+@given(st.integers(10, 300), st.integers(0, 50))
+def test_a_higher_threshold_never_covers_more(rows: int, seed: int) -> None:
+    changes = sudden_changes(*series(rows, seed), 60.0)
+    covered = [set(np.flatnonzero(changes.near(threshold))) for threshold in (0.05, 0.10, 0.20)]
+    assert covered[0] >= covered[1] >= covered[2]
+
+
+def test_a_lasting_change_is_one_event_at_its_largest() -> None:
+    times, reference = 60.0 * np.arange(200), np.full(200, 20.0)
+    raw = np.where(np.arange(200) < 100, 20.0, 30.0)
+    sizes = lasting_changes(times, raw, reference, 60.0).sizes
+    assert np.flatnonzero(sizes >= 0.1).tolist() == [100]
+    assert sizes[100] == pytest.approx(0.5)
+
+
+def test_a_single_spike_is_sudden_but_hardly_lasting() -> None:
+    times, reference, raw = 60.0 * np.arange(200), np.full(200, 20.0), np.full(200, 20.0)
+    raw[100] = 25.0
+    assert np.nanmax(sudden_changes(times, raw, reference, 60.0).sizes) == pytest.approx(0.25)
+    assert np.nanmax(lasting_changes(times, raw, reference, 60.0).sizes) == pytest.approx(0.05)
+
+
+def test_lasting_changes_are_more_than_thirty_rows_apart() -> None:
+    sizes = lasting_changes(*series(2000), 60.0).sizes
+    assert np.diff(np.flatnonzero(np.isfinite(sizes))).min() > RADIUS
+
+
+def test_error_and_coverage_are_of_the_rows_near_a_change() -> None:
+    estimate, reference = np.array([1.0, 5.0, 5.0, 1.0]), np.ones(4)
+    assert error_near(estimate, reference, np.array([False, True, True, False])) == (4.0, 0.5)
+    error, coverage = error_near(estimate, reference, np.zeros(4, bool))
+    assert np.isnan(error)
+    assert coverage == 0
