@@ -34,11 +34,11 @@ from benchmarks.drift_picture import Fleets, draw_curves
 from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation, watch_tasks
 from scare.data.quantities import display_unit
 from scare.files import replacing
-from scare.upkeep.drift import State
+from scare.upkeep.drift import DriftState
 
 SMALLER = (4, 2, 1)
 ALL = (SOUND, *DRIFTS)
-ASKED = (State.LOOK, State.RECOLLOCATE)
+ASKED = (DriftState.LOOK, DriftState.RECOLLOCATE)
 PAGE = Template("""# Drift without a reference
 
 Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit. What is
@@ -142,12 +142,12 @@ def print_units(seeds: Sequence[int], work: Path) -> None:
 def page(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched], seeds: Sequence[int]) -> str:
     """The page."""
     worlds = [
-        [world.name, state.words, *_found_cells(fleets, state)]
+        [world.name, state.label, *_found_cells(fleets, state)]
         for state in ASKED
         for world, fleets in found[BOXES].items()
     ]
     smaller = [
-        [str(boxes), state.words, *_found_cells(_together(worlds), state)]
+        [str(boxes), state.label, *_found_cells(_together(worlds), state)]
         for state in ASKED
         for boxes, worlds in found.items()
     ]
@@ -167,7 +167,7 @@ def _together(worlds: Mapping[World, Fleets]) -> Fleets:
     return {drift: [one for fleets in worlds.values() for one in fleets[drift]] for drift in ALL}
 
 
-def _found_cells(fleets: Fleets, state: State) -> list[str]:
+def _found_cells(fleets: Fleets, state: DriftState) -> list[str]:
     """False alarms of a state, and what became of each drift."""
     alarms = {drift: [one.states >= state for one in some] for drift, some in fleets.items()}
     return [f"{false_alarms(alarms[SOUND]):.3f}", *(_found(waits(alarms[drift])) for drift in ALL)]
@@ -180,7 +180,7 @@ def _found(days: np.ndarray) -> str:
 
 REAL_HEAD = ["task", "boxes", "days", "loss", "loss beyond the fleet", "the same, by day"]
 REAL_HEAD += ["bias moved beyond the fleet", "the same, by day"]
-REAL_HEAD += [f"mean loss beyond the fleet while {state.words} (box-days)" for state in State]
+REAL_HEAD += [f"mean loss beyond the fleet while {state.label} (box-days)" for state in DriftState]
 
 
 def _real_cells(one: Watched) -> list[str]:
@@ -188,7 +188,7 @@ def _real_cells(one: Watched) -> list[str]:
     numbers += [
         measure(one.units, truth) for truth in (one.beyond, one.moved) for measure in (rank_correlation, by_day)
     ]
-    states = [mean_loss(one, state) for state in State]
+    states = [mean_loss(one, state) for state in DriftState]
     shares = [f"{share:+.0%} ({count:,})" if count else "none" for share, count in states]
     return [
         one.name,
@@ -216,7 +216,7 @@ def _boxes(one: Watched) -> str:
         known = one.loss[box][np.isfinite(one.loss[box])]
         losses = [f"{known[-1]:+.3g}", f"{known.max():+.3g}"] if len(known) else ["", ""]
         units = [f"{one.units[box, -1]:.2f}", f"{one.units[box].max():.2f}"]
-        rows.append([one.devices[box], State(one.states[box, -1]).words, *units, f"{one.usual[box]:.3g}", *losses])
+        rows.append([one.devices[box], DriftState(one.states[box, -1]).label, *units, f"{one.usual[box]:.3g}", *losses])
     return f"### {one.name}\n\n{_table(head, rows)}"
 
 
@@ -231,7 +231,7 @@ def as_plain(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched
         {
             "boxes": boxes,
             **asdict(world),
-            "states": {state.words: _found_cells(fleets, state) for state in ASKED},
+            "states": {state.label: _found_cells(fleets, state) for state in ASKED},
         }
         for boxes, worlds in found.items()
         for world, fleets in worlds.items()

@@ -18,13 +18,13 @@ from scare.training.recipe import Recipe
 from scare.upkeep.drift import (
     RECENT_DAYS,
     USUAL_DAYS,
+    Assessment,
     DriftMeter,
-    Judged,
+    align_boxes,
+    assess,
     box_hours,
     drift_meter,
-    judge,
     periods,
-    side_by_side,
     training_hours,
 )
 
@@ -74,12 +74,12 @@ class Days:
             hours[0] = self.drifted[drift]
         return hours
 
-    def judged(self, drift: str, boxes: int) -> Iterator[Judged]:
+    def judged(self, drift: str, boxes: int) -> Iterator[Assessment]:
         """That fleet at the end of every day that is judged."""
         hours = self.fleet(drift, boxes)
         sums = np.stack([self.drift_meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
         for day in range(JUDGED_FROM, sums.shape[1]):
-            yield judge(periods(sums[:, : day + 1], self.drift_meter, USUAL_DAYS, RECENT_DAYS), self.drift_meter)
+            yield assess(periods(sums[:, : day + 1], self.drift_meter, USUAL_DAYS, RECENT_DAYS), self.drift_meter)
 
 
 def make_days(world: World, seed: int, work: Path) -> Days:
@@ -107,9 +107,9 @@ def _simulate(world: World, seed: int) -> Days:
         readings = simulate_box(replace(town, drifts=drifts), box).readings
         return readings.device, *box_hours(calibrator, readings.rows(readings.times >= put_up))
 
-    sound = side_by_side([hours(box) for box in range(BOXES)]).values
+    sound = align_boxes([hours(box) for box in range(BOXES)]).values
     begins = TRAINED_DAYS + DRIFTS_ON
-    drifted = {name: side_by_side([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
+    drifted = {name: align_boxes([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
     return Days(drift_meter(calibrator), sound, drifted)
 
 

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from benchmarks.accuracy_picture import STYLE
 from benchmarks.drift_fleets import DRIFTS, FOUND_WITHIN, SOUND, Seen, World, false_alarms, waits
 from scare.files import replacing
-from scare.upkeep.drift import FROM
+from scare.upkeep.drift import THRESHOLDS
 
 Fleets = Mapping[str, Sequence[Seen]]  # by drift
-THRESHOLDS = np.geomspace(0.3, 6, 60)
+CURVE_UNITS = np.geomspace(0.3, 6, 60)
 FEWEST = 0.003  # false alarms at the left edge
 
 
@@ -47,9 +47,9 @@ def curve(fleets: Fleets, drift: str, thresholds: Sequence[float]) -> np.ndarray
 
 def _draw(axes: Axes, world: World, fleets: Fleets) -> None:
     for drift in DRIFTS:
-        alarms, share = curve(fleets, drift, THRESHOLDS.tolist()).T
+        alarms, share = curve(fleets, drift, CURVE_UNITS.tolist()).T
         (line,) = axes.plot(np.maximum(alarms, FEWEST), share, label=drift)
-        alarms, share = curve(fleets, drift, list(FROM.values())).T
+        alarms, share = curve(fleets, drift, list(THRESHOLDS.values())).T
         axes.plot(np.maximum(alarms, FEWEST), share, "o", color=line.get_color(), markersize=4)
     axes.set_xscale("log")
     axes.set_title(world.name, loc="left")

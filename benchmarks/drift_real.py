@@ -17,7 +17,17 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.upkeep.drift import Hours, State, box_hours, drift_meter, judge, median, periods, side_by_side, split_days
+from scare.upkeep.drift import (
+    DriftState,
+    Hours,
+    align_boxes,
+    assess,
+    box_hours,
+    drift_meter,
+    median,
+    periods,
+    split_days,
+)
 
 DAY = 86400.0
 TASKS = ("JRC NO2", "JRC O3", "JRC CO", "JRC PM10", "Denver PM2.5", "Antwerp PM2.5")
@@ -60,11 +70,11 @@ def _watch(task: Task, readings: list[Readings], data: Path, models: Path, work:
     calibrator = _model(task, split.train, split.validation, models, work)
     first, last = (pick(one.times[end] for one in split.train) for pick, end in ((min, 0), (max, -1)))
     watched = [one.rows(one.times >= first) for one in readings]
-    hours = side_by_side([(one.device, *box_hours(calibrator, one)) for one in watched])
+    hours = align_boxes([(one.device, *box_hours(calibrator, one)) for one in watched])
     lengths, known = split_days(hours.values.shape[1]), drift_meter(calibrator)
     sums = np.stack([known.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
-    judged = [judge(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
+    judged = [assess(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
     counts, errors, squares = _errors(calibrator, watched, hours, task.every)
     first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
     usual = np.sqrt(_mean(squares, counts, first_days))
@@ -125,7 +135,7 @@ def by_day(units: np.ndarray, loss: np.ndarray) -> float:
     return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
 
-def mean_loss(one: Watched, state: State) -> tuple[float, int]:
+def mean_loss(one: Watched, state: DriftState) -> tuple[float, int]:
     """The mean loss beyond the fleet's, as a share of the usual RMSE, of box-days in a state, and their number."""
     share = one.beyond / one.usual[:, None]
     inside = (one.states == state) & np.isfinite(share)

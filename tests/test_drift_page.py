@@ -11,7 +11,7 @@ from benchmarks import drift_fleets
 from benchmarks.drift import BOXES, page
 from benchmarks.drift_fleets import DRIFTS, DRIFTS_ON, JUDGED_FROM, SOUND, WORLDS, Seen, make_days, see
 from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation
-from scare.upkeep.drift import FROM, State
+from scare.upkeep.drift import THRESHOLDS, DriftState
 
 DAYS = 60 - JUDGED_FROM
 DOCS = Path(__file__).parents[1] / "docs"
@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 def made_up(first_alarm: int) -> Seen:
     """Two boxes; the first is sent back from this day after the drift began, the other never."""
     states = np.zeros((2, DAYS), int)
-    states[0, DRIFTS_ON - JUDGED_FROM + first_alarm :] = State.RECOLLOCATE
+    states[0, DRIFTS_ON - JUDGED_FROM + first_alarm :] = DriftState.RECOLLOCATE
     return Seen(states * 1.0, states)
 
 
@@ -40,7 +40,7 @@ def test_a_fleet_is_simulated_once_and_a_dead_cell_is_found(tmp_path: Path, monk
     days = make_days(WORLDS[2], 3, tmp_path)
     seen = see(days, "dying cell", 5)
     assert seen.units.shape == (5, DAYS)
-    assert seen.units[0, -1] >= FROM[State.RECOLLOCATE] > seen.units[0, 0]
+    assert seen.units[0, -1] >= THRESHOLDS[DriftState.RECOLLOCATE] > seen.units[0, 0]
     monkeypatch.setattr(drift_fleets, "_simulate", None)
     np.testing.assert_array_equal(make_days(WORLDS[2], 3, tmp_path).sound, days.sound)
 
@@ -53,7 +53,7 @@ def test_losses_are_ranked_beside_the_fleet() -> None:
     np.testing.assert_array_equal(one.moved, np.abs(one.beyond))
     assert rank_correlation(one.units, one.loss) == by_day(one.units, one.loss) == 1.0
     assert by_day(-one.units, one.loss) == -1.0
-    assert mean_loss(one, State.LOOK) == (pytest.approx((0 + 2 + 3) / 3 / 2), 3)
+    assert mean_loss(one, DriftState.LOOK) == (pytest.approx((0 + 2 + 3) / 3 / 2), 3)
     assert np.isnan(rank_correlation(np.ones(3), loss[:, 0]))
 
 
@@ -62,17 +62,18 @@ def test_the_manual_says_what_the_page_does() -> None:
     rates = {
         (state, where): max(
             float(rate)
-            for rate in re.findall(rf"^\| \w+, {where} \| {state.words} \| ([\d.]+) \|", shown, re.MULTILINE)
+            for rate in re.findall(rf"^\| \w+, {where} \| {state.label} \| ([\d.]+) \|", shown, re.MULTILINE)
         )
-        for state in FROM
+        for state in THRESHOLDS
         for where in ("20 % apart", "side by side")
     }
     far, near = (
-        [f"{ceil(100 * rates[state, where]) / 100:.2f}" for state in FROM] for where in ("20 % apart", "side by side")
+        [f"{ceil(100 * rates[state, where]) / 100:.2f}" for state in THRESHOLDS]
+        for where in ("20 % apart", "side by side")
     )
     words = " ".join(said.split())
     assert f"a look at most {far[0]} times a month and for re-collocation at most {far[1]} times" in words
     assert f"side by side at most {near[0]} and {near[1]} times" in words
     least = re.search(r"From ([\d.]+) units on: look. From ([\d.]+) on: re-collocate", words)
     assert least is not None
-    assert [float(one) for one in least.groups()] == list(FROM.values())
+    assert [float(one) for one in least.groups()] == list(THRESHOLDS.values())

@@ -48,8 +48,8 @@ def watch(
         emit({"page": str(out / "watch.html"), **plain})
     else:
         rows = [
-            [one.device, one.state.words, f"{one.score:.2f}", "; ".join(piece.sentence for piece in one.evidence)]
-            for one in watched.verdicts
+            [one.device, one.state.label, f"{one.score:.2f}", "; ".join(piece.sentence for piece in one.evidence)]
+            for one in watched.boxes
         ]
         show_table("boxes, worst first", ["box", "state", "units", "what speaks for it"], rows)
     for line in watched.notes:

@@ -15,7 +15,7 @@ from scare.calibrator.calibrator import CalibratedRows, Calibrator
 from scare.data.flags import NO_VALUE, Flag, FlagState
 from scare.errors import DataError, UsageError
 from scare.kernels import BatchChoice
-from scare.upkeep.live_drift import Watching
+from scare.upkeep.live_drift import DriftMonitor
 from scare.windowing.inputs import Inputs
 from scare.windowing.live import Columns, Rings
 from scare.windowing.scaling import Affine, Settling
@@ -37,7 +37,7 @@ class Group:
         self.calibrator, self.devices = calibrator, dict[str, int]()
         self._rings = Rings(inputs.window, channels, inputs.step_seconds, inputs.policy)
         self._past = Columns({name: array[0] for name, array in vars(FlagState.empty(1, channels)).items()})
-        self._settling, self._watching = Settling(inputs.scaling), Watching(calibrator)
+        self._settling, self._watching = Settling(inputs.scaling), DriftMonitor(calibrator)
         self._columns = Columns(
             {
                 "center": np.zeros(channels),
@@ -66,7 +66,7 @@ class Group:
     def with_calibrator(self, calibrator: Calibrator) -> "Group":
         """The same devices read by another calibrator: as if always, or with a history that begins anew."""
         if history_of(calibrator.inputs) == self.history:
-            self.calibrator, self._watching = calibrator, Watching(calibrator)
+            self.calibrator, self._watching = calibrator, DriftMonitor(calibrator)
             self._watching.add(len(self.devices))
             self._settling.follow(calibrator.inputs.scaling)
             self._scale(list(self.devices), np.arange(len(self.devices)))

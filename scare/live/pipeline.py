@@ -24,7 +24,7 @@ from scare.live.fleet import Batch, Fleet, Route
 from scare.live.messages import Reading, format_time
 from scare.live.reader import Assembly, Done
 from scare.live.store import Store
-from scare.upkeep.live_drift import NOT_YET, state_words
+from scare.upkeep.live_drift import NOT_YET, state_label
 
 # What an operator wants to know: how much came, what was refused and why, how long it took.
 
@@ -202,7 +202,7 @@ class Result:
             "flags": self.flags,
             "flag_names": flag_names(self.flags),
             "model": self.model,
-            "watch": state_words(self.watch),
+            "watch": state_label(self.watch),
         }
 
 

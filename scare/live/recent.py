@@ -10,7 +10,7 @@ import numpy as np
 from scare.data.flags import flag_names
 from scare.errors import DataError
 from scare.live.pipeline import Result, finite
-from scare.upkeep.live_drift import state_words
+from scare.upkeep.live_drift import state_label
 
 KEPT = 240  # results of a device
 SPARKS = 30  # of them in the small picture of a row
@@ -53,7 +53,7 @@ class Recent:
         place = self._counts[index] % self._kept
         for name in KINDS:
             self._columns[name][index, place] = getattr(result, name)
-        self._models[index], self._watch[index] = result.model, state_words(result.watch)
+        self._models[index], self._watch[index] = result.model, state_label(result.watch)
         self._counts[index] += 1
         self._changes[index] = self._change
         self._heard[index] = round(time(), 1)

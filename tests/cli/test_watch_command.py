@@ -20,7 +20,7 @@ def test_the_page_the_numbers_and_the_table_agree(scare: RunCli, model: Path, si
     assert printed == json.loads(Path("w/watch.json").read_text())
     assert [one["device"] for one in printed["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
     assert printed["states"] == {"re-collocate": 0, "look": 0, "fine": 4}
-    assert "1 days are too few to tell a change" in " ".join(output.err.split())
+    assert "a change cannot be measured in 1 day; give at least 4" in " ".join(output.err.split())
     page = Path("w/watch.html").read_text(encoding="utf-8")
     assert page.count('class="grade good"') == page.count("<polyline") == 4
     assert "http" not in page.replace("http-equiv", "")

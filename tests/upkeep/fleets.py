@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scare.upkeep.drift import BINS, DriftMeter, Judged, judge, periods
+from scare.upkeep.drift import BINS, Assessment, DriftMeter, assess, periods
 
 CHANNELS = ("pm25", "T", "RH")
 BORDERS = np.tile(np.linspace(-1.2, 1.2, BINS - 1)[:, None], (1, len(CHANNELS)))
-YARDSTICK = DriftMeter(CHANNELS, BORDERS)
+METER = DriftMeter(CHANNELS, BORDERS)
 Change = Callable[[np.ndarray], None]  # of the hours [boxes, days, 24, 1 + channels] in place
 
 
@@ -23,11 +23,11 @@ def make_hours(boxes: int = 6, days: int = 30, seed: int = 0, change: Change = l
     return hours
 
 
-def sums_of(hours: np.ndarray, drift_meter: DriftMeter = YARDSTICK) -> np.ndarray:
+def sums_of(hours: np.ndarray, meter: DriftMeter = METER) -> np.ndarray:
     """The sums of every day [boxes, days, sums]."""
-    return np.stack([drift_meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
+    return np.stack([meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
 
 
-def judged(hours: np.ndarray, usual_days: int = 14, recent_days: int = 7) -> Judged:
+def assessed(hours: np.ndarray, usual_days: int = 14, recent_days: int = 7) -> Assessment:
     """The fleet on its last day."""
-    return judge(periods(sums_of(hours), YARDSTICK, usual_days, recent_days), YARDSTICK)
+    return assess(periods(sums_of(hours), METER, usual_days, recent_days), METER)

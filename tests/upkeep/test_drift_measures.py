@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.upkeep.drift import PENALTY, DriftMeter, borders_of, median
-from tests.upkeep.fleets import BORDERS, YARDSTICK, make_hours, sums_of
+from scare.upkeep.drift import PENALTY, DriftMeter, bin_borders, median
+from tests.upkeep.fleets import BORDERS, METER, make_hours, sums_of
 
 
 def measured(hours: np.ndarray) -> dict[str, np.ndarray]:
     """The measures of a whole stretch, by name [boxes]."""
-    return dict(zip(YARDSTICK.measures, YARDSTICK.measure(sums_of(hours).sum(axis=1)).T, strict=True))
+    return dict(zip(METER.measures, METER.measure(sums_of(hours).sum(axis=1)).T, strict=True))
 
 
 def test_a_line_put_into_a_box_comes_out_as_least_squares_finds_it() -> None:
@@ -68,8 +68,8 @@ def test_without_humidity_nothing_is_said_of_it() -> None:
 
 
 def test_what_was_hardly_there_is_not_measured() -> None:
-    found = YARDSTICK.measure(sums_of(make_hours(days=1)).sum(axis=1))
-    told = [name for name, known in zip(YARDSTICK.measures, np.isfinite(found).any(axis=0), strict=True) if known]
+    found = METER.measure(sums_of(make_hours(days=1)).sum(axis=1))
+    told = [name for name, known in zip(METER.measures, np.isfinite(found).any(axis=0), strict=True) if known]
     assert told == ["silent"]
     alone = measured(make_hours(boxes=1))
     assert np.isnan([alone[name] for name in ("neighbours", "gain", "night", "response", "shift T")]).all()
@@ -91,5 +91,5 @@ def test_the_median_is_of_what_is_known(values: list[float]) -> None:
 
 def test_bins_hold_equal_shares_of_training() -> None:
     rows = np.random.default_rng(3).standard_normal((8000, 1))
-    counts = np.bincount(np.searchsorted(borders_of(rows)[:, 0], rows[:, 0]))
+    counts = np.bincount(np.searchsorted(bin_borders(rows)[:, 0], rows[:, 0]))
     assert counts == pytest.approx([1000] * 8, abs=1)

@@ -1,4 +1,4 @@
-"""A simulated fleet is watched from its readings to verdicts: who drifts, why, and what could not be said."""
+"""A simulated fleet is watched from its readings to its report: which box drifts, why, and what is unknown."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from scare.data.readings import Readings
 from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.errors import DataError
-from scare.upkeep.drift import State, box_hours, drift_meter, hourly, side_by_side, watch, watch_hours
+from scare.upkeep.drift import DriftState, align_boxes, box_hours, drift_meter, hourly, watch, watch_hours
 from tests.upkeep.conftest import BORDER, FLEET
 
 
@@ -24,8 +24,8 @@ def later(*drifts: Drift) -> list[Readings]:
 @pytest.mark.parametrize("kind", [DriftKind.OFFSET, DriftKind.DYING])
 def test_the_box_that_drifts_comes_first(calibrator: Calibrator, kind: DriftKind) -> None:
     found = watch(calibrator, later(Drift(kind, box=3, day=29, ramp_days=5, size=1.0 if kind == "dying" else 9.0)))
-    assert [one.state for one in found.verdicts] == [State.RECOLLOCATE] + [State.FINE] * 5
-    first = found.verdicts[0]
+    assert [one.state for one in found.boxes] == [DriftState.RECOLLOCATE] + [DriftState.FINE] * 5
+    first = found.boxes[0]
     assert first.device == "box-04"
     assert first.evidence
     assert [one.units for one in first.evidence] == sorted((one.units for one in first.evidence), reverse=True)
@@ -36,18 +36,18 @@ def test_the_box_that_drifts_comes_first(calibrator: Calibrator, kind: DriftKind
 
 def test_a_box_alone_is_watched_and_the_rules_of_neighbours_say_why_they_are_silent(calibrator: Calibrator) -> None:
     found = watch(calibrator, later()[:1])
-    assert found.verdicts[0].state == State.FINE
+    assert found.boxes[0].state == DriftState.FINE
     assert "one box has no neighbours" in found.notes[0]
 
 
-def test_a_dead_box_is_silent_and_the_others_are_judged(calibrator: Calibrator) -> None:
+def test_a_dead_box_is_silent_and_the_others_are_assessed(calibrator: Calibrator) -> None:
     fleet = later()
     gone = fleet[1].frame.with_columns(pl.lit(None, pl.Float64).alias("no2_cell"))
     fleet[1] = replace(fleet[1], frame=gone)
     found = watch(calibrator, fleet)
-    assert [one.state for one in found.verdicts] == [State.LOOK] + [State.FINE] * 5
+    assert [one.state for one in found.boxes] == [DriftState.LOOK] + [DriftState.FINE] * 5
     assert "box-02: fewer than 21 days" in found.notes[0]
-    assert found.verdicts[0].evidence[0].sentence == "no value in 100 % of the hours that others have"
+    assert found.boxes[0].evidence[0].sentence == "no value in 100 % of the hours in which others have one"
     with pytest.raises(DataError, match="no row of any box has a calibrated value"):
         watch(calibrator, fleet[1:2])
 
@@ -55,8 +55,8 @@ def test_a_dead_box_is_silent_and_the_others_are_judged(calibrator: Calibrator) 
 def test_too_few_days_are_said(calibrator: Calibrator) -> None:
     fleet = [one.rows(one.times < BORDER + 2 * 86400) for one in later()]
     found = watch(calibrator, fleet)
-    assert "2 days are too few" in found.notes[0]
-    assert all(one.state == State.FINE for one in found.verdicts)
+    assert "cannot be measured in 2 days" in found.notes[0]
+    assert all(one.state == DriftState.FINE for one in found.boxes)
 
 
 def test_a_box_that_was_hardly_there_is_named(calibrator: Calibrator) -> None:
@@ -74,7 +74,7 @@ def test_a_model_that_reads_once_a_day_cannot_be_watched(calibrator: Calibrator)
 
 def test_hours_are_means_on_one_calendar(calibrator: Calibrator) -> None:
     fleet = later()
-    hours = side_by_side([(one.device, *box_hours(calibrator, one)) for one in fleet[:2]])
+    hours = align_boxes([(one.device, *box_hours(calibrator, one)) for one in fleet[:2]])
     assert hours.values.shape == (2, 30, 24, 5)
     table = calibrator.predict(fleet[0])
     clean = table.filter((pl.col("flags") & 0b101000) == 0)
@@ -90,7 +90,7 @@ def test_what_training_had_is_in_the_file_or_comes_from_its_windows(calibrator: 
     new, old = drift_meter(calibrator).borders, drift_meter(older).borders
     assert new.shape == old.shape == (7, 4)
     assert (np.diff(new, axis=0) > 0).all()
-    assert "does not tell the hours of training" in watch(older, later()[:1]).notes[-1]
+    assert "does not hold the hours of training" in watch(older, later()[:1]).notes[-1]
 
 
 def test_a_file_keeps_the_hours_of_training_and_hours_that_do_not_fit_are_refused(

@@ -1,4 +1,4 @@
-"""Devices that report now are judged as their readings would be in a file, whatever the order they come in."""
+"""Devices that report now are assessed as their readings would be in a file, whatever the order they come in."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from scare.data.readings import Readings
 from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.live.fleet import Batch, Fleet, FleetState, Route
-from scare.upkeep.drift import Hours, State, box_hours, side_by_side, watch_hours
-from scare.upkeep.live_drift import MOST, NOT_YET, Watching
+from scare.upkeep.drift import DriftState, Hours, align_boxes, box_hours, watch_hours
+from scare.upkeep.live_drift import MOST, NOT_YET, DriftMonitor
 from tests.upkeep.conftest import BORDER, FLEET
 
 DAYS = 30
@@ -27,40 +27,40 @@ def readings() -> list[Readings]:
 
 @pytest.fixture(scope="module")
 def hours(calibrator: Calibrator, readings: list[Readings]) -> Hours:
-    return side_by_side([(one.device, *box_hours(calibrator, one)) for one in readings])
+    return align_boxes([(one.device, *box_hours(calibrator, one)) for one in readings])
 
 
-def report(watching: Watching, hours: Hours, days: range, late: int = -1) -> None:
+def report(monitor: DriftMonitor, hours: Hours, days: range, late: int = -1) -> None:
     """All boxes report every hour; one of them is five hours behind the others."""
     flat = hours.values.reshape(len(hours.devices), -1, hours.values.shape[-1])
     for hour in range(24 * days.start, 24 * days.stop):
         at = np.array([box for box in range(len(flat)) if hour >= 5 * (box == late)])
         rows = np.array([hour - 5 * (box == late) for box in at])
-        watching.see(at, 3600.0 * (24 * hours.first + rows), flat[at, rows], SOUND[at])
+        monitor.see(at, 3600.0 * (24 * hours.first + rows), flat[at, rows], SOUND[at])
 
 
-def make_watching(calibrator: Calibrator) -> Watching:
-    watching = Watching(calibrator)
-    watching.add(6)
-    return watching
+def make_monitor(calibrator: Calibrator) -> DriftMonitor:
+    monitor = DriftMonitor(calibrator)
+    monitor.add(6)
+    return monitor
 
 
 @pytest.mark.parametrize("late", [-1, 2])
-def test_boxes_that_report_are_judged_as_their_file_is(calibrator: Calibrator, hours: Hours, late: int) -> None:
-    watching = make_watching(calibrator)
-    report(watching, hours, range(20), late)
-    assert watching["state"][:6].tolist() == [NOT_YET] * 6
-    report(watching, hours, range(20, DAYS), late)
+def test_boxes_that_report_are_assessed_as_their_file_is(calibrator: Calibrator, hours: Hours, late: int) -> None:
+    monitor = make_monitor(calibrator)
+    report(monitor, hours, range(20), late)
+    assert monitor["state"][:6].tolist() == [NOT_YET] * 6
+    report(monitor, hours, range(20, DAYS), late)
     ended = replace(hours, values=hours.values[:, :-1].copy())  # the last day has not
     if late >= 0:  # what it says of a day that has ended is too late
         ended.values[late, :, -5:] = np.nan
-    told = {one.device: one.state for one in watch_hours(calibrator, ended).verdicts}
-    assert watching["state"][:6].tolist() == [told[device] for device in hours.devices]
-    assert told["box-04"] == State.RECOLLOCATE
+    told = {one.device: one.state for one in watch_hours(calibrator, ended).boxes}
+    assert monitor["state"][:6].tolist() == [told[device] for device in hours.devices]
+    assert told["box-04"] == DriftState.RECOLLOCATE
 
 
 def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours) -> None:
-    first, second = make_watching(calibrator), Watching(calibrator)
+    first, second = make_monitor(calibrator), DriftMonitor(calibrator)
     report(first, hours, range(25))
     second.restore(first.state())
     for one in (first, second):
@@ -70,13 +70,13 @@ def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours)
 
 
 def test_half_of_the_boxes_end_a_day_for_all(calibrator: Calibrator) -> None:
-    watching = make_watching(calibrator)
+    monitor = make_monitor(calibrator)
     rows = np.ones((6, 5))
-    watching.see(np.arange(6), np.full(6, 3600.0), rows, SOUND)
-    watching.see(np.arange(2), np.full(2, 86400.0), rows[:2], SOUND[:2])
-    assert watching.ended == -1
-    watching.see(np.array([5]), np.full(1, 86400.0), rows[:1], SOUND[:1])
-    assert watching.ended == 0
+    monitor.see(np.arange(6), np.full(6, 3600.0), rows, SOUND)
+    monitor.see(np.arange(2), np.full(2, 86400.0), rows[:2], SOUND[:2])
+    assert monitor.ended == -1
+    monitor.see(np.array([5]), np.full(1, 86400.0), rows[:1], SOUND[:1])
+    assert monitor.ended == 0
 
 
 def make_fleet(calibrator: Calibrator) -> Fleet:
@@ -114,9 +114,9 @@ def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibr
 
 
 def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrator) -> None:
-    watching = Watching(calibrator)
-    assert [len(watching.add(MOST - 1)), len(watching.add(6))] == [MOST - 1, 1]
+    monitor = DriftMonitor(calibrator)
+    assert [len(monitor.add(MOST - 1)), len(monitor.add(6))] == [MOST - 1, 1]
     at = np.arange(MOST - 2, MOST + 1)
-    watching.see(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
-    assert watching["count"][:MOST, 0, 1, 0].sum() == 2
-    assert watching.states(at).tolist() == [NOT_YET] * 3
+    monitor.see(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
+    assert monitor["count"][:MOST, 0, 1, 0].sum() == 2
+    assert monitor.states(at).tolist() == [NOT_YET] * 3
