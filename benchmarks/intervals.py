@@ -28,7 +28,7 @@ from scare.files import replacing
 from scare.layers.front import HatBasis
 from scare.scorecard.accuracy import cover
 from scare.training.extrapolation import with_training_range
-from scare.training.fit import fit, with_intervals
+from scare.training.fit import fit, learn_intervals
 from scare.training.recipe import Recipe
 from scare.windowing.examples import design_matrix, make_examples
 from scare.windowing.inputs import Inputs
@@ -85,7 +85,7 @@ def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrato
         return calibrator
     learned = make_examples(split.train, replace(calibrator.inputs, policy=recipe.learned_from))
     calibrator = with_training_range(calibrator, split.train, learned)
-    return with_intervals(calibrator, learned, split.validation, LEVEL)
+    return replace(calibrator, intervals=learn_intervals(calibrator, learned, split.validation, LEVEL))
 
 
 def grow(split: Split, inputs: Inputs, share: float) -> Boosted:

@@ -31,7 +31,7 @@ from scare.models import Scare
 from scare.models.scare import ScareNetwork
 from scare.training.data import make_gather
 from scare.training.fit import fit
-from scare.training.loop import State, make_optimiser, run_round, take_step
+from scare.training.loop import TrainingState, make_optimiser, run_round, take_step
 from scare.training.recipe import Recipe
 from scare.windowing.examples import Examples
 
@@ -55,11 +55,11 @@ def make_examples(window: int, count: int) -> Examples:
     return Examples(window, series, ends, series[ends, 0])
 
 
-def make_state(network: ScareNetwork, preset: str) -> tuple[State, object]:
+def make_state(network: ScareNetwork, preset: str) -> tuple[TrainingState, object]:
     """The first state of a training run, and its optimiser."""
     optimiser = make_optimiser(network, Recipe.preset(preset).settings, 1000)
     trainable, _ = split_trainable(network)
-    return State(network, optimiser.init(trainable), trainable, jax.random.key(1)), optimiser
+    return TrainingState(network, optimiser.init(trainable), trainable, jax.random.key(1)), optimiser
 
 
 def scanned(preset: str, examples: Examples, batch: int, steps: int) -> float:

@@ -12,7 +12,7 @@ from benchmarks.continual_page import page
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.training import recipe
-from scare.training.recipe import Settings
+from scare.training.recipe import TrainingSettings
 from tests.training.small_fits import Line
 
 
@@ -40,7 +40,9 @@ def test_only_the_first_half_and_the_visits_are_known(fleet: Fleet) -> None:
 def test_everyone_is_scored_and_a_drift_is_made_up_for(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = replace(recipe.PRESETS["default"], model=Line(), settings=Settings(steps=400, checkpoints=2, rate=0.05))
+    quick = replace(
+        recipe.PRESETS["default"], model=Line(), settings=TrainingSettings(steps=400, checkpoints=2, rate=0.05)
+    )
     monkeypatch.setitem(recipe.PRESETS, "default", quick)
     monkeypatch.setattr(continual, "STEPS", 400)
     found = run_fleet(fleet, tmp_path)

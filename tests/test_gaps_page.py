@@ -13,7 +13,7 @@ from scare.baselines import DLinear
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split, split_by_time
 from scare.training import recipe
-from scare.training.recipe import Recipe, Settings
+from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.grid import RECENT, STRICT
 
 HOUR = 60
@@ -62,7 +62,7 @@ def test_rows_are_shared_and_refused_ones_counted(split: Split) -> None:
 def test_a_strict_long_window_is_refused_after_a_silence(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = Recipe(model=DLinear.default(), settings=Settings(steps=2, checkpoints=1))
+    quick = Recipe(model=DLinear.default(), settings=TrainingSettings(steps=2, checkpoints=1))
     monkeypatch.setitem(recipe.PRESETS, "default", quick)
     found = fit_variant(split, STRICTER, 1, tmp_path)
     minutes = split.test[0].times // 60 % (24 * HOUR)

@@ -28,7 +28,7 @@ from scare.baselines.linear import Linear, draw_within
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.kernels import Operations
 from scare.layers.plan_steps import numbers
-from scare.models.contract import Everywhere, Network, soft_labels
+from scare.models.contract import EvaluateAll, Network, soft_labels
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 
@@ -229,12 +229,12 @@ class SendalNetwork(Network):
         """What the simple and the deep branch say, [batch, 2]."""
         return jnp.stack([self.simple(features), self.deep(features)], axis=1)
 
-    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
+    def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
         """Phase 1 has its own targets: the labels that the two trained branches give."""
         network = replace(self, phase=phase)
         if phase != 1:
             return network, None
-        simple, deep = everywhere(self.branches).T
+        simple, deep = evaluate_all(self.branches).T
         return network, soft_labels(targets, simple, deep, self.architecture.margin * float(targets.std()))
 
     def moving(self) -> Any:

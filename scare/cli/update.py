@@ -78,10 +78,10 @@ def update(
 def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
     """The calibrator, or its recipe fitted to everything before the newest day, if that is better on it."""
     require_training()
-    from scare.training.retrain import Newest, join_devices, recipe_of
+    from scare.training.retrain import NewestDay, join_devices, recipe_of
 
     recipe = recipe_of(model)
-    newest = Newest.of(join_devices(old, new), model.window * model.inputs.step_seconds)
+    newest = NewestDay.split_off(join_devices(old, new), model.window * model.inputs.step_seconds)
     return newest.choose(model, fit_with_progress(newest.before, (), recipe))
 
 

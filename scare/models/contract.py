@@ -22,9 +22,9 @@ from scare.kernels import Operations
 from scare.models.selection import Selection, SelectionRules, Solution
 from scare.windowing.examples import DesignMatrix
 
-Given = Callable[[], DesignMatrix]  # examples, made when they are asked for
+LazyDesignMatrix = Callable[[], DesignMatrix]  # examples, made when they are asked for
 
-Everywhere = Callable[[Callable[[Array], Array]], np.ndarray]  # a function's values at all training examples, in order
+EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]  # a function's values at all training examples, in order
 
 
 class Network(eqx.Module):
@@ -57,7 +57,9 @@ class Network(eqx.Module):
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def select_linear(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
+    def select_linear(
+        self, train: LazyDesignMatrix, validation: LazyDesignMatrix, rules: SelectionRules
+    ) -> Selection | None:
         """Select the linear model that the network starts at; None if it starts at random."""
         return None
 
@@ -73,10 +75,10 @@ class Network(eqx.Module):
         """The network that gives (1 − share) of its start's output plus share of its own."""
         raise NotImplementedError
 
-    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Self, np.ndarray | None]:
+    def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
         """The network in a phase, and the phase's targets [n] if they are not the reference's scaled `targets` [n].
 
-        `everywhere(function)` is what a function of features gives for every training example; examples of one
+        `evaluate_all(function)` is what a function of features gives for every training example; examples of one
         device are in time order.
         """
         return self, None
@@ -130,7 +132,7 @@ class Architecture(Protocol):
 #
 # A box is the 50 examples before, the example itself and the 49 after it, as in the published code. Boxes run over
 # the border between two devices. Differs from the published code: beyond the ends the first and the last label go on
-# (there zeros), the range of the labels is that of training alone, and a label that is the same everywhere is not
+# (there zeros), the range of the labels is that of training alone, and a label that is the same evaluate_all is not
 # scaled (it would always mean the simple branch).
 
 

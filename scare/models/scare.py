@@ -29,7 +29,7 @@ from scare.layers.heads import FlatHead, TwoStepHead
 from scare.layers.plan_steps import add, numbers
 from scare.layers.products import count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
-from scare.models.contract import Given, Network
+from scare.models.contract import LazyDesignMatrix, Network
 from scare.models.selection import Selection, SelectionRules, Solution, select
 from scare.records import Count
 
@@ -318,7 +318,9 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def select_linear(self, train: Given, validation: Given, rules: SelectionRules) -> Selection | None:
+    def select_linear(
+        self, train: LazyDesignMatrix, validation: LazyDesignMatrix, rules: SelectionRules
+    ) -> Selection | None:
         """On the columns of skip and curve."""
         if self.skip is None:
             return None

@@ -1,4 +1,7 @@
-"""Windows gathered by number inside a compiled training loop."""
+"""Training data: what the calibrator reads, decided from the training readings, and windows gathered by index.
+
+Comes from `Readings`, goes to `fit` as scaled `Inputs`, and to the compiled training loop as a `Gather`.
+"""
 
 from collections.abc import Sequence
 
@@ -20,58 +23,23 @@ from scare.windowing.grid import rows_in
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
 
-
-class Gather(eqx.Module):
-    """Features of examples by number, inside a compiled loop: stored, or cut out of the series."""
-
-    stored: Array | None  # [n, rows, channels]
-    series: Array | None
-    ends: Array | None
-    basis: Array | None
-    window: int = eqx.field(static=True)
-
-    def __call__(self, which: Array) -> Array:
-        """Features [len(which), rows, channels]."""
-        if self.stored is not None:
-            return self.stored[which]
-        assert self.series is not None
-        assert self.ends is not None
-        windows = self.series[self.ends[which][:, None] + jnp.arange(1 - self.window, 1)]
-        return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
-
-
-def make_gather(examples: Examples, network: Network) -> Gather:
-    """The cheaper way to the features of these examples."""
-    basis = network.basis
-    if basis is not None and len(examples) <= storable(examples, basis):
-        stored = jnp.asarray(features(examples, np.arange(len(examples)), basis))
-        return Gather(stored, None, None, None, examples.window)
-    matrix = None if basis is None else jnp.asarray(basis, jnp.float32)
-    return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)
-
-
-# Preparation decides from the training readings what the calibrator will read, and refuses what cannot be learned.
-
-
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
-LOOKED_AT = 20_000  # windows, to choose between scalings
-CONSTANT = "constant"  # the scaling that is the same for every device
+MOST_WINDOWS = 20_000  # to choose between scalings
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
-    """Training and validation: before and after one moment, a window apart."""
-    step = common_step(readings)
-    return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window * step)
+    """Split into training and validation at one moment, a window apart."""
+    return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window * common_step(readings))
 
 
 def prepare_inputs(
     readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
 ) -> tuple[Inputs, Channel]:
-    """What the calibrator reads, scaled as the training readings ask for, and its target.
+    """Inputs scaled to the training readings, and the target channel.
 
-    Unless the recipe says so, validation decides whether devices are scaled apart or together: by the error of a ridge
-    where it is on the same devices; where it is on others, together: a new device's few own readings say less about it
-    than the fleet does.
+    Unless the recipe decides it, validation on the same devices decides whether devices are scaled apart or together,
+    by the error of a ridge regression. If validation is on other devices, all are scaled together: a new device's few
+    readings say less about it than the fleet does.
     """
     first = readings[0]
     if first.reference is None:
@@ -82,40 +50,42 @@ def prepare_inputs(
             raise DataError(f"{one.device} does not have the channels and reference of {first.device}")
     targets = np.concatenate([one.targets for one in readings])
     targets = targets[np.isfinite(targets)]
-    _check_targets(targets, first.reference)
+    if not len(targets):
+        raise DataError(f"the reference {first.reference.name} has no value at the sensor's times: they do not overlap")
+    if targets.min() == targets.max():
+        raise DataError(
+            f"the reference {first.reference.name} is constant ({targets[0]:g}) in training: nothing can be learned"
+            " from it"
+        )
     step = common_step(readings)
     settle = rows_in(recipe.settle_hours, step) if recipe.settle_hours else 0
-    rows = _real_rows(readings)
+    rows = _usable_rows(readings)
 
     def scaled(apart: bool) -> Inputs:
         scaling = fit_scaling(recipe.scaling, rows, targets, apart, settle)
         return Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
 
-    choices = _scalings(recipe, {one.device for one in readings}, {one.device for one in validation})
-    candidates = [scaled(apart) for apart in choices]
-    if len(candidates) == 1:
-        return candidates[0], first.reference
+    if recipe.per_device is not None:
+        return scaled(recipe.per_device), first.reference
+    devices = {one.device for one in readings}
+    if not {one.device for one in validation} <= devices:
+        return scaled(False), first.reference
+    if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
+        return scaled(True), first.reference
+    candidates = [scaled(True), scaled(False)]
     return min(candidates, key=lambda inputs: _ridge_error(inputs, readings, validation)), first.reference
 
 
-def _scalings(recipe: Recipe, trained: set[str], validated: set[str]) -> tuple[bool, ...]:
-    """Whether devices are scaled apart; where validation may decide, both."""
-    if recipe.per_device is not None:
-        return (recipe.per_device,)
-    if not validated <= trained:
-        return (False,)
-    return (True, False) if len(trained) > 1 and recipe.scaling != CONSTANT else (True,)
-
-
 def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings]) -> float:
-    """The mean squared error on validation of ridge on hats, fitted to some of the windows; scaled."""
+    """Scaled mean squared validation error of a ridge regression on hats, fitted to some of the windows."""
     basis = HatBasis(inputs.window).matrix
     parts = [make_examples(part, inputs) for part in (readings, validation)]
     if not all(map(len, parts)):
         return 0.0
-    train, held = (design_matrix(one, basis, LOOKED_AT) for one in parts)
-    weights, bias = fit_ridge(train, held, newest=0)
-    return float(np.square(held.features.reshape(len(held.targets), -1) @ weights + bias - held.targets).mean())
+    train, held_out = (design_matrix(one, basis, MOST_WINDOWS) for one in parts)
+    weights, bias = fit_ridge(train, held_out, newest=0)
+    columns = held_out.features.reshape(len(held_out.targets), -1)
+    return float(np.square(columns @ weights + bias - held_out.targets).mean())
 
 
 def common_step(readings: Sequence[Readings]) -> float:
@@ -133,16 +103,7 @@ def common_step(readings: Sequence[Readings]) -> float:
     return step
 
 
-def _check_targets(targets: np.ndarray, reference: Channel) -> None:
-    if not len(targets):
-        raise DataError(f"the reference {reference.name} has no value at the sensor's times: the two do not overlap")
-    if targets.min() == targets.max():
-        raise DataError(
-            f"the reference {reference.name} is constant ({targets[0]:g}) in training: nothing can be learned from it"
-        )
-
-
-def _real_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
+def _usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
     """The usable complete rows of each device that has any, [rows, channels]."""
     rows: dict[str, np.ndarray] = {}
     for one in readings:
@@ -153,3 +114,32 @@ def _real_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
     if not rows:
         raise DataError("no row has a usable value in every channel")
     return rows
+
+
+class Gather(eqx.Module):
+    """Features of examples by number, inside a compiled loop: stored, or cut out of the series."""
+
+    stored: Array | None  # [n, rows, channels]
+    series: Array | None  # [slots, channels]
+    ends: Array | None  # [n] newest slot of each example
+    basis: Array | None  # [window, rows]
+    window: int = eqx.field(static=True)
+
+    def __call__(self, which: Array) -> Array:
+        """Features [len(which), rows, channels]."""
+        if self.stored is not None:
+            return self.stored[which]
+        assert self.series is not None
+        assert self.ends is not None
+        windows = self.series[self.ends[which][:, None] + jnp.arange(1 - self.window, 1)]
+        return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
+
+
+def make_gather(examples: Examples, network: Network) -> Gather:
+    """Store the features of these examples if they fit into memory, otherwise cut them out when needed."""
+    basis = network.basis
+    if basis is not None and len(examples) <= storable(examples, basis):
+        stored = jnp.asarray(features(examples, np.arange(len(examples)), basis))
+        return Gather(stored, None, None, None, examples.window)
+    matrix = None if basis is None else jnp.asarray(basis, jnp.float32)
+    return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)

@@ -1,4 +1,4 @@
-"""A scikit-learn style estimator over `fit`: tables in, arrays out."""
+"""`SensorCalibrator`: `fit` as a scikit-learn estimator, tables in and arrays out."""
 
 from typing import Any
 
@@ -14,10 +14,31 @@ from scare.training.recipe import Recipe
 
 
 class SensorCalibrator(RegressorMixin, BaseEstimator):
-    """Calibrates one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`.
+    """Calibrate one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`.
 
     X is a table (polars, pandas or a dict of columns) with a `time` column and one column a channel, rows in
     time order; y the reference at each row, NaN where unknown. `predict` gives NaN where there is no value.
+
+    Parameters
+    ----------
+    window
+        Readings in a window.
+    preset
+        `default` or `paper`.
+    steps
+        Training steps; None takes the preset's.
+    seed
+        The same seed gives the same result.
+    time
+        Name of the time column.
+
+    Examples
+    --------
+    >>> seconds = 60 * np.arange(400)
+    >>> table = {"time": np.datetime64("2026-01-01", "ms") + seconds * 1000, "raw": 5 + np.sin(seconds / 1800)}
+    >>> calibrator = SensorCalibrator(window=8, steps=2).fit(table, 2 * table["raw"])
+    >>> round(calibrator.score(table, 2 * table["raw"]), 2)
+    1.0
     """
 
     def __init__(
@@ -26,7 +47,7 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         self.window, self.preset, self.steps, self.seed, self.time = window, preset, steps, seed, time
 
     def fit(self, X: Any, y: Any) -> "SensorCalibrator":
-        """Train on a table and its references."""
+        """Train on a table and its references [rows]."""
         length: dict[str, Any] = {} if self.steps is None else {"steps": self.steps}
         recipe = Recipe.preset(self.preset, self.window, seed=self.seed, **length)
         self.calibrator_: Calibrator = fit(self._readings(X, y), recipe=recipe)
@@ -48,7 +69,6 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         return float(1 - np.square(values[known] - targets[known]).sum() / spread)
 
     def _readings(self, table: Any, references: Any = None) -> Readings:
-        """One device's readings from a table with columns."""
         names = list(table.keys() if isinstance(table, dict) else table.columns)
         if self.time not in names:
             raise UsageError(f"no column '{self.time}' in the table; name the time column with time=")

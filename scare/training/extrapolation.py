@@ -1,8 +1,9 @@
-"""What training had, as a calibrator keeps it: edges from its rows, and how the answer goes on beyond them.
+"""Extrapolation: the training range of each channel, and how the output continues beyond it.
 
-A plan that goes on by itself as a line would is let go on. A sweep finds out: the first channel steps beyond the edge
-of training, at every age of the step. Where the answer rises each time, and not too steeply, the channel is held only
-far out; otherwise at the edge. docs/decisions/training_range.md has what either costs.
+A plan that extrapolates about linearly by itself may do so. A sweep finds out: the first channel steps beyond the
+training range, at every age of the step. If the output rises each time, and not too steeply, the channel is clamped
+only far out; otherwise at the end of the range, with a linear slope beyond. docs/decisions/training_range.md has what
+either costs.
 """
 
 from collections.abc import Sequence
@@ -18,31 +19,31 @@ from scare.windowing.examples import Examples
 from scare.windowing.inputs import Inputs, RangeMonitor
 from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range
 
-FAR = 8.0  # ranges beyond the range: where a first channel is held that may go on
-STEEPEST = 3.0  # deviations of the target for one of the first channel: what rises faster has gone astray
-FLAT = 1e-6  # of that: rounding, not a fall
-SWEPT = 32  # windows that steps are tried in
-STRIDES = (0.0, 0.1, 0.4, 1.0)  # steps, as shares of the way from the edge to where it is held
-TAIL = 0.8  # the slope is that of training's rows with more of the first channel than this share has
-LOOKED_AT = 2000  # windows, for a slope or the lowest answer
+FAR = 8.0  # ranges beyond the range: where a first channel is clamped if the plan extrapolates well
+STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
+FLAT = 1e-6  # of that: rounding, not a decrease
+SWEPT_WINDOWS = 32
+STRIDES = (0.0, 0.1, 0.4, 1.0)  # of the sweep, as shares of the way from the range to where it is clamped
+TAIL = 0.8  # quantile of the first channel above which the slope is fitted
+MOST_WINDOWS = 2000  # for a slope or the lowest output
 
 
 def with_training_range(calibrator: Calibrator, readings: Sequence[Readings], examples: Examples) -> Calibrator:
-    """The calibrator with what the readings it was trained on had; `examples` are their windows as it reads them."""
+    """Add the training range of these readings to a calibrator; `examples` are their windows as it reads them."""
     training_range = fit_training_range(scaled_rows(readings, calibrator.inputs), calibrator.window)
-    training_range = _held_by_sweep(training_range, calibrator, examples)
+    training_range = _clamp_by_sweep(training_range, calibrator, examples)
     slope, lower_bound = _slope(calibrator.plan, examples), _lower_bound(calibrator.plan, examples)
     training_range = replace(training_range, slope=slope, lower_bound=lower_bound)
     return replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range))
 
 
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
-    """The share of rows that may be flagged falsely, and the share that are in each part; fleet scaling if unknown."""
+    """Share of rows that may be flagged falsely, and that are flagged in each part; new devices as the fleet."""
     flags = {
         name: [RangeMonitor(inputs).take(rows) > 0 for rows in scaled_rows(part, inputs)]
         for name, part in parts.items()
     }
-    shares = {name: float(f"{np.concatenate(some).mean():.4g}") for name, some in flags.items() if some}
+    shares = {name: float(f"{np.concatenate(rows).mean():.4g}") for name, rows in flags.items() if rows}
     return {"at_most": FALSE_ALARMS, **shares}
 
 
@@ -56,12 +57,12 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
     return [one for one in rows if len(one)]
 
 
-def _held_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
-    """With the first channel held far out, no farther than it can be, or at its edge, on each side."""
+def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
+    """Clamp the first channel far out, but no farther than its limits, or at the end of its range, on each side."""
     low, high = training_range.low[0], training_range.high[0]
-    least, most = _limits(calibrator.inputs)
-    far = max(low - FAR * (high - low), min(low, least)), min(high + FAR * (high - low), max(high, most))
-    windows, spread = examples.windows(examples.spread(SWEPT)), float(_first(examples).std())
+    lowest, highest = _limits(calibrator.inputs)
+    far = max(low - FAR * (high - low), min(low, lowest)), min(high + FAR * (high - low), max(high, highest))
+    windows, spread = examples.windows(examples.spread(SWEPT_WINDOWS)), float(_first(examples).std())
     steepest = STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
     below, above = (
         end if _rises(calibrator.plan, windows, edge, end, steepest) else edge
@@ -75,7 +76,7 @@ def _held_by_sweep(training_range: TrainingRange, calibrator: Calibrator, exampl
 
 
 def _limits(inputs: Inputs) -> tuple[float, float]:
-    """The least and the most that a first channel can be, scaled: a reading beyond its limits is none."""
+    """Physical limits of the first channel, scaled: a reading beyond them is not used."""
     channel, affines = inputs.channels[0], (inputs.scaling.fleet, *inputs.scaling.devices.values())
     ends = [
         [(limit - affine.center[0]) / affine.scale[0] for affine in affines] for limit in (channel.low, channel.high)
@@ -84,26 +85,23 @@ def _limits(inputs: Inputs) -> tuple[float, float]:
 
 
 def _rises(plan: Plan, windows: np.ndarray, edge: float, end: float, steepest: float) -> bool:
-    """Whether answers rise, but not too steeply, with steps from the edge on, at every age of a step."""
+    """Whether outputs rise, not too steeply, as the first channel steps out of the range, at every age of a step."""
     levels = edge + (end - edge) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
-        answers = [run(plan, _stepped(windows, age, level)) for level in levels]
-        rises = np.diff(np.stack(answers), axis=0)
-        room = steepest * np.diff(levels)[:, None]  # negative below the range
-        if not ((rises >= np.minimum(room, 0) - FLAT * np.abs(room)) & (rises <= np.maximum(room, 0))).all():
+        outputs = []
+        for level in levels:
+            stepped = windows.copy()
+            stepped[:, -age:, 0] = level
+            outputs.append(run(plan, stepped))
+        rises = np.diff(np.stack(outputs), axis=0)
+        limit = steepest * np.diff(levels)[:, None]  # negative below the range
+        if not ((rises >= np.minimum(limit, 0) - FLAT * np.abs(limit)) & (rises <= np.maximum(limit, 0))).all():
             return False
     return end != edge
 
 
-def _stepped(windows: np.ndarray, age: int, level: float) -> np.ndarray:
-    """The windows with a first channel that has stepped to a level so many rows ago."""
-    stepped = windows.copy()
-    stepped[:, -age:, 0] = level
-    return stepped
-
-
 def _slope(plan: Plan, examples: Examples) -> float:
-    """How the target rises with the first channel where a plan no longer sees it, in the upper part of training."""
+    """Slope of the target on the part of the first channel above a clamp, fitted to the upper part of training."""
     line = line_weights(plan)
     if line is not None:
         return max(0.0, float(line[0]))
@@ -112,19 +110,19 @@ def _slope(plan: Plan, examples: Examples) -> float:
     above = np.flatnonzero(first > edge)
     if not len(above):
         return 0.0
-    some = above[np.linspace(0, len(above) - 1, min(len(above), LOOKED_AT)).astype(int)]
-    windows = examples.windows(some)
+    which = above[np.linspace(0, len(above) - 1, min(len(above), MOST_WINDOWS)).astype(int)]
+    windows = examples.windows(which)
     beyond = windows[:, -1, 0] - edge
     np.minimum(windows[..., 0], edge, out=windows[..., 0])
-    return max(0.0, float(beyond @ (examples.targets[some] - run(plan, windows)) / (beyond @ beyond)))
+    return max(0.0, float(beyond @ (examples.targets[which] - run(plan, windows)) / (beyond @ beyond)))
 
 
 def _lower_bound(plan: Plan, examples: Examples) -> float | None:
-    """The lowest answer or reference of training, where the target rises with the first channel."""
+    """Lowest output or reference of training, if the target rises with the first channel."""
     first, targets = _first(examples), examples.targets
     if (first - first.mean()) @ (targets - targets.mean()) <= 0:
         return None
-    return float(min(targets.min(), run(plan, examples.windows(examples.spread(LOOKED_AT))).min()))
+    return float(min(targets.min(), run(plan, examples.windows(examples.spread(MOST_WINDOWS))).min()))
 
 
 def _first(examples: Examples) -> np.ndarray:

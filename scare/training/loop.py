@@ -1,10 +1,13 @@
 """The training loop: rounds of steps, a checkpoint after each, the best on validation kept.
 
-A network that starts at a linear solution (`models.selection`) keeps that start, to be blended with it later.
+    examples ─ Gather ─ batch ─ loss ─ Adam ─ network ─(every round)─ checkpoint ─ best network
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
-it, and no window is cut out that a step does not need. Of a model trained in phases only a checkpoint of the last can
-be kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
+it, and no window is cut out that a step does not need. A network that starts at a linear solution (`models.selection`)
+keeps that start, to be blended with it later.
+
+A model may train in phases (`models.contract`: `enter`, `loss`, `moving`). Only a checkpoint of the last phase can be
+kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
 """
 
 import time
@@ -25,36 +28,8 @@ from scare.layers.buffers import split_trainable
 from scare.models import Network
 from scare.models.selection import Selection, SelectionRules
 from scare.training.data import Gather, make_gather
-from scare.training.recipe import Recipe, Settings
+from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.examples import Examples, design_matrix
-
-# Phases of training: which rounds belong to each, and which parameters it moves.
-#
-# A model trained in one go has one phase, and nothing here changes it. `models.contract` says what a network decides
-# in a phase (`enter`, `loss`, `moving`); `loop` goes through them.
-
-
-def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
-    """The rounds of each phase: of all that are asked for its share, one at least.
-
-    >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
-    True
-    """
-    return [rounds[: max(1, round(length * len(rounds)))] for length in lengths]
-
-
-def split_moving(network: Network) -> tuple[Any, Any]:
-    """A network as (what its phase moves, everything else); `eqx.combine` joins them again.
-
-    What rests has no gradient, no memory in the optimiser, no decay and no running mean: it cannot move.
-    """
-    trainable, rest = split_trainable(network)
-    wanted = network.moving()
-    if wanted is None:
-        return trainable, rest
-    moving, resting = eqx.partition(trainable, wanted)
-    return moving, eqx.combine(resting, rest)
-
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
@@ -62,7 +37,7 @@ SCORED = 4096  # windows scored at once
 
 @dataclass(frozen=True)
 class Progress:
-    """What training says after each round; errors are in the target's unit.
+    """Progress after a round; errors are in the target's unit.
 
     `train_rmse` is the root of the mean loss, or NaN in a phase whose targets are not the reference;
     `validation_rmse` is NaN after a round that is not scored; `best_rmse` is infinite until a checkpoint is kept.
@@ -80,7 +55,7 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-class State(eqx.Module):
+class TrainingState(eqx.Module):
     """What a step changes."""
 
     network: Network
@@ -100,7 +75,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training run has found: its best network, what that gives on validation (scaled), its start if any.
+    """The best network of a training run, its validation outputs (scaled), and its start if it has one.
 
     `averaged`: the weights are a running mean.
     """
@@ -112,7 +87,7 @@ class Trained:
     averaged: bool = False
 
     def plan(self, share: float = 1.0) -> Plan:
-        """The kernel calls of the network with this share in the result; the rest is its start's."""
+        """The network as a plan, with this share in the result; the rest is its start's."""
         if self.start is None:
             return self.network.plan()
         blended = self.network.blend(self.start.network, share)
@@ -122,7 +97,7 @@ class Trained:
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, the best kept."""
 
-    def __init__(self, recipe: Recipe, examples: Examples, held: Examples, unit: float) -> None:
+    def __init__(self, recipe: Recipe, examples: Examples, held_out: Examples, unit: float) -> None:
         self.settings, self.unit = recipe.settings, unit
         self.order = np.random.default_rng(self.settings.seed)
         build_key, self.key = jax.random.split(jax.random.key(self.settings.seed))
@@ -130,11 +105,11 @@ class Trainer:
         self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
         self.steps = sum(map(sum, self.phases))
         self.gather, self.references = make_gather(examples, network), examples.targets
-        self.held_gather, self.held_targets = make_gather(held, network), held.targets
+        self.validation_gather, self.validation_targets = make_gather(held_out, network), held_out.targets
         self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
-        self.start = self._start(network, examples, held, recipe.rules)
+        self.start = self._start(network, examples, held_out, recipe.rules)
         self.network = network if self.start is None else self.start.network
-        self.left = np.empty(0, np.int64)  # example numbers not yet used in this pass
+        self.remaining = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best: tuple[Network, np.ndarray] | None = None
         if self.start is not None:
             self.best = self.start.network, self.start.outputs
@@ -142,7 +117,7 @@ class Trainer:
         self.averaged = False  # whether the best is a running mean
 
     def run(self, report: Report | None) -> Trained:
-        """What training has found; after Ctrl-C, the best until then."""
+        """Train; after Ctrl-C, the best until then is returned."""
         interrupted = False
         try:
             self._run(report)
@@ -153,10 +128,10 @@ class Trainer:
         assert self.best is not None  # a round without a finite error has been refused
         return Trained(*self.best, self.start, interrupted, self.averaged)
 
-    def _start(self, network: Network, examples: Examples, held: Examples, rules: SelectionRules) -> Start | None:
+    def _start(self, network: Network, examples: Examples, held_out: Examples, rules: SelectionRules) -> Start | None:
         """The network at its linear solution, if it has one."""
         selection = network.select_linear(
-            lambda: design_matrix(examples, network.basis), lambda: design_matrix(held, network.basis), rules
+            lambda: design_matrix(examples, network.basis), lambda: design_matrix(held_out, network.basis), rules
         )
         if selection is None:
             return None
@@ -172,7 +147,7 @@ class Trainer:
             for place, steps in enumerate(rounds, start=1):
                 done, number, rmse = done + steps, number + 1, float("nan")
                 state, loss, speed = self._round(state, steps)
-                if last or place == len(rounds) or self._is_to_freeze(done):
+                if last or place == len(rounds) or self._freezes_after(done):
                     state, rmse = self._checkpoint(state, done, last)
                 if not np.isfinite(loss) or np.isinf(rmse):
                     raise DataError(
@@ -185,91 +160,110 @@ class Trainer:
                     total = sum(map(len, self.phases))
                     report(Progress(number, total, speed, train_rmse, rmse, self.best_rmse, left))
 
-    def _enter(self, phase: int, network: Network, key: Array) -> State:
-        """What a phase begins with; its targets are the reference's or its own, its optimiser is new."""
-        network, targets = network.enter(phase, self.references, self._everywhere)
+    def _enter(self, phase: int, network: Network, key: Array) -> TrainingState:
+        """The state at the start of a phase, with a new optimiser; its targets are the reference's or its own."""
+        network, targets = network.enter(phase, self.references, self._evaluate_all)
         self.scored = targets is None
         self.targets = jnp.asarray(self.references if targets is None else targets, jnp.float32)
         self.optimiser = make_optimiser(network, self.settings, sum(self.phases[phase]))
         moving, _ = split_moving(network)
-        return State(network, self.optimiser.init(moving), moving, key)
+        return TrainingState(network, self.optimiser.init(moving), moving, key)
 
-    def _round(self, state: State, steps: int) -> tuple[State, float, float]:
+    def _round(self, state: TrainingState, steps: int) -> tuple[TrainingState, float, float]:
         """The state after a round of steps, its mean loss, and windows a second."""
         key, refresh_key = jax.random.split(state.key)
-        state = State(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
+        state = TrainingState(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
         batches = jnp.asarray(self._next_batches(steps))
         begun = time.perf_counter()
         state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
         loss = float(losses.mean())
         return state, loss, steps * self.settings.batch / (time.perf_counter() - begun)
 
-    def _everywhere(self, function: Callable[[Array], Array]) -> np.ndarray:
-        """What a function of features gives for every training example, in order."""
+    def _evaluate_all(self, function: Callable[[Array], Array]) -> np.ndarray:
+        """A function of features at every training example, in order."""
         count = len(self.references)
         size = min(SCORED, count)
         starts = range(0, count, size)
         parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
-    def _shippable(self, state: State) -> list[tuple[bool, Network]]:
-        """The networks that could ship now, and whether each is a running mean."""
-        settings = self.settings
-        mean = [(True, averaged(state))] if settings.average else []
-        return mean + ([(False, state.network)] if settings.either or not settings.average else [])
-
-    def _checkpoint(self, state: State, done: int, last: bool) -> tuple[State, float]:
-        """Score what could ship with candidate support sets, in the last phase keep the best; freeze in time."""
-        key = jax.random.fold_in(state.key, 1)
+    def _checkpoint(self, state: TrainingState, done: int, last: bool) -> tuple[TrainingState, float]:
+        """Score what could ship with candidate support sets, keep the best of the last phase, freeze in time."""
+        key, settings = jax.random.fold_in(state.key, 1), self.settings
+        # whether it is a running mean, and the network
+        shippable = [(True, averaged(state))] if settings.average else []
+        if settings.either or not settings.average:
+            shippable.append((False, state.network))
         candidates = [
             (mean, candidate)
-            for mean, network in self._shippable(state)
-            for candidate in network.candidates(self.pool, key, self.settings.candidates)
+            for mean, network in shippable
+            for candidate in network.candidates(self.pool, key, settings.candidates)
         ]
         outputs = [self._outputs(candidate) for _, candidate in candidates]
-        least = int(np.argmin([self._rmse(output) for output in outputs]))
-        (mean, self.latest), rmse = candidates[least], self._rmse(outputs[least])
+        best = int(np.argmin([self._rmse(output) for output in outputs]))
+        (mean, self.latest), rmse = candidates[best], self._rmse(outputs[best])
         if last and rmse < self.best_rmse:
-            self.best, self.best_rmse, self.averaged = (self.latest, outputs[least]), rmse, mean
-        if self._is_to_freeze(done):
+            self.best, self.best_rmse, self.averaged = (self.latest, outputs[best]), rmse, mean
+        if self._freezes_after(done):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
         return state, rmse
 
-    def _is_to_freeze(self, done: int) -> bool:
+    def _freezes_after(self, done: int) -> bool:
         return not self.frozen and done >= max(1, self.settings.freeze_at * self.steps)
 
     def _rmse(self, outputs: np.ndarray) -> float:
         """On all validation windows, in the target's unit; infinite if any output is not a number."""
-        rmse = float(np.sqrt(np.square(outputs - self.held_targets).mean())) * self.unit
+        rmse = float(np.sqrt(np.square(outputs - self.validation_targets).mean())) * self.unit
         return rmse if np.isfinite(rmse) else float("inf")
 
     def _outputs(self, network: Network) -> np.ndarray:
-        """What a network gives for all validation windows, scaled."""
-        cuts = [
-            np.arange(at, min(at + SCORED, len(self.held_targets))) for at in range(0, len(self.held_targets), SCORED)
-        ]
-        parts = [predict(network, self.held_gather, jnp.asarray(cut)) for cut in cuts]
+        """Outputs for all validation windows, scaled."""
+        count = len(self.validation_targets)
+        batches = [np.arange(start, min(start + SCORED, count)) for start in range(0, count, SCORED)]
+        parts = [predict(network, self.validation_gather, jnp.asarray(batch)) for batch in batches]
         return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
     def _next_batches(self, steps: int) -> np.ndarray:
-        """Example numbers [steps, batch]: every example once before any comes again."""
+        """Example numbers [steps, batch]: every example once before any is repeated."""
         wanted = steps * self.settings.batch
-        while len(self.left) < wanted:
-            self.left = np.concatenate([self.left, self.order.permutation(len(self.targets))])
-        taken, self.left = self.left[:wanted], self.left[wanted:]
+        while len(self.remaining) < wanted:
+            self.remaining = np.concatenate([self.remaining, self.order.permutation(len(self.targets))])
+        taken, self.remaining = self.remaining[:wanted], self.remaining[wanted:]
         return taken.reshape(steps, self.settings.batch).astype(np.int32)
+
+
+def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
+    """Rounds of each phase: its share of all rounds, at least one.
+
+    >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
+    True
+    """
+    return [rounds[: max(1, round(length * len(rounds)))] for length in lengths]
+
+
+def split_moving(network: Network) -> tuple[Any, Any]:
+    """Split a network into what its phase trains and everything else; `eqx.combine` joins them again.
+
+    The rest has no gradient, no optimiser state, no decay and no running mean: it cannot move.
+    """
+    trainable, rest = split_trainable(network)
+    wanted = network.moving()
+    if wanted is None:
+        return trainable, rest
+    moving, resting = eqx.partition(trainable, wanted)
+    return moving, eqx.combine(resting, rest)
 
 
 @eqx.filter_jit
 def run_round(
-    state: State,
+    state: TrainingState,
     gather: Gather,
     targets: Array,
     batches: Array,
     optimiser: optax.GradientTransformation,
     average: float,
-) -> tuple[State, Array]:
+) -> tuple[TrainingState, Array]:
     """All steps of a round in one scan; batches [steps, batch]. Losses [steps]."""
     moving, fixed = eqx.partition(state, eqx.is_array)
 
@@ -282,8 +276,8 @@ def run_round(
 
 
 def take_step(
-    state: State, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
-) -> tuple[State, Array]:
+    state: TrainingState, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
+) -> tuple[TrainingState, Array]:
     """One step of gradient descent on the network's loss."""
     moving, rest = split_moving(state.network)
     key, learn_key = jax.random.split(state.key)
@@ -296,23 +290,23 @@ def take_step(
     moving = optax.apply_updates(moving, updates)
     mean = jax.tree.map(lambda old, new: average * old + (1 - average) * new, state.average, moving)
     _, rest = split_moving(network)
-    return State(eqx.combine(moving, rest), memory, mean, key), error
+    return TrainingState(eqx.combine(moving, rest), memory, mean, key), error
 
 
 @eqx.filter_jit
 def predict(network: Callable[[Array], Array], gather: Gather, which: Array) -> Array:
-    """Scaled outputs of examples by number; any function of features will do."""
+    """Scaled outputs of examples by number, of a network or any function of features."""
     return network(gather(which))
 
 
-def averaged(state: State) -> Network:
+def averaged(state: TrainingState) -> Network:
     """The network with the running mean of its weights."""
     _, rest = split_moving(state.network)
     return eqx.combine(state.average, rest)
 
 
-def make_optimiser(network: Network, settings: Settings, steps: int) -> optax.GradientTransformation:
-    """Adam with decoupled weight decay; the network says which parameters are not decayed, which move slowly."""
+def make_optimiser(network: Network, settings: TrainingSettings, steps: int) -> optax.GradientTransformation:
+    """Adam with decoupled weight decay (AdamW); the network names parameters without decay and slow ones."""
     moving, _ = split_moving(network)
     decayed = _named(moving, lambda name: name not in network.undecayed)
     slow = _named(moving, lambda name: name in network.slow)
@@ -325,7 +319,7 @@ def make_optimiser(network: Network, settings: Settings, steps: int) -> optax.Gr
     )
 
 
-def _schedule(settings: Settings, steps: int) -> optax.Schedule:
+def _schedule(settings: TrainingSettings, steps: int) -> optax.Schedule:
     rise = int(settings.warm_up * steps)
     if not settings.cosine:
         return optax.linear_schedule(0.0, settings.rate, rise) if rise else optax.constant_schedule(settings.rate)
@@ -334,5 +328,5 @@ def _schedule(settings: Settings, steps: int) -> optax.Schedule:
 
 
 def _named(tree: Any, wanted: Callable[[str], bool]) -> Any:
-    """For each parameter, whether its field's name is wanted."""
+    """A tree of booleans: whether the name of each parameter's field is wanted."""
     return jax.tree_util.tree_map_with_path(lambda path, _: wanted(getattr(path[-1], "name", "")), tree)

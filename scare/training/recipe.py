@@ -1,6 +1,16 @@
-"""Presets: recipes by name. `default` is what users get (docs/decisions says why), `paper` follows the paper.
+"""Recipes: all that decides a fit besides the data, as presets by name and as tables of a `--config` file.
 
-A recipe names model, window, gap policy, scaling and the settings of training: all that decides a fit besides the data.
+`default` is what users get (docs/decisions says why), `paper` follows the paper. [model], [training] and [selection]
+of a file change a preset; `scare tune` writes them, `scare train` reads them (docs/config.md):
+
+    [model]
+    preset = "default"
+    window = 120
+    front = { width = 12 }
+    [training]
+    rate = 0.0025
+    [selection]
+    clear_improvement = 0.2
 """
 
 from collections.abc import Mapping
@@ -21,16 +31,16 @@ from scare.records import Amount, Finite, convert, merge
 from scare.windowing.grid import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
 
-# Settings of training: how long, how hard, how often it is scored. Which numbers a preset takes is in `presets`.
+Window = Annotated[int, Ge(4)]  # readings
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How long and how hard to train. Length is `epochs` if given, else `windows` if given, else `steps`."""
+class TrainingSettings:
+    """Optimiser, length and checkpoints of training. Length is `epochs` if given, else `windows`, else `steps`."""
 
     steps: int = 3000
     epochs: int = 0
-    windows: int = 0  # learned from, in as many steps as batches of them
+    windows: int = 0  # number of windows to train on, a batch a step
     batch: int = 64
     rate: Amount = 5e-3  # peak learning rate
     warm_up: Amount = 0.05  # share of the steps in which the rate rises from 0
@@ -38,13 +48,13 @@ class Settings:
     weight_decay: Amount = 1e-2
     clip: Amount = 1.0  # largest norm of a gradient; 0 = any
     average: Amount = 0.995  # share kept of the running mean of weights that is scored and shipped; 0 = no mean
-    either: bool = False  # the weights themselves are scored beside their mean, and the better is shipped
+    either: bool = False  # score the weights as well as their running mean, and ship the better
     checkpoints: int = 10  # scored on validation; with `epochs`, one after each
     freeze_at: Amount = 0.6  # share of the steps after which the support set no longer changes
     candidates: int = 1  # support sets drawn at a checkpoint, of which the best on validation is kept
     members: int = 1  # networks trained, with seed, seed + 1, …; what is shipped is the mean of their outputs
     seed: int = 0
-    level: Annotated[float, Gt(0), Lt(1)] = 0.9  # share of the truth that intervals are to cover
+    level: Annotated[float, Gt(0), Lt(1)] = 0.9  # share of the references that intervals should cover
 
     def __post_init__(self) -> None:
         for name in ("batch", "checkpoints", "candidates", "members"):
@@ -60,11 +70,11 @@ class Settings:
     def rounds(self, examples: int) -> list[int]:
         """Steps from each checkpoint to the next; with `epochs`, a round is an epoch.
 
-        >>> Settings(steps=25, checkpoints=10).rounds(1000)
+        >>> TrainingSettings(steps=25, checkpoints=10).rounds(1000)
         [2, 3, 2, 3, 2, 3, 2, 3, 2, 3]
-        >>> Settings(epochs=2, batch=32).rounds(100)
+        >>> TrainingSettings(epochs=2, batch=32).rounds(100)
         [4, 4]
-        >>> sum(Settings(windows=64_000, batch=32).rounds(100))
+        >>> sum(TrainingSettings(windows=64_000, batch=32).rounds(100))
         2000
         """
         if self.epochs:
@@ -78,8 +88,7 @@ class Settings:
         return -(-self.windows // self.batch) if self.windows else self.steps
 
 
-Window = Annotated[int, Ge(4)]  # readings
-PAPER = Settings(
+PAPER = TrainingSettings(
     epochs=10,
     batch=32,
     rate=1e-3,
@@ -92,26 +101,57 @@ PAPER = Settings(
 )
 
 
-# A rival sees as many windows as ours, by the common recipe: Adam without decay, the best checkpoint kept, of its
+# A rival sees as many windows as SCARE, by the usual recipe: Adam without decay, the best checkpoint kept, of its
 # weights or of their running mean.
-RIVAL = Settings(rate=3e-3, weight_decay=0.0, either=True)
+RIVAL = TrainingSettings(rate=3e-3, weight_decay=0.0, either=True)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a fit besides the data."""
+    """Everything that decides a fit besides the data.
+
+    Parameters
+    ----------
+    name
+        Preset that the recipe comes from.
+    model
+        Architecture of the network.
+    window
+        Readings in a window, at least 4.
+    policy
+        Gap policy: when a window is complete enough to be used.
+    learned_from
+        Gap policy of training windows.
+    scaling
+        `standard`, `robust` or `constant`.
+    per_device
+        Whether devices are scaled apart; None leaves it to validation, if that is on the same devices.
+    settle_hours
+        Hours of readings before a new device gets a scaling of its own.
+    floor
+        Lower limit of calibrated values, in the target's unit.
+    settings
+        Optimiser, length and checkpoints of training.
+    rules
+        Rules of model selection.
+
+    Examples
+    --------
+    >>> Recipe(window=24).settings.steps
+    3000
+    """
 
     name: str = "default"
     model: Architecture = field(default_factory=Scare.default)
     window: Window = 60
-    policy: GapPolicy = RECENT  # when a window is good enough to be used
-    learned_from: GapPolicy = ANY  # when it is good enough to be learned from
+    policy: GapPolicy = RECENT
+    learned_from: GapPolicy = ANY
     scaling: str = "standard"
-    per_device: bool | None = None  # scale devices apart; None: if that is better on validation, on the same devices
-    settle_hours: float = 96.0  # of readings, before a device not trained on gets a scaling of its own
-    floor: float | None = None  # what a calibrated value is never below, in the target's unit
-    settings: Settings = field(default_factory=Settings)
-    rules: SelectionRules = field(default_factory=SelectionRules)  # what complexity must earn
+    per_device: bool | None = None
+    settle_hours: float = 96.0
+    floor: float | None = None
+    settings: TrainingSettings = field(default_factory=TrainingSettings)
+    rules: SelectionRules = field(default_factory=SelectionRules)
 
     def __post_init__(self) -> None:
         if self.window < 4:
@@ -119,7 +159,7 @@ class Recipe:
 
     @staticmethod
     def preset(name: str, window: int = 0, model: str = "scare", **settings: Any) -> "Recipe":
-        """A preset for a model with this window (0: its own) and these training settings.
+        """A preset with another window (0: its own), model and training settings.
 
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
         32
@@ -142,25 +182,8 @@ PRESETS = {
 }
 
 
-# Recipes as tables: [model], [training] and [selection] of a `--config` file say what differs from a preset.
-#
-#     [model]
-#     preset = "default"
-#     window = 120
-#     front = { width = 12 }
-#     [training]
-#     rate = 0.0025
-#     [selection]
-#     clear_improvement = 0.2
-#
-# `scare tune` writes them, `scare train` reads them (docs/config.md).
-
-
-Table = Mapping[str, Any]
-
-
 class ScalingKind(StrEnum):
-    """How channels are scaled."""
+    """How channels are scaled: `scaling` of [model]."""
 
     AUTO = "auto"  # as the preset does
     DEVICE = "device"
@@ -178,8 +201,8 @@ SCALINGS: dict[ScalingKind, dict[str, Any]] = {
 }
 
 
-def make_recipe(tables: Table, where: Path | str) -> Recipe:
-    """The recipe that the tables describe; `where` they came from begins the message about a wrong value.
+def make_recipe(tables: Mapping[str, Any], where: Path | str) -> Recipe:
+    """Make the recipe that tables of a file describe; an error message starts with `where` they came from.
 
     >>> make_recipe({"model": {"preset": "paper", "window": 60}, "training": {"seed": 5}}, "r.toml").settings.batch
     32
@@ -192,8 +215,8 @@ def make_recipe(tables: Table, where: Path | str) -> Recipe:
     return adjust(preset, tables, where)
 
 
-def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
-    """The recipe with the values of tables.
+def adjust(recipe: Recipe, tables: Mapping[str, Any], where: Path | str) -> Recipe:
+    """Change a recipe by the values of tables.
 
     >>> adjust(Recipe(), {"model": {"window": 24, "front": {"width": 4}}}, "r.toml").model.front.width
     4
@@ -205,7 +228,7 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     if isinstance(training, Mapping) and training.keys() & {"steps", "windows"}:
         tables = {**tables, "training": {"epochs": 0, **training}}
     kind: Any = recipe.model.__class__
-    changed = convert(merge(describe(recipe), tables), _tables_of(kind), where)
+    changed = convert(merge(recipe_tables(recipe), tables), _tables_type(kind), where)
     model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
     own = changed.model
     parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}
@@ -213,8 +236,8 @@ def adjust(recipe: Recipe, tables: Table, where: Path | str) -> Recipe:
     return replace(recipe, **parts, rules=changed.selection, **SCALINGS[own.scaling])
 
 
-def describe(recipe: Recipe) -> dict[str, Any]:
-    """The tables of a recipe, every key with its value."""
+def recipe_tables(recipe: Recipe) -> dict[str, Any]:
+    """Tables of a recipe with every key; the inverse of `make_recipe`."""
     architecture: Any = recipe.model
     policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
     own = {"window": recipe.window, "floor": recipe.floor, "scaling": ScalingKind.AUTO}
@@ -238,7 +261,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def flattened(tables: Table, prefix: str = "") -> dict[str, Any]:
+def flattened(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Tables in tables as values by dotted name: the inverse of `nested`."""
     flat: dict[str, Any] = {}
     for name, value in tables.items():
@@ -248,23 +271,26 @@ def flattened(tables: Table, prefix: str = "") -> dict[str, Any]:
 
 def look_up(recipe: Recipe, name: str) -> Any:
     """The recipe's value of a dotted name."""
-    known = flattened(describe(recipe))
+    known = flattened(recipe_tables(recipe))
     if name not in known:
         raise UsageError(f"this model has no {name}; [tune.knobs] names what to search instead")
     return known[name]
 
 
 @cache
-def _tables_of(architecture: Any) -> Any:
-    """What tables may say of a recipe with this architecture."""
-    used: Any = Literal[tuple(POLICIES)]
-    learned: Any = Literal[tuple(LEARNED_FROM)]
-    policies = [("gap_policy", used, ""), ("learned_from", learned, "")]
-    floor = ("floor", Finite | None, None)
-    own = [("name", str, ""), ("preset", str, ""), floor, ("scaling", ScalingKind, ""), *policies]
-    parts = [(field.name, field.type) for field in fields(architecture)]
+def _tables_type(architecture: Any) -> Any:
+    """Dataclass of the tables of a recipe with this architecture, to convert them with."""
+    gap_policy: Any = Literal[tuple(POLICIES)]
+    learned_from: Any = Literal[tuple(LEARNED_FROM)]
+    parts = [(part.name, part.type) for part in fields(architecture)]
+    own = [
+        ("name", str, ""),
+        ("preset", str, ""),
+        ("floor", Finite | None, None),
+        ("scaling", ScalingKind, ""),
+        ("gap_policy", gap_policy, ""),
+        ("learned_from", learned_from, ""),
+    ]
     model = make_dataclass("Model", [("window", Window), *parts, *own])
-    return make_dataclass(
-        "Tables",
-        [("model", model), ("training", Settings), ("selection", SelectionRules, field(metadata={"was": "ladder"}))],
-    )
+    selection = ("selection", SelectionRules, field(metadata={"was": "ladder"}))
+    return make_dataclass("Tables", [("model", model), ("training", TrainingSettings), selection])

@@ -1,4 +1,4 @@
-"""Retraining fits a calibrator's recipe anew to old and new readings, and has it judged on the newest day."""
+"""Retrain a calibrator by its own recipe on old and new readings, and keep the better one on the newest day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from scare.errors import DataError, UsageError
 from scare.training.recipe import PRESETS, Recipe, adjust
 
 DAY = 86400.0
-KEYS = "architecture", "settings", "preset"  # facts that a recipe is made of
 
 
 @dataclass(frozen=True)
@@ -28,48 +27,50 @@ class Retrained:
 
 
 @dataclass(frozen=True)
-class Newest:
-    """What is learned from, and what judges: everything before the newest day, and all rows with those of that day.
+class NewestDay:
+    """The newest day with a reference is held out to compare calibrators; they learn from what is before it.
 
-    Targets of the day begin a window after its border, so that no window of theirs reaches across it.
+    Rows are scored from a window after the border on, so that no window reaches across it.
     """
 
     before: tuple[Readings, ...]
     every: tuple[Readings, ...]
-    start: float
+    start: float  # seconds, of the first row that is scored
 
     @staticmethod
-    def of(readings: Sequence[Readings], window_seconds: float) -> "Newest":
-        """The newest day of these readings with a reference."""
+    def split_off(readings: Sequence[Readings], window_seconds: float) -> "NewestDay":
+        """Split off the newest day of these readings that has a reference."""
         border = float(reference_times(readings)[-1]) - DAY - window_seconds
         before = tuple(one.rows(one.times < border) for one in readings)
         if not any(np.isfinite(one.targets).any() for one in before):
-            raise DataError("there is nothing to learn from before the newest day; give the readings it was trained on")
-        return Newest(tuple(one for one in before if len(one)), tuple(readings), border + window_seconds)
+            raise DataError(
+                "no row before the newest day has a reference; also give the readings that it was trained on"
+            )
+        return NewestDay(tuple(one for one in before if len(one)), tuple(readings), border + window_seconds)
 
     def choose(self, old: Calibrator, new: Calibrator) -> "Retrained":
-        """The better one on that day; the old one among equals."""
+        """Keep the better one on that day; the old one of equals."""
         before, after = self.errors(old, new)
         return Retrained(new if after < before else old, after < before, before, after)
 
     def errors(self, *calibrators: Calibrator) -> list[float]:
-        """The RMSE of each on the day's rows that all have a value for, in the target's unit."""
+        """RMSE of each calibrator on the day's rows that all have a value for, in the target's unit."""
         squares = [[np.empty(0)] for _ in calibrators]
         for one in self.every:
             values = [calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for calibrator in calibrators]
             rows = np.isfinite([one.targets, *values]).all(axis=0) & (one.times >= self.start)
-            for found, estimates in zip(squares, values, strict=True):
-                found.append(np.square(estimates - one.targets)[rows])
+            for errors, estimates in zip(squares, values, strict=True):
+                errors.append(np.square(estimates - one.targets)[rows])
         if not sum(map(len, squares[0])):
-            raise DataError("no row of the newest day has a value from both: nothing can be compared")
-        return [float(np.sqrt(np.concatenate(found).mean())) for found in squares]
+            raise DataError("no row of the newest day has a value from both calibrators: they cannot be compared")
+        return [float(np.sqrt(np.concatenate(errors).mean())) for errors in squares]
 
 
 def recipe_of(calibrator: Calibrator) -> Recipe:
-    """The recipe that a calibrator was trained by, as its facts tell it."""
+    """The recipe that a calibrator was trained by, from its facts."""
     facts = calibrator.facts
-    if any(key not in facts for key in KEYS):
-        raise UsageError("its file does not say how it was trained: it cannot be trained anew, use scare train")
+    if any(key not in facts for key in ("architecture", "settings", "preset")):
+        raise UsageError("the file does not contain its training settings, so it cannot be retrained: use scare train")
     preset, model = str(facts["preset"]).split("+")[0], str(facts["model"])
     recipe = Recipe.preset(preset if preset in PRESETS else "default", model=model if model in MODELS else "scare")
     tables = {"model": {**facts["architecture"], "window": calibrator.window}, "training": dict(facts["settings"])}
@@ -78,14 +79,12 @@ def recipe_of(calibrator: Calibrator) -> Recipe:
 
 
 def join_devices(old: Sequence[Readings], new: Sequence[Readings]) -> list[Readings]:
-    """The readings of each device in the order of time; where both have a row, the new one's."""
+    """Join the readings of each device in order of time; where both have a row, the new one is kept."""
     joined = {one.device: one for one in old}
     for one in new:
         known = joined.get(one.device)
-        joined[one.device] = one if known is None else replace(one, frame=_join(known, one))
+        if known is not None:
+            both = pl.concat([known.frame.select(one.frame.columns), one.frame], how="vertical_relaxed")
+            one = replace(one, frame=both.unique(TIME, keep="last", maintain_order=True).sort(TIME))
+        joined[one.device] = one
     return list(joined.values())
-
-
-def _join(old: Readings, new: Readings) -> pl.DataFrame:
-    both = pl.concat([old.frame.select(new.frame.columns), new.frame], how="vertical_relaxed")
-    return both.unique(TIME, keep="last", maintain_order=True).sort(TIME)

@@ -10,11 +10,11 @@ import pytest
 
 from scare.cli.app import run
 from scare.data.simulate import Simulation, write_simulation
-from scare.training.recipe import PRESETS, Settings
+from scare.training.recipe import PRESETS, TrainingSettings
 from tests.cli.output import Output, RunCli
 from tests.training.small_fits import Line
 
-SHORT = Settings(steps=40, checkpoints=4, batch=16, rate=0.05)
+SHORT = TrainingSettings(steps=40, checkpoints=4, batch=16, rate=0.05)
 
 
 @contextmanager

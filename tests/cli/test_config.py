@@ -12,7 +12,7 @@ from scare.baselines import MODELS
 from scare.cli.config import MOVED, RECIPE, Config, as_settings, read_config
 from scare.errors import UsageError
 from scare.models import Scare
-from scare.training.recipe import Recipe, Settings, describe, flattened, make_recipe
+from scare.training.recipe import Recipe, TrainingSettings, flattened, make_recipe, recipe_tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 
@@ -21,9 +21,9 @@ def defaults() -> dict[str, object]:
     """Every key with its default; a table that may hold anything is one key."""
     sections = {name: table for name, table in asdict(Config()).items() if name not in RECIPE}
     whole = {f"{name}.{key}": value for name, table in sections.items() for key, value in table.items()}
-    recipe = Recipe(model=Scare.default(), settings=Settings())  # other tests' presets train a line
+    recipe = Recipe(model=Scare.default(), settings=TrainingSettings())  # other tests' presets train a line
     named = {"model.name": "scare", "model.preset": recipe.name}
-    return whole | named | flattened(describe(recipe))
+    return whole | named | flattened(recipe_tables(recipe))
 
 
 def test_every_key_is_on_the_page_with_its_default() -> None:
@@ -64,7 +64,9 @@ def test_an_option_names_another_column_and_one_the_file_describes_stays_describ
 @pytest.mark.parametrize("name", MODELS)
 def test_the_keys_of_every_model_are_those_of_its_record(name: str) -> None:
     recipe = Recipe.preset("default", model=name)
-    assert make_recipe(describe(recipe) | {"model": describe(recipe)["model"] | {"name": name}}, "c") == recipe
+    assert (
+        make_recipe(recipe_tables(recipe) | {"model": recipe_tables(recipe)["model"] | {"name": name}}, "c") == recipe
+    )
 
 
 def test_an_option_that_moved_is_a_key() -> None:

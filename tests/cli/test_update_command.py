@@ -65,7 +65,7 @@ def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: RunCli, shipped: 
         ("scare update pm.scare --revert", "learned from no visit"),
         ("scare update pm.scare box-1.csv --revert", "reads no tables"),
         ("scare update pm.scare box-1.csv --time time --device a --full b.csv", "give one of them"),
-        ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not say how it was trained"),
+        ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not contain its training settings"),
     ],
 )
 def test_what_cannot_be_done_is_said(scare: RunCli, shipped: Path, table: Path, line: str, sentence: str) -> None:

@@ -20,7 +20,7 @@ from scare.kernels import Operations
 from scare.models.contract import soft_labels
 from scare.models.scare import ABLATION
 from scare.training.loop import split_moving
-from scare.training.recipe import Recipe, Settings
+from scare.training.recipe import Recipe, TrainingSettings
 from tests.training.small_fits import Trained, make_readings, train
 
 TRANSFORMER, LSTM = Sendal(), Sendal(Deep.LSTM)
@@ -258,7 +258,7 @@ def lagging_readings() -> Readings:
 
 @pytest.fixture(scope="module")
 def trained() -> Trained:
-    settings = Settings(steps=200, checkpoints=4, batch=32, rate=1e-2, average=0.9)
+    settings = TrainingSettings(steps=200, checkpoints=4, batch=32, rate=1e-2, average=0.9)
     return train(lagging_readings(), Recipe("default", Sendal(Deep.LSTM, margin=0.02), 8, settings=settings))
 
 

@@ -18,8 +18,8 @@ from scare.models import Network
 from scare.models.selection import SelectionRules
 from scare.training import loop
 from scare.training.fit import fit
-from scare.training.loop import Progress, State, run_round
-from scare.training.recipe import Recipe, Settings
+from scare.training.loop import Progress, TrainingState, run_round
+from scare.training.recipe import Recipe, TrainingSettings
 
 # selection ends at its first candidate, so that the network has something to improve, and gets the share it wants
 NETWORK_STAYS = SelectionRules(
@@ -65,7 +65,7 @@ class Line:
 
 def line_recipe(window: int = 4, per_device: bool | None = None, settle_hours: float = 48.0, **settings: Any) -> Recipe:
     """A short training of a line."""
-    short = Settings(**({"steps": 40, "checkpoints": 4, "batch": 16, "rate": 0.05} | settings))
+    short = TrainingSettings(**({"steps": 40, "checkpoints": 4, "batch": 16, "rate": 0.05} | settings))
     line = Recipe("default", Line(), window, settings=short)
     return replace(line, per_device=per_device, settle_hours=settle_hours)
 
@@ -93,7 +93,7 @@ class Round:
     """What one round of training was given and what it made of it."""
 
     given: tuple[Any, ...]  # the arguments of `run_round`
-    state: State
+    state: TrainingState
     losses: np.ndarray
 
 
@@ -112,7 +112,7 @@ def train(readings: Readings, recipe: Recipe) -> Trained:
     progress: list[Progress] = []
     rounds: list[Round] = []
 
-    def watched(*given: Any) -> tuple[State, Any]:
+    def watched(*given: Any) -> tuple[TrainingState, Any]:
         state, losses = run_round(*given)
         rounds.append(Round(given, state, np.asarray(losses)))
         return state, losses

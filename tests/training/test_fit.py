@@ -1,4 +1,4 @@
-"""Training learns, keeps the best, says what it did, and does the same again with the same seed."""
+"""Training learns, keeps the best, describes what it did, and does the same again with the same seed."""
 
 from dataclasses import replace
 from math import cos, pi
@@ -14,6 +14,7 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
+from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.layers.front import HatBasis
@@ -24,7 +25,7 @@ from scare.training import loop
 from scare.training.data import hold_out
 from scare.training.fit import fit
 from scare.training.loop import Progress, make_optimiser, take_step
-from scare.training.recipe import Recipe, Settings
+from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.examples import Examples, features, make_examples
 from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
@@ -208,7 +209,7 @@ def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it
 # the optimiser
 
 
-def rates(settings: Settings, steps: int, gradient: np.ndarray) -> np.ndarray:
+def rates(settings: TrainingSettings, steps: int, gradient: np.ndarray) -> np.ndarray:
     """How far one parameter moves down at each step of this gradient; Adam makes of a constant one exactly the rate."""
     network = Line().build(1, 1, jax.random.key(0))
     optimiser = make_optimiser(network, settings, steps)
@@ -224,27 +225,27 @@ def rates(settings: Settings, steps: int, gradient: np.ndarray) -> np.ndarray:
 
 def test_the_rate_rises_in_the_warm_up_and_falls_in_a_half_cosine() -> None:
     expected = [0.01 * step / 5 if step < 5 else 0.01 * (1 + cos(pi * (step - 5) / 95)) / 2 for step in range(100)]
-    found = rates(Settings(rate=0.01, warm_up=0.05), 100, np.ones(100, np.float32))
+    found = rates(TrainingSettings(rate=0.01, warm_up=0.05), 100, np.ones(100, np.float32))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-7)
     assert found[-1] < 1e-5
 
 
 def test_without_warm_up_the_rate_starts_at_its_peak() -> None:
-    found = rates(Settings(rate=0.01, warm_up=0.0), 50, np.ones(50, np.float32))
+    found = rates(TrainingSettings(rate=0.01, warm_up=0.0), 50, np.ones(50, np.float32))
     assert found[0] == pytest.approx(0.01, rel=1e-4)
     assert (np.diff(found) < 0).all()
 
 
 def test_without_cosine_the_rate_stays() -> None:
-    found = rates(Settings(rate=0.01, warm_up=0.1, cosine=False), 50, np.ones(50, np.float32))
+    found = rates(TrainingSettings(rate=0.01, warm_up=0.1, cosine=False), 50, np.ones(50, np.float32))
     np.testing.assert_allclose(found, 0.01 * np.minimum(np.arange(50) / 5, 1), rtol=1e-3, atol=1e-7)
 
 
 def test_a_huge_gradient_counts_as_one_of_the_largest_norm() -> None:
     gradients = [np.array([huge, 1e-3], np.float32) for huge in (1e3, 1e6)]
-    clipped = [rates(Settings(warm_up=0.0, clip=1.0), 10, gradient)[1] for gradient in gradients]
-    free = [rates(Settings(warm_up=0.0, clip=0.0), 10, gradient)[1] for gradient in gradients]
-    bounded = rates(Settings(warm_up=0.0, clip=0.0), 10, np.array([0.5**0.5, 1e-3], np.float32))[1]
+    clipped = [rates(TrainingSettings(warm_up=0.0, clip=1.0), 10, gradient)[1] for gradient in gradients]
+    free = [rates(TrainingSettings(warm_up=0.0, clip=0.0), 10, gradient)[1] for gradient in gradients]
+    bounded = rates(TrainingSettings(warm_up=0.0, clip=0.0), 10, np.array([0.5**0.5, 1e-3], np.float32))[1]
     assert clipped[0] == pytest.approx(clipped[1], rel=1e-5)
     assert clipped[0] == pytest.approx(bounded, rel=1e-5)
     assert free[0] != pytest.approx(clipped[0], rel=1e-5)
@@ -253,7 +254,7 @@ def test_a_huge_gradient_counts_as_one_of_the_largest_norm() -> None:
 def test_decay_spares_biases_a_and_skip_and_line_and_curve_move_a_tenth() -> None:
     shapes = eqx.filter_eval_shape(Scare.default().build, 16, 2, jax.random.key(0))
     network = jax.tree.map(lambda leaf: np.full(leaf.shape, 2.0, np.float32), shapes)
-    settings = Settings(rate=0.01, warm_up=0.0, weight_decay=0.1, clip=0.0)
+    settings = TrainingSettings(rate=0.01, warm_up=0.0, weight_decay=0.1, clip=0.0)
     trainable, _ = split_trainable(network)
     optimiser = make_optimiser(network, settings, 100)
     ones = jax.tree.map(np.ones_like, trainable)
@@ -372,3 +373,42 @@ def test_of_weights_and_their_running_mean_the_better_on_validation_is_shipped(r
     assert either.facts["validation_rmse"] == min(errors)
     assert either.facts["averaged"] == [errors[0] < errors[1]]
     assert "averaged" not in mean.facts
+
+
+@pytest.fixture(scope="module")
+def boxes() -> tuple[Readings, ...]:
+    return tuple(simulate(Simulation(boxes=3, days=4, seed=3)))
+
+
+@pytest.fixture(scope="module")
+def calibrator(boxes: tuple[Readings, ...]) -> Calibrator:
+    return fit(boxes, recipe=replace(line_recipe(), per_device=True))
+
+
+def share_covered(calibrator: Calibrator, readings: Readings) -> float:
+    table = calibrator.predict(readings).filter(readings.frame["reference"].is_not_null()).drop_nulls("low")
+    return float(table["reference"].is_between(table["low"], table["high"]).mean())
+
+
+def test_intervals_are_made_when_it_is_fitted(calibrator: Calibrator, boxes: tuple[Readings, ...]) -> None:
+    assert calibrator.intervals is not None
+    assert (calibrator.intervals.level, calibrator.intervals.kept_windows) == (0.9, 0)
+    assert 0.85 < np.mean([share_covered(calibrator, one) for one in boxes]) < 0.99
+
+
+def test_the_level_is_a_setting(calibrator: Calibrator, boxes: tuple[Readings, ...]) -> None:
+    recipe = replace(line_recipe(), per_device=True)
+    half = fit(boxes, recipe=replace(recipe, settings=replace(recipe.settings, level=0.5))).intervals
+    assert half is not None
+    assert calibrator.intervals is not None
+    assert half.level == 0.5
+    assert np.less(half.above, calibrator.intervals.above).all()
+
+
+def test_a_device_it_does_not_know_has_wider_intervals(calibrator: Calibrator, boxes: tuple[Readings, ...]) -> None:
+    """Its readings are scaled as the fleet's, which is not how they are."""
+    assert calibrator.intervals is not None
+    assert calibrator.intervals.widening > 1.2
+    table = calibrator.predict(replace(boxes[0], device="new"))
+    assert ((table["flags"].to_numpy() & Flag.UNSETTLED) > 0).any()
+    assert share_covered(calibrator, replace(boxes[0], device="new")) > 0.8

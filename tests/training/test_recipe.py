@@ -1,6 +1,7 @@
-"""Recipes as tables: they change what they name, and what makes no sense is refused with its place."""
+"""Recipes: length of training, presets and tables; what makes no sense is refused with its place."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from scare.errors import UsageError
 from scare.experiments.trials import HYPERPARAMETERS
+from scare.models import Scare
 from scare.models.scare import Sampling
 from scare.records import load_toml
-from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
+from scare.training.recipe import PRESETS, Recipe, TrainingSettings, adjust, flattened, look_up, make_recipe, nested
 from scare.windowing.grid import ANY, RECENT, STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HYPERPARAMETERS.items()})
@@ -96,3 +98,90 @@ def test_what_makes_no_sense_is_refused(text: str, reason: str, tmp_path: Path) 
     with pytest.raises(UsageError) as caught:
         adjust(Recipe(), load_toml(path), "r.toml")
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("window", [3, 0, -5])
+def test_a_window_needs_four_readings(window: int) -> None:
+    with pytest.raises(UsageError, match=f"at least 4 readings, not {window}"):
+        Recipe(window=window)
+    assert Recipe(window=4).window == 4
+
+
+def test_an_unknown_preset_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(UsageError, match="no preset called 'fast'; there are default, paper"):
+        Recipe.preset("fast")
+
+
+def test_steps_given_replace_the_epochs_of_a_preset() -> None:
+    assert Recipe.preset("paper").settings.epochs == 10
+    assert Recipe.preset("paper", steps=70).settings.epochs == 0
+    assert sum(Recipe.preset("paper", steps=70).settings.rounds(10**6)) == 70
+    assert Recipe.preset("paper", steps=70, epochs=0).settings.epochs == 0
+    assert Recipe.preset("paper", steps=70, epochs=3).settings.epochs == 3
+    assert Recipe.preset("default", epochs=2).settings.rounds(128) == [2, 2]
+
+
+def test_a_preset_takes_window_and_settings_and_keeps_the_rest() -> None:
+    recipe = Recipe.preset("paper", window=24, seed=7)
+    assert (recipe.window, recipe.settings.seed, recipe.settings.batch) == (24, 7, 32)
+    assert PRESETS["paper"].settings.seed == 0
+    assert recipe.model == Scare.paper()
+
+
+def test_the_default_preset_is_the_recipe() -> None:
+    recipe, settings = Recipe.preset("default"), Recipe.preset("default").settings
+    assert recipe.model == Scare.default()
+    assert (recipe.window, recipe.scaling, recipe.policy.name) == (60, "standard", "recent")
+    assert (settings.steps, settings.epochs, settings.batch, settings.checkpoints) == (3000, 0, 64, 10)
+    assert (settings.rate, settings.warm_up, settings.cosine, settings.clip) == (5e-3, 0.05, True, 1.0)
+    assert (settings.weight_decay, settings.average, settings.freeze_at) == (1e-2, 0.995, 0.6)
+
+
+def test_the_paper_preset_is_plain_adam_on_constant_scaling() -> None:
+    recipe, settings = Recipe.preset("paper"), Recipe.preset("paper").settings
+    assert (recipe.scaling, recipe.per_device) == ("constant", False)
+    assert (settings.epochs, settings.batch, settings.warm_up) == (10, 32, 0.0)
+    assert (settings.weight_decay, settings.clip, settings.average) == (0.0, 0.0, 0.0)
+
+
+@given(steps=st.integers(1, 5000), checkpoints=st.integers(1, 50), examples=st.integers(1, 10**6))
+def test_rounds_share_the_steps_evenly(steps: int, checkpoints: int, examples: int) -> None:
+    rounds = TrainingSettings(steps=steps, checkpoints=checkpoints).rounds(examples)
+    assert sum(rounds) == steps
+    assert len(rounds) == min(steps, checkpoints)
+    assert max(rounds) - min(rounds) <= 1
+    assert min(rounds) >= 1
+
+
+@given(epochs=st.integers(1, 20), batch=st.integers(1, 500), examples=st.integers(1, 10**5))
+def test_an_epoch_is_as_many_steps_as_use_every_example(epochs: int, batch: int, examples: int) -> None:
+    rounds = TrainingSettings(epochs=epochs, batch=batch).rounds(examples)
+    assert len(rounds) == epochs
+    for steps in rounds:
+        assert 0 <= steps * batch - examples < batch
+
+
+@given(windows=st.integers(1, 10**6), batch=st.integers(1, 500), examples=st.integers(1, 10**6))
+def test_as_many_windows_whatever_the_batch(windows: int, batch: int, examples: int) -> None:
+    steps = sum(TrainingSettings(windows=windows, batch=batch, steps=3).rounds(examples))
+    assert 0 <= steps * batch - windows < batch
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [*product(("batch", "checkpoints", "candidates", "steps"), (0, -1)), ("epochs", -1), ("windows", -1)],
+)
+def test_lengths_must_be_at_least_one(name: str, number: int) -> None:
+    with pytest.raises(UsageError, match=r"at least"):
+        TrainingSettings(**{name: number})
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_cannot_learn_is_refused(rate: float) -> None:
+    with pytest.raises(UsageError, match="the learning rate must be above 0"):
+        TrainingSettings(rate=rate)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(UsageError, match="a seed cannot be negative, as -1 is"):
+        TrainingSettings(seed=-1)

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
 from scare.training.recipe import Recipe
-from scare.training.retrain import DAY, Newest, join_devices, recipe_of
+from scare.training.retrain import DAY, NewestDay, join_devices, recipe_of
 from tests.upkeep.visits import HOURLY, air, visit
 
 WINDOW = 5 * 3600.0
@@ -25,7 +25,7 @@ def shifted(by: float) -> Calibrator:
 
 def test_the_newest_day_is_not_learned_from_and_judges() -> None:
     (readings,) = [visit(air(5), offset=2.0)]
-    newest = Newest.of([readings], WINDOW)
+    newest = NewestDay.split_off([readings], WINDOW)
     (before,) = newest.before
     assert newest.start == readings.times[-1] - DAY
     assert before.times[-1] < newest.start - WINDOW
@@ -37,8 +37,8 @@ def test_the_newest_day_is_not_learned_from_and_judges() -> None:
 
 
 def test_one_day_alone_is_too_little() -> None:
-    with pytest.raises(DataError, match="nothing to learn from before the newest day"):
-        Newest.of([visit(air(1))], WINDOW)
+    with pytest.raises(DataError, match="no row before the newest day has a reference"):
+        NewestDay.split_off([visit(air(1))], WINDOW)
 
 
 def test_a_device_goes_on_where_it_ended_and_new_rows_replace_old_ones() -> None:
@@ -59,5 +59,5 @@ def test_the_recipe_is_the_one_of_its_facts() -> None:
     found = recipe_of(trained)
     assert (found.name, found.window, found.settings.steps, found.settings.seed) == ("default+box", 24, 70, 3)
     assert found.model.front.width == 4  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="does not say how it was trained"):
+    with pytest.raises(UsageError, match="does not contain its training settings"):
         recipe_of(HOURLY)

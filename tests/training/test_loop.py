@@ -13,7 +13,7 @@ from jax import Array
 
 from scare.baselines.sendal import SendalNetwork
 from scare.layers.buffers import split_trainable
-from scare.models.contract import Everywhere, Network
+from scare.models.contract import EvaluateAll, Network
 from scare.training.loop import phase_rounds, split_moving
 from tests.training.small_fits import Line, LineNetwork, Trained, line_recipe, make_readings, train
 
@@ -51,11 +51,11 @@ class TwoPhases(LineNetwork):
 
     phases = (0.5, 0.5)
 
-    def enter(self, phase: int, targets: np.ndarray, everywhere: Everywhere) -> tuple[Network, np.ndarray | None]:
+    def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Network, np.ndarray | None]:
         network = replace(self, phase=phase)
         if phase == 0:
             return network, None
-        found = everywhere(self)
+        found = evaluate_all(self)
         assert found.shape == targets.shape
         return network, found + 3
 
