@@ -1,6 +1,6 @@
-"""What can go wrong, as exceptions that carry the exit code of the command line.
+"""Exceptions that carry the exit code of the command line.
 
-Every message is one sentence for the person at the keyboard: what was wrong, where, what to do.
+Every message is for the person at the keyboard: what is wrong, where, and what to do.
 """
 
 from enum import IntEnum

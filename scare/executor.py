@@ -1,7 +1,11 @@
-"""Where jobs run: in processes of this computer (loky, of joblib) or on a Dask cluster, behind one seam.
+"""Where jobs run: in this process, in processes of this computer (loky, of joblib), or on a Dask cluster.
 
-A job is a function of this package and plain values: names and content hashes, never objects. A process is a pool of
-one: a job that kills its process takes no other with it. A job whose process or worker is lost is tried once more.
+A job is a function of this package and plain values: names and content hashes, never objects. Each local process is
+a pool of its own, so a job that kills its process takes no other with it. A job whose process or worker is lost is
+tried once more.
+
+A cluster's worker may not see the folder of a job: `pack` sends it as bytes, `run_on_packed` unpacks it there and
+sends back what the job wrote. Equal files give equal bytes, so a cluster is sent them once and a worker unpacks once.
 """
 
 import hashlib
@@ -24,37 +28,40 @@ from typing import Any, Protocol
 import scare
 from scare.errors import UnreachableError, UsageError
 from scare.extras import require
-from scare.files import HIDDEN, remove_leftovers, replacing
+from scare.files import TEMPORARY, remove_leftovers, replacing
 
 LOCAL, DASK = "local", "dask"
 THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
     *("POLARS_MAX_THREADS", "PJRT_NPROC"),  # PJRT_NPROC: JAX
 )
-ONE_THREAD = dict.fromkeys(THREADS, "1")  # processes beside each other would take each other's cores
-LOOKS_EVERY = 1.0  # seconds
+ONE_THREAD = dict.fromkeys(THREADS, "1")  # parallel processes would compete for cores
+POLL_SECONDS = 1.0  # between checks that the parent process is alive
+DASK_TIMEOUT = "10s"  # for the scheduler to answer
+OWN_CLUSTER = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # where none is named
 Arguments = tuple[Any, ...]
+Files = dict[str, bytes]  # content by name
 
 
 class Executor(Protocol):
-    """Takes up to `size` jobs at a time; `shared` where a worker may be another computer."""
+    """Runs up to `size` jobs at a time; `shared` if a worker may be another computer."""
 
     size: int
     shared: bool
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Begin a job."""
+        """Start a job."""
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Why a job that has ended could not give its own result; None if it could."""
+        """Why a finished job has neither result nor error of its own; None if it has."""
 
     def close(self) -> None:
-        """End what still runs, and wait until it has."""
+        """Stop what still runs, and wait for it."""
 
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """A job that has ended: its arguments, and its result or why it has none."""
+    """A finished job: its arguments, and its result or why it was lost."""
 
     arguments: Arguments
     result: Any
@@ -62,7 +69,7 @@ class JobOutcome:
 
 
 class LocalProcesses:
-    """Processes of this computer, of one thread, deaf to Ctrl-C, each started when first needed; they end with us."""
+    """Single-threaded processes that ignore Ctrl-C, each started when first needed; they end with this process."""
 
     shared = False
 
@@ -71,32 +78,32 @@ class LocalProcesses:
         self._pools: list[tuple[Any, Future[Any]]] = []
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Begin a job in a process that is free, or in a new one."""
-        free = next((one for one in self._pools if one[1].done()), None)
+        """Start a job in a free process, or in a new one."""
+        free = next((entry for entry in self._pools if entry[1].done()), None)
         if free:
             self._pools.remove(free)
         if free and isinstance(free[1].exception(), BrokenExecutor):
             free[0].shutdown(kill_workers=True)
             free = None
-        pool = free[0] if free else self._pool()
-        with _deaf_to_interrupts():
+        pool = free[0] if free else self._new_pool()
+        with _interrupts_ignored():
             future: Future[Any] = pool.submit(work, *arguments)
         self._pools.append((pool, future))
         return future
 
-    def _pool(self) -> Any:
-        from joblib.externals.loky.process_executor import ProcessPoolExecutor  # only those who need it wait for it
+    def _new_pool(self) -> Any:
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor  # slow to import
 
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # it had grown, another goes on
-        return ProcessPoolExecutor(1, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky replaces a worker that has grown
+        return ProcessPoolExecutor(1, initializer=_set_up_process, initargs=(os.getpid(),), env=ONE_THREAD)
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Why a job that has ended took its process with it, if it did."""
+        """The exit code of the process, if it died with the job."""
         error = future.exception()
         if not isinstance(error, BrokenExecutor):
             return None
         code = re.search(r"\((-?\d+)\)", str(error))
-        return f"its process ended without a result (exit code {code[1] if code else '?'}); out of memory?"
+        return f"its process ended without a result (exit code {code[1] if code else '?'}), perhaps out of memory"
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -105,48 +112,46 @@ class LocalProcesses:
 
 
 class InProcess:
-    """This process: a job is done when it is begun."""
+    """This process: `submit` returns when the job is done."""
 
     size, shared = 1, False
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Do a job; what stops it stops the caller."""
+        """Run a job; its exception reaches the caller."""
         future: Future[Any] = Future()
         future.set_result(work(*arguments))
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Nobody is left to tell."""
+        """Never: a lost job is a lost process."""
         return None
 
     def close(self) -> None:
-        """Nothing runs."""
+        """No-op: nothing runs."""
 
 
 @contextmanager
 def open_executor(where: str, jobs: int, out: Path) -> Iterator[Executor]:
-    """`local` processes, workers of Dask on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`).
+    """Open `local` processes, Dask workers on this computer (`dask`) or those of a scheduler (`dask://HOST:PORT`).
 
-    In the end nothing half written by one that was killed is left in `out`, the folder that jobs write into.
+    At the end, half-written files of killed jobs are removed from `out`, the folder that jobs write into.
     """
-    executor = _open(where, jobs)
+    executor: Executor
+    if where == LOCAL:
+        executor = LocalProcesses(jobs)
+    elif where == DASK or where.startswith(f"{DASK}://"):
+        executor = DaskCluster(where.removeprefix(DASK).removeprefix("://"), jobs)
+    else:
+        raise UsageError(f"no executor '{where}'; there are {LOCAL}, {DASK} and {DASK}://HOST:PORT")
     try:
         yield executor
     finally:
         executor.close()
-        remove_leftovers(out.rglob(HIDDEN))
-
-
-def _open(where: str, jobs: int) -> Executor:
-    if where == LOCAL:
-        return LocalProcesses(jobs)
-    if where == DASK or where.startswith(f"{DASK}://"):
-        return DaskCluster(where.removeprefix(DASK).removeprefix("://"), jobs)
-    raise UsageError(f"no executor '{where}'; there are {LOCAL}, {DASK} and {DASK}://HOST:PORT")
+        remove_leftovers(out.rglob(TEMPORARY))
 
 
 def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[JobOutcome]:
-    """Do this work with each of these arguments, begun in this order; each is told when it has ended."""
+    """Run `work` with each of these arguments, started in this order; yield each outcome as it ends."""
     waiting, running, again = iter(todo), dict[Future[Any], Arguments](), dict[int, Arguments]()
     while True:
         while len(running) < executor.size and (arguments := next(waiting, None)) is not None:
@@ -163,21 +168,21 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
                 yield JobOutcome(arguments, None if reason else future.result(), reason)
 
 
-def _begin(parent: int) -> None:
+def _set_up_process(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    """Leave when the process that started this one is gone, however it went."""
+def _exit_with_parent(parent: int) -> None:
+    """Exit when the process that started this one is gone, however it ended."""
     while os.getppid() == parent:
-        sleep(LOOKS_EVERY)
+        sleep(POLL_SECONDS)
     os._exit(1)
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """A process started in here never hears Ctrl-C, not even while it imports."""
+def _interrupts_ignored() -> Iterator[None]:
+    """A process started in this block ignores Ctrl-C, even while it imports."""
     if current_thread() is not main_thread():
         yield
         return
@@ -188,15 +193,8 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# A Dask cluster as an executor: workers on other computers, asked for their version before they are given a job.
-
-
-TIMEOUT = "10s"  # for the scheduler to answer
-HERE = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # of workers that are our own
-
-
 class DaskCluster:
-    """The workers of a Dask scheduler; without an address that of Dask's own settings, or `jobs` of this computer."""
+    """Workers of a Dask scheduler; without an address, that of Dask's own settings or `jobs` of this computer."""
 
     shared = True
 
@@ -207,44 +205,47 @@ class DaskCluster:
 
         address = address or config.get("scheduler-address", "")
         try:
-            self._client = Client(address, timeout=TIMEOUT) if address else Client(n_workers=jobs, **HERE)
+            self._client = Client(address, timeout=DASK_TIMEOUT) if address else Client(n_workers=jobs, **OWN_CLUSTER)
         except (OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0] or "no answer"
             raise UnreachableError(
-                f"could not reach the Dask scheduler at {address} ({_first_line(error)}); start it with: dask scheduler"
+                f"could not reach the Dask scheduler at {address} ({reason}); start it with: dask scheduler"
             ) from error
         self._futures = self._client.get_executor(pure=False)
         try:
-            self.size = self._count()
+            self.size = self._count_threads()
         except BaseException:
             self.close()
             raise
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Begin a job on a worker that is free; bytes are sent once, however many jobs are told them."""
-        told = [self._client.scatter(one, hash=True) if isinstance(one, bytes) else one for one in arguments]
-        future: Future[Any] = self._futures.submit(work, *told)
+        """Start a job on a free worker; equal bytes are sent once, however many jobs take them."""
+        scattered = [self._client.scatter(one, hash=True) if isinstance(one, bytes) else one for one in arguments]
+        future: Future[Any] = self._futures.submit(work, *scattered)
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Why a job has no result though Dask has tried it on other workers, if that is so."""
+        """Whether Dask has lost every worker that it tried the job on."""
         from distributed import KilledWorker
 
         if future.cancelled():
-            raise UnreachableError("the Dask scheduler is gone; running the same command again resumes")
+            raise UnreachableError("the Dask scheduler is gone; run the same command again to resume")
         error = future.exception()
-        return "every worker that tried it was lost; out of memory?" if isinstance(error, KilledWorker) else None
+        return "every worker that tried it was lost, perhaps out of memory" if isinstance(error, KilledWorker) else None
 
     def close(self) -> None:
-        """Cancel what has not begun, and leave the cluster as it was found."""
+        """Cancel what has not started, and disconnect."""
         self._futures.shutdown(wait=False)
         self._client.close()
 
-    def _count(self) -> int:
-        """How many jobs the workers take at once; those of another version are refused."""
+    def _count_threads(self) -> int:
+        """How many jobs the workers take at once; a worker of another version raises a UsageError."""
         for worker, version in self._client.run(_version, on_error="return").items():
             if version != scare.__version__:
                 has = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
-                raise UsageError(f"the Dask worker {worker} {has}; here it is {scare.__version__}: install that there")
+                raise UsageError(
+                    f"the Dask worker {worker} {has}; install {scare.__version__}, the version here, there"
+                )
         threads = sum(self._client.nthreads().values())
         if not threads:
             raise UnreachableError("the Dask scheduler has no worker; start one with: dask worker HOST:PORT")
@@ -255,21 +256,8 @@ def _version() -> str:
     return scare.__version__
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or "no answer"
-
-
-# Work on a folder that a worker does not see: packed and sent once, unpacked there, what it writes sent back.
-#
-# The same content is the same bytes: a cluster is sent it once however many jobs there are, and a worker unpacks it
-# once.
-
-
-Files = dict[str, bytes]  # by name
-
-
 def pack(folder: Path, paths: Iterable[Path]) -> bytes:
-    """Files of a folder as one archive; the same files give the same bytes."""
+    """Pack files of a folder into one zip; equal files give equal bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path in sorted(paths):
@@ -278,28 +266,28 @@ def pack(folder: Path, paths: Iterable[Path]) -> bytes:
 
 
 def run_on_packed(packed: bytes, work: Callable[..., object], *arguments: Any) -> Files:
-    """Do work(folder, *arguments, results) on what was sent; what it has written to the folder of results."""
+    """Run work(folder, *arguments, results) on a packed folder; returns the files it wrote to `results`."""
     with TemporaryDirectory() as results:
-        work(str(_unpacked(packed)), *arguments, results)
+        work(str(_unpack_once(packed)), *arguments, results)
         return {path.name: path.read_bytes() for path in sorted(Path(results).iterdir())}
 
 
 def write_files(files: Files, folder: Path) -> None:
-    """Write what was sent back."""
+    """Write files that a job sent back."""
     for name, content in files.items():
         with replacing(folder / name) as temporary:
             temporary.write_bytes(content)
 
 
-def _unpacked(packed: bytes) -> Path:
-    """The folder with this content on this computer, unpacked unless it is there."""
+def _unpack_once(packed: bytes) -> Path:
+    """The folder with this content on this computer, unpacked unless another job has done it."""
     folder = Path(gettempdir()) / "scare-sent" / hashlib.sha256(packed).hexdigest()
     if not folder.exists():
         folder.parent.mkdir(exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent) as beside, zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            archive.extractall(Path(beside) / "whole")
+        with TemporaryDirectory(dir=folder.parent) as temporary, zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            archive.extractall(Path(temporary) / "content")
             try:
-                (Path(beside) / "whole").rename(folder)
+                (Path(temporary) / "content").rename(folder)
             except OSError:  # another worker was faster
                 if not folder.exists():
                     raise

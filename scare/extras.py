@@ -1,4 +1,4 @@
-"""Extras: packages that some commands need and a plain installation does not have."""
+"""Extras: packages that some commands need and a plain installation lacks."""
 
 from importlib.util import find_spec
 
@@ -22,14 +22,14 @@ def is_installed(package: str) -> bool:
 
 
 def require(extra: str, *packages: str) -> None:
-    """Refuse, with the command that helps, where packages of an extra are missing; all of them unless named."""
+    """Raise a UsageError with the remedy if packages of an extra (all, unless named) are missing."""
     missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
     if missing:
         raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; {remedy(extra)}")
 
 
 def remedy(extra: str) -> str:
-    """How an extra is installed.
+    """The command that installs an extra.
 
     >>> remedy("train")
     "run in the folder of your clone: pip install '.[train]'"

@@ -1,6 +1,6 @@
-"""Files appear whole or not at all: write beside the destination, then rename.
+"""Write files atomically: to a temporary name in the same folder, then rename.
 
-What a killed process has left beside it is removed by the next one that writes into the folder.
+What a killed process has left is removed by the next one that writes into the folder.
 """
 
 import os
@@ -17,14 +17,14 @@ from secrets import token_hex
 from scare.errors import UsageError
 
 COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]
-HIDDEN = f".*.{COMPUTER}-*"  # names of `beside`
+TEMPORARY = f".*.{COMPUTER}-*"  # glob of names from `temporary_path`
 UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
-PAGES = Path(__file__).parent / "pages"  # colours and words that they share
+PAGES = Path(__file__).parent / "pages"  # styles and words that they share
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """A temporary path that becomes `path` when the block ends well, and vanishes when it does not.
+    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -35,57 +35,56 @@ def replacing(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = temporary_path(path)
-    with _refusing(path):
+    with _write_errors(path):
         if path.is_dir() or path.parent.is_file():
             raise OSError(0, "it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _refusing(path):  # in here, so that no Ctrl-C comes between making the file and minding it
+        with _write_errors(path):  # inside the try, so that no Ctrl-C leaves the file behind
             temporary.touch(exist_ok=False)
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
     finally:
-        with suppress(OSError):  # a folder that cannot be written has said so already
+        with suppress(OSError):  # the error of an unwritable folder has been raised
             temporary.unlink(missing_ok=True)
 
 
 def temporary_path(path: Path) -> Path:
-    """A name for what is to become `path`: hidden, in the same folder, and known as this process's."""
-    _clean(path.parent.absolute())
+    """A hidden name in the same folder that carries this process's id."""
+    _remove_leftovers_once(path.parent.absolute())
     return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
 
 
 @cache
-def _clean(folder: Path) -> None:
-    """Remove, once, what is left in a folder."""
-    remove_leftovers(folder.glob(HIDDEN))
+def _remove_leftovers_once(folder: Path) -> None:
+    remove_leftovers(folder.glob(TEMPORARY))
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove those of these `HIDDEN` files and folders whose process on this computer is no more."""
+    """Remove those of these temporary files and folders whose process on this computer has ended."""
     for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
         if process and not _is_running(int(process[1])):
-            with suppress(OSError):  # another has been quicker
+            with suppress(OSError):  # another process was faster
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _is_running(process: int) -> bool:
-    """Whether there is such a process, or no way to ask."""
+    """Whether the process exists; True where one cannot ask."""
     if os.name == "nt":
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # it belongs to another user
         pass
     return True
 
 
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
+def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -93,7 +92,7 @@ def _refusing(path: Path) -> Iterator[None]:
 
 
 def lock_file(descriptor: int) -> bool:
-    """Lock an open file until it is closed, where the system can; False if another process has it."""
+    """Lock an open file until it is closed; False if another process holds the lock. Always True on Windows."""
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
     except ImportError:

@@ -1,4 +1,8 @@
-"""An application answers at a port, in a thread, until it is stopped."""
+"""What our HTTP servers share: a uvicorn server in a thread, and a guard for who may ask it what.
+
+The guard checks the host name by which a server is called, so that a page of another site cannot reach this computer
+under a name of its own (DNS rebinding), the origin of a page that sends something, and what the server itself asks for.
+"""
 
 import socket
 from collections.abc import Callable
@@ -14,9 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scare.errors import UsageError
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or None to let the request through
+
 
 class ThreadedServer:
-    """Answers in a thread until it is stopped; port 0 takes any free one."""
+    """Serve an application in a thread until it is stopped; port 0 takes any free one."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, **more: Any) -> None:
         self._socket = _listen(host, port)
@@ -27,18 +43,18 @@ class ThreadedServer:
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Start, and return when requests are answered."""
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             sleep(0.01)
 
     def wait(self) -> None:
-        """Return when it answers no more."""
+        """Block until the server has stopped."""
         while self._thread.is_alive():
             self._thread.join(0.5)
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop serving and close the port."""
         self.stopping = self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(10)
@@ -50,59 +66,38 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        reason = str(error.strerror or error).partition(" (while")[0]  # the address is said already
+        reason = str(error.strerror or error).partition(" (while")[0]  # the message names the address already
         raise UsageError(f"http: cannot listen at {host} port {port}: {reason}; give another host or port") from error
 
 
-# Who may ask a server what: by the name it is called, by where a page comes from, by what the server itself asks for.
-#
-# Names keep a page of another site from reaching this computer under a name of its own (DNS rebinding).
-
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
-AccessCheck = Callable[[Scope], JSONResponse | None]  # what a server refuses itself, and nothing where it does not
-
-
 class AccessGuard:
-    """Stands before an application; `policy` is the browser's for whatever brings none of its own."""
+    """Middleware before an application; `policy` is the content security policy of responses without their own."""
 
-    def __init__(self, app: ASGIApp, names: frozenset[str], door: AccessCheck, policy: str = POLICY) -> None:
-        self._app, self._names, self._door = app, names, door
+    def __init__(self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY) -> None:
+        self._app, self._names, self._check = app, names, check
         self._headers = {**HEADERS, "content-security-policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with a refusal, or let the application answer, with headers that keep a browser careful."""
+        """Answer with an error, or let the application answer; add the security headers."""
         if scope["type"] != "http":
             return
-        refusal = self._refusal(scope)
-        await (refusal or self._app)(scope, receive, self._careful(send))
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
-        if host_name(headers.get("host", "")) not in self._names:
-            return error_response(421, "this server is not called that; the names it may have are in its settings")
-        if writes and "origin" in headers and urlsplit(headers["origin"]).netloc != headers.get("host"):
-            return error_response(403, "a page of another site may not send anything here")
-        return self._door(scope)
-
-    def _careful(self, send: Send) -> Send:
-        async def send_careful(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        return send_careful
+        await (self._denial(scope) or self._app)(scope, receive, send_with_headers)
+
+    def _denial(self, scope: Scope) -> JSONResponse | None:
+        headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
+        if host_name(headers.get("host", "")) not in self._names:
+            return error_response(421, "this server does not go by that name; its settings list the names it may have")
+        if writes and "origin" in headers and urlsplit(headers["origin"]).netloc != headers.get("host"):
+            return error_response(403, "a page of another site may not send anything here")
+        return self._check(scope)
 
 
 def host_name(host: str) -> str:
@@ -118,5 +113,5 @@ def host_name(host: str) -> str:
 
 
 def error_response(code: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An answer that says why there is none."""
+    """A JSON response with the reason for an error."""
     return JSONResponse({"error": reason}, code, headers)

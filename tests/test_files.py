@@ -16,7 +16,7 @@ LEAVES = """
 import os, signal
 from pathlib import Path
 from scare.data.tables import table_writer
-from scare.export.package import temporary_path
+from scare.files import temporary_path
 with table_writer("sim.parquet"):
     temporary_path(Path("model")).mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -26,7 +26,7 @@ with table_writer("sim.parquet"):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Linux or macOS would run it: kill -9")
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    files._clean.cache_clear()
+    files._remove_leftovers_once.cache_clear()
     subprocess.run([sys.executable, "-c", LEAVES], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert len(list(tmp_path.iterdir())) == 3  # a file, the folder of its parts, a folder of an export
     others = [

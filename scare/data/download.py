@@ -169,4 +169,4 @@ def _read(response: HTTPResponse, url: str, size: int | None = None) -> bytes:
 
 def _unreachable(url: str, reason: object) -> UnreachableError:
     why = getattr(reason, "strerror", None) or reason
-    return UnreachableError(f"could not reach {url} ({why}); running the same command again resumes")
+    return UnreachableError(f"could not reach {url} ({why}); run the same command again to resume")

@@ -15,8 +15,8 @@ from scare.data.split import split_by_time
 from scare.errors import UnreachableError, UsageError
 from scare.executor import open_executor, run_all
 from scare.experiments.study import grid, prepare, run_study
-from tests.archive.dying import die_once
 from tests.archive.small_archive import contents, run, small_archive
+from tests.failing_jobs import die_once
 
 pytest.importorskip("distributed", reason="pip install '.[cluster]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

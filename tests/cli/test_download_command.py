@@ -66,7 +66,7 @@ def test_without_a_network_one_sentence_is_said(scare: RunCli, tmp_path: Path) -
     assert output.code == 7
     (sentence,) = output.err.splitlines()
     assert sentence.startswith(f"scare: could not reach http://127.0.0.1:{port}/")
-    assert "running the same command again resumes" in sentence
+    assert "run the same command again to resume" in sentence
     assert list(tmp_path.iterdir()) == []
 
 

@@ -136,7 +136,7 @@ def test_a_damaged_file_is_replaced(serve, tmp_path, damaged):
 
 def test_a_cut_connection_is_resumed_by_the_next_run(serve, tmp_path):
     server = serve(CutsTheFirstAnswer)
-    with pytest.raises(UnreachableError, match=f"stopped after {HALF} of {len(CONTENT)} bytes.*resumes") as failure:
+    with pytest.raises(UnreachableError, match=f"stopped after {HALF} of {len(CONTENT)} bytes.*to resume") as failure:
         fetch(server, tmp_path)
     assert failure.value.exit_code == ExitCode.UNREACHABLE == 7
     assert names(tmp_path) == [f"{NAME}.part"]
@@ -211,7 +211,7 @@ def test_a_sha256_checksum_is_checked_too(serve, tmp_path):
 def test_a_closed_port_is_named(serve, tmp_path):
     server = Server(HonoursRange)
     server.server_close()
-    with pytest.raises(UnreachableError, match=f"could not reach {server.url}/records/7 .*again resumes"):
+    with pytest.raises(UnreachableError, match=f"could not reach {server.url}/records/7 .*again to resume"):
         fetch(server, tmp_path)
 
 

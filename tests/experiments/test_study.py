@@ -19,7 +19,7 @@ from scare.experiments import study as study_module
 from scare.experiments.study import Job, Study, choose, grid, prepare, read_parts, recipe_of, run_study
 from scare.experiments.table import make_table
 from scare.scorecard.accuracy import rmse
-from tests.archive.dying import die
+from tests.failing_jobs import die
 
 WINDOW = 15
 NAMES = ["linear", "ridge", "raw"]
@@ -120,7 +120,7 @@ def test_a_process_that_dies_is_a_row_with_its_reason(
         "method": "linear",
         "window": WINDOW,
         "seed": 0,
-        "failed": "its process ended without a result (exit code 9); out of memory?",
+        "failed": "its process ended without a result (exit code 9), perhaps out of memory",
     }
     assert study.open() == list(study.jobs)
 

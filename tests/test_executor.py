@@ -11,7 +11,7 @@ import pytest
 
 from scare.errors import UsageError
 from scare.executor import open_executor, run_all
-from tests.archive.dying import die_at, hears_ctrl_c, threads
+from tests.failing_jobs import die_at, hears_ctrl_c, threads
 
 
 def test_a_job_that_kills_its_process_is_tried_again_and_told_and_the_others_go_on(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_job_that_kills_its_process_is_tried_again_and_told_and_the_others_go_
 @pytest.mark.skipif(os.name == "nt", reason="a process of Windows is not told that its parent is gone")
 def test_workers_end_with_the_process_that_started_them_however_it_went(tmp_path: Path) -> None:
     note = tmp_path / "note"
-    begin = "from tests.archive import dying; dying.sleep_in_a_worker(*__import__('sys').argv[1:])"
+    begin = "from tests import failing_jobs; failing_jobs.sleep_in_a_worker(*__import__('sys').argv[1:])"
     parent = subprocess.Popen([sys.executable, "-c", begin, str(tmp_path), str(note)])
     try:
         until(note.exists)
