@@ -1,6 +1,6 @@
-"""What a section of the page is made of, as plain records; `templates/blocks.html.j2` turns them into HTML.
+"""The blocks of a page's section as plain records; `templates/blocks.html.j2` renders them to HTML.
 
-No text here is HTML: the templates escape all of it.
+No text here is HTML: the templates (Jinja2) escape every value, and a name that is not given is an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from scare.report.numbers import number
 
 @dataclass(frozen=True)
 class Badge:
-    """A word on a colour: good, fair, bad or none."""
+    """A word on a colour; `kind` is good, fair, bad or none."""
 
     kind: str
     words: str
@@ -25,7 +25,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is more than its text: a remark in small letters, a badge beside or below it, a bar of a share."""
+    """A table cell with a small remark, a badge next to or below its text, or a bar of a share."""
 
     text: str
     remark: str = ""
@@ -36,10 +36,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table whose first column names its rows; a row of one cell heads those below it.
+class ReportTable:
+    """A table whose first column names its rows; a row of one cell is a heading for those below it.
 
-    Where the page is narrow its rows are stacked, each cell under the name of its column.
+    On a narrow page the rows are stacked, each cell under the name of its column.
     """
 
     template: ClassVar[str] = "table"
@@ -51,52 +51,51 @@ class Table:
 
 @dataclass(frozen=True)
 class Note:
-    """A paragraph in a quieter voice."""
+    """A paragraph in a muted colour."""
 
     template: ClassVar[str] = "note"
     text: str
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A badge and a sentence."""
+class Banner:
+    """A badge followed by a sentence."""
 
-    template: ClassVar[str] = "verdict"
+    template: ClassVar[str] = "banner"
     badge: Badge
     text: str
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Nested facts as a list of names and values; what is None or empty is left out."""
+    """Nested facts as a list of names and values, without those that are None or empty."""
 
     template: ClassVar[str] = "facts"
     heading: str
     facts: Mapping[str, Any]
 
 
-Block = Table | Note | Verdict | Facts
+Block = ReportTable | Note | Banner | Facts
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of the folder `templates` with these values."""
+    return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> Environment:
-    loader = FileSystemLoader(Path(__file__).with_name("templates"))
-    found = Environment(
-        loader=loader,
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"number": number, "unit": display_unit}
-    found.tests |= {"channel": _is_channel, "nested": _is_nested}
-    return found
-
-
-def render(template: str, **values: Any) -> str:
-    """A template of the folder `templates` with these values."""
-    return _environment().get_template(template).render(values)
+    environment.filters |= {"number": number, "unit": display_unit}
+    environment.tests |= {"channel": _is_channel, "nested": _is_nested}
+    return environment
 
 
 def _is_channel(value: Any) -> bool:
@@ -104,7 +103,7 @@ def _is_channel(value: Any) -> bool:
 
 
 def _is_nested(value: Any) -> bool:
-    """Whether a fact is shown as a list of facts, or holds one."""
+    """Whether a fact is a list of facts, or contains one."""
     if isinstance(value, list | tuple):
         return any(map(_is_nested, value))
     return isinstance(value, Mapping) and not _is_channel(value)

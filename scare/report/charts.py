@@ -1,4 +1,8 @@
-"""What the charts of one device (or of all together) show, as plain values with a sentence each."""
+"""The charts of one device, or of all devices together, as plain values with a caption each.
+
+Long series are decimated so that every spike stays, and packed as text. Comes from a scored run (`scorecard.run`), goes
+to the report page, whose script draws them. The correlogram of `scare align` is an SVG of its own.
+"""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,84 +16,27 @@ import numpy as np
 from scare.data.alignment import CrossCorrelation
 from scare.files import replacing
 from scare.report.blocks import render
-from scare.report.errors import AROUND, Bin, error_around, error_by, greatest_changes
+from scare.report.error_analysis import AROUND, Bin, error_around, error_by, largest_changes
 from scare.report.numbers import number, percent, quantity
 from scare.scorecard.accuracy import Accuracy, AgreementLimits, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
 from scare.scorecard.series import DeviceSeries, pool
 
-# Long series made short enough for a page: rows chosen so that every spike stays, numbers packed as text.
-
-
-BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap
-
-
-def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
-    """Row numbers, in order, of at most about `limit` of the rows of `columns` [rows, k].
-
-    Rows are put in equal buckets; each keeps its first row and, for every column, the rows of its least and greatest
-    value.
-
-    >>> decimate(np.array([[0.0], [0.1], [9.0], [0.0], [0.2], [-5.0], [0.0], [0.1]]), limit=6)
-    array([0, 2, 4, 5])
-    """
-    rows, width = columns.shape
-    if rows <= limit:
-        return np.arange(rows)
-    buckets = max(1, limit // (2 * width + 1))
-    starts = np.unique(np.linspace(0, rows, buckets, endpoint=False).astype(int))
-    kept = [starts]
-    for column in columns.T:
-        for order in (1, -1):
-            kept.append(_least(np.where(np.isfinite(column), order * column, np.inf), starts))
-    return np.unique(np.concatenate(kept))
-
-
-def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The first row of the least value in each bucket; the buckets begin at `starts`."""
-    least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=len(values)))
-    rows = np.flatnonzero(values == least)
-    return rows[np.searchsorted(rows, starts)]
-
-
-def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times and columns [rows, k] of the kept rows, with a row of NaN wherever time is missing between two of them."""
-    gaps = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
-    after = np.flatnonzero(np.diff(gaps)) + 1
-    shown = np.insert(columns[kept], after, np.nan, axis=0)
-    return np.insert(times[kept], after, times[kept][after - 1] + step), shown
-
-
-def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
-    r"""Numbers as unsigned integers between their least and greatest, little-endian, in base64; the last is NaN.
-
-    >>> packed = pack(np.array([0.0, 10.0, np.nan]))
-    >>> packed["low"], packed["high"], base64.b64decode(packed["data"])
-    (0.0, 10.0, b'\x00\x00\xfe\xff\xff\xff')
-    """
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    top = 2**bits - 2
-    scaled = (values - low) / ((high - low) or 1.0) * top
-    numbers = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
-    return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(numbers.tobytes()).decode()}
-
-
-# Numbers as people read them, with their units.
-
-
 ROWS = 250_000  # in all time series of a page
 POINTS = 40_000  # in all scatter charts of a page
-FEWEST = 200  # rows or points of a device however many there are
+FEWEST = 200  # rows or points of a device, however many devices there are
+BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap
 LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns of a series, drawn over time
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
 OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts of the rows scored
+WIDTH, HEIGHT, MARGIN = 640, 320, 48  # of a correlogram
+COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
 
 
 @dataclass(frozen=True)
 class View:
-    """One device's accuracy and the values of its charts."""
+    """The accuracy of a device (or of all together), the values of its charts and their captions."""
 
     name: str
     accuracy: Accuracy | None
@@ -98,12 +45,12 @@ class View:
     captions: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """The view as the page's script reads it."""
+        """The view as `report.js` reads it."""
         return {"name": self.name, **self.charts, "captions": self.captions}
 
 
 def make_views(run: Run) -> Iterator[View]:
-    """A view of every device, and of all together if there are several."""
+    """Make a view of every device, and of all together if there are several."""
     series = run.series
     for one in series:
         yield _view(run, one, max(FEWEST, ROWS // len(series)), max(FEWEST, POINTS // (len(series) + 1)))
@@ -112,7 +59,7 @@ def make_views(run: Run) -> Iterator[View]:
 
 
 def opening(views: Sequence[View]) -> int:
-    """Which view a page opens on: the first with rows scored."""
+    """Index of the view that the page shows first: the first with rows scored."""
     return next((index for index, view in enumerate(views) if view.accuracy is not None), 0)
 
 
@@ -146,7 +93,7 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
 
 
 def _error_range(error: np.ndarray, limits: AgreementLimits) -> list[float]:
-    """What the chart of differences spans: the limits and nearly all rows."""
+    """The range of the Bland–Altman chart: the limits and nearly all rows."""
     low, high = np.percentile(error, CENTRAL).tolist()
     low, high = float(np.fmin(low, limits.low)), float(np.fmax(high, limits.high))
     margin = 0.1 * ((high - low) or 1.0)
@@ -163,20 +110,16 @@ def _errors(series: DeviceSeries, comparable: bool) -> dict[str, np.ndarray]:
 
 
 def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
-    """The lines of the time chart, and the interval around the calibrated one where there is any."""
-    names = (*LINES, *(INTERVAL if _has_intervals(series) else ()))
+    """The lines of the time chart, and the interval around the calibrated line if there is one."""
+    names = (*LINES, *(INTERVAL if np.isfinite(series.low).any() else ()))
     columns = np.stack([getattr(series, name) for name in names], axis=1)
     kept = decimate(columns[:, : len(LINES)], rows)
     times, shown = with_breaks(series.times, columns, kept, series.step_seconds)
     return {"times": pack(times, bits=32), **{name: pack(shown[:, index]) for index, name in enumerate(names)}}
 
 
-def _has_intervals(series: DeviceSeries) -> bool:
-    return bool(np.isfinite(series.low).any())
-
-
 def _training(series: DeviceSeries) -> list[float] | None:
-    """The first and the last time of training, in seconds."""
+    """The first and the last time of training [s since 1970]."""
     times = series.times[series.trained]
     return [float(times.min()), float(times.max())] if len(times) else None
 
@@ -188,17 +131,17 @@ def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw
     text = f"{series.device}, {first:%d %b %Y} to {last:%d %b %Y} (UTC), {len(series):,} rows"
     if accuracy is None:
         return f"{text}; {series.why_not_scored}."
-    beside = f", the raw reading by {number(raw.rmse)}" if raw else ""
+    raw_error = f", the raw reading by {number(raw.rmse)}" if raw else ""
     shaded = " The shaded part was used in training or validation and is not scored." if series.trained.any() else ""
-    around = " The band around it is its interval." if _has_intervals(series) else ""
+    around = " The band around it is its interval." if np.isfinite(series.low).any() else ""
     return (
         f"{text}. On the {accuracy.rows:,} rows scored the calibrated reading differs from the reference by"
-        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){beside}.{around}{shaded}"
+        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){raw_error}.{around}{shaded}"
     )
 
 
 def _scatter(scored: DeviceSeries, points: int, named: Mapping[str, Accuracy]) -> dict[str, Any]:
-    """Evenly chosen rows in the order of their reference, and the regression on all rows."""
+    """Evenly spaced rows, sorted by their reference, and the regression on all rows."""
     chosen = np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int))
     sample = scored.rows(chosen)
     sample = sample.rows(np.argsort(sample.reference, kind="stable"))
@@ -228,80 +171,114 @@ def _add_conditions(
     run: Run, scored: DeviceSeries, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
 ) -> None:
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
-    for name, (values, of) in conditions.items():
+    for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
-        shown = [{estimate: to_draw(error) for estimate, error in one.rmse.items()} for one in bins]
+        shown = [{estimate: _five_digits(error) for estimate, error in one.rmse.items()} for one in bins]
         charts[name] = [{**asdict(one), "rmse": errors} for one, errors in zip(bins, shown, strict=True)]
-        captions[name] = _bins_caption(bins, of, run.target.unit)
+        captions[name] = _bins_caption(bins, unit, run.target.unit)
     if run.humidity is None:
-        captions["humidity"] = "No channel is known to be relative humidity, by the unit % or by its name."
+        captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
 
 
-def _bins_caption(bins: Sequence[Bin], of: str, error_unit: str) -> str:
+def _bins_caption(bins: Sequence[Bin], unit: str, error_unit: str) -> str:
     known = [(one.rmse["calibrated"], one) for one in bins if one.rmse["calibrated"] is not None]
     if not known:
         return "There are too few rows with both values for this chart."
     (least, low), (most, high) = min(known, key=lambda pair: pair[0]), max(known, key=lambda pair: pair[0])
     return (
-        f"The RMSE is least, {quantity(least, error_unit)}, at {_span(low, of)} ({low.rows:,} rows)"
-        f" and greatest, {quantity(most, error_unit)}, at {_span(high, of)} ({high.rows:,} rows)."
+        f"The RMSE is lowest, {quantity(least, error_unit)}, at {number(low.low)} to {quantity(low.high, unit)}"
+        f" ({low.rows:,} rows) and highest, {quantity(most, error_unit)}, at {number(high.low)} to"
+        f" {quantity(high.high, unit)} ({high.rows:,} rows)."
     )
-
-
-def _span(one: Bin, of: str) -> str:
-    return f"{number(one.low)} to {quantity(one.high, of)}"
 
 
 def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], captions: dict[str, str]) -> None:
     series = series.rows(~series.trained)
-    changes = greatest_changes(series)
+    changes = largest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))
     minutes = (np.arange(-AROUND, AROUND + 1) * series.step_seconds / 60).tolist()
-    shown = {estimate: [to_draw(value) for value in values] for estimate, values in around.items()}
+    shown = {estimate: [_five_digits(value) for value in values] for estimate, values in around.items()}
     charts["changes"] = {"minutes": minutes, "rmse": shown, "count": len(changes)}
     ours = np.array(around["calibrated"])
     if not np.isfinite(ours).any():
         captions["changes"] = "There is no sudden change with a reference around it."
         return
-    at, before = ours[AROUND], _mean(ours[: AROUND // 2])
+    early = ours[: AROUND // 2][np.isfinite(ours[: AROUND // 2])]
+    before = float(early.mean()) if len(early) else float("nan")
     captions["changes"] = (
-        f"{len(changes):,} sudden changes, the largest of the raw reading within {AROUND} rows each: the calibrated"
-        f" reading's RMSE is {number(at)} at the change and {quantity(before, run.target.unit)} in the rows 30 to 16"
+        f"{len(changes):,} sudden changes, each the largest of the raw reading within {AROUND} rows: the calibrated"
+        f" reading's RMSE is {number(ours[AROUND])} at the change and {quantity(before, run.target.unit)} 16 to 30 rows"
         f" before it."
     )
 
 
-def _mean(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def to_draw(value: float | None) -> float | None:
-    """A number with the five digits that a chart can show.
-
-    >>> to_draw(3.14159265), to_draw(None)
-    (3.1416, None)
-    """
+def _five_digits(value: float | None) -> float | None:
+    """All that a chart can show, and a smaller page."""
     return None if value is None else float(f"{value:.5g}")
 
 
-WIDTH, HEIGHT, MARGIN = 640, 320, 48
+def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
+    """Choose at most about `limit` rows of `columns` [rows, k] so that every spike stays; returns row numbers, sorted.
+
+    Rows are put in equal buckets; each keeps its first row and, for every column, the rows of its smallest and largest
+    value.
+
+    >>> decimate(np.array([[0.0], [0.1], [9.0], [0.0], [0.2], [-5.0], [0.0], [0.1]]), limit=6)
+    array([0, 2, 4, 5])
+    """
+    rows, width = columns.shape
+    if rows <= limit:
+        return np.arange(rows)
+    buckets = max(1, limit // (2 * width + 1))
+    starts = np.unique(np.linspace(0, rows, buckets, endpoint=False).astype(int))
+    kept = [starts]
+    for column in columns.T:
+        for order in (1, -1):
+            kept.append(_least(np.where(np.isfinite(column), order * column, np.inf), starts))
+    return np.unique(np.concatenate(kept))
 
 
-COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
+def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The first row of the smallest value in each bucket; the buckets begin at `starts`."""
+    least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=len(values)))
+    rows = np.flatnonzero(values == least)
+    return rows[np.searchsorted(rows, starts)]
 
 
-def draw_correlogram(found: Mapping[str, CrossCorrelation], path: Path) -> Path:
-    """Write an SVG with a curve for each device; its best shift is a dot."""
-    reach = max(float(np.abs(one.seconds).max()) for one in found.values()) or 1.0
+def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times and columns [rows, k] of the kept rows, with a row of NaN wherever time is missing between two of them."""
+    gaps = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
+    after = np.flatnonzero(np.diff(gaps)) + 1
+    shown = np.insert(columns[kept], after, np.nan, axis=0)
+    return np.insert(times[kept], after, times[kept][after - 1] + step), shown
+
+
+def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
+    r"""Encode numbers as unsigned integers from minimum to maximum, little-endian, in base64; the largest code is NaN.
+
+    >>> packed = pack(np.array([0.0, 10.0, np.nan]))
+    >>> packed["low"], packed["high"], base64.b64decode(packed["data"])
+    (0.0, 10.0, b'\x00\x00\xfe\xff\xff\xff')
+    """
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+    top = 2**bits - 2
+    scaled = (values - low) / ((high - low) or 1.0) * top
+    numbers = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
+    return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(numbers.tobytes()).decode()}
+
+
+def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -> Path:
+    """Write an SVG of correlation by clock shift, with a curve for each device and a dot at its best shift."""
+    reach = max(float(np.abs(one.seconds).max()) for one in correlations.values()) or 1.0
     curves = [
         {
             "name": name,
             "colour": COLOURS[number % len(COLOURS)],
-            "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(one, reach)),
-            "best": _place(one.offset.seconds, one.offset.correlation, reach),
+            "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in _curve(one, reach)),
+            "best": _position(one.offset.seconds, one.offset.correlation, reach),
         }
-        for number, (name, one) in enumerate(found.items())
+        for number, (name, one) in enumerate(correlations.items())
     ]
     with replacing(path) as temporary:
         page = render("correlogram.svg", curves=curves, reach=reach, width=WIDTH, height=HEIGHT, margin=MARGIN)
@@ -309,12 +286,14 @@ def draw_correlogram(found: Mapping[str, CrossCorrelation], path: Path) -> Path:
     return path
 
 
-def _points(one: CrossCorrelation, reach: float) -> list[tuple[float, float]]:
-    judged = np.isfinite(one.values)
-    return [_place(x, y, reach) for x, y in zip(one.seconds[judged].tolist(), one.values[judged].tolist(), strict=True)]
+def _curve(one: CrossCorrelation, reach: float) -> list[tuple[float, float]]:
+    known = np.isfinite(one.values)
+    return [
+        _position(x, y, reach) for x, y in zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
+    ]
 
 
-def _place(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
-    """Where a shift and its correlation lie in the picture."""
+def _position(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
+    """x and y of a shift and its correlation in the picture [px]."""
     across, down = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
     return MARGIN + across * (seconds / reach + 1) / 2, MARGIN + down * (1 - correlation) / 2

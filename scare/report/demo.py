@@ -1,4 +1,4 @@
-"""One HTML page that opens offline: what was calibrated, how well, and a picture."""
+"""The page of `scare demo`: what was calibrated and how well, with a picture; one offline HTML file."""
 
 import base64
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ COLUMNS = {"rmse": "RMSE", "top5_rmse": "RMSE at the 5 % fastest changes", "mae"
 
 
 def write_page(path: Path, title: str, calibrator: Calibrator, scores: Mapping[str, Accuracy], figure: Path) -> Path:
-    """Write the page with the figure inside it; the last score is ours."""
+    """Write the page with the figure embedded; the last score is ours."""
     page = render(
         "demo.html.j2",
         title=title,

@@ -1,4 +1,4 @@
-"""Figures of a calibration: raw, reference and calibrated over time, and against each other."""
+"""PNG figures (matplotlib): a calibrated device over time and as a scatter plot, and the methods of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,14 +59,8 @@ def _draw_scatter(axes: Axes, raw: np.ndarray, reference: np.ndarray, ours: np.n
     axes.spines[["top", "right"]].set_visible(False)
 
 
-# The figure of a comparison: error of each method, ours among them, with its spread over seeds.
-
-
-matplotlib.use("Agg")
-
-
 def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) -> Path:
-    """Write a PNG with one panel a window: RMSE as bars, top-5 % RMSE as marks."""
+    """Write a PNG with one panel per window: RMSE as bars with their spread over seeds, top-5 % RMSE as marks."""
     windows = sorted({row.window for row in rows})
     tallest = max(sum(row.window == window and row.accuracy is not None for row in rows) for window in windows)
     figure, panels = plt.subplots(
@@ -93,6 +87,3 @@ def _draw_panel(axes: Axes, rows: Sequence[Row]) -> None:
     axes.scatter([row.accuracy.top5_rmse for row in ranked], names, marker="|", s=80, color="#1b1b1b")  # type: ignore[union-attr]
     axes.set_xlim(0, 3 * sorted(errors)[len(errors) // 2])
     axes.spines[["top", "right"]].set_visible(False)
-
-
-# Correlograms: how well a sensor and a reference agree at every shift of the sensor's clock, a curve a device.

@@ -1,7 +1,7 @@
-"""The report: one HTML file with everything in it, and a policy in it that forbids the browser to fetch anything.
+"""The report of a run: one HTML file that works offline, with a content policy that forbids any request.
 
-RUN ──► run ──► views (numbers, sentences) ──► data for the charts ─┐
-            └─► sections (tables) ──────────────────────────────────┴─► report.html
+run folder ──► charts (views: numbers, captions) ──► data for the script ─┐
+└──► sections (tables, notes) ──────────────────────────────────┴─► report.html
 """
 
 import base64
@@ -23,43 +23,35 @@ from scare.report.sections import (
     board,
     choices,
     comparison,
+    coverage,
     devices,
+    epa_targets,
     lead,
     provenance,
     quality,
     scorecard,
-    sureness,
-    target_section,
+    selection,
     tiles,
-    verdict,
 )
 from scare.scorecard.agency_targets import title
 from scare.scorecard.run import Run
-
-# What a section of the page is made of, as plain records; `templates/blocks.html.j2` turns them into HTML.
-#
-# No text here is HTML: the templates escape all of it.
-
-
-# Jinja2 as the pages use it: every value is escaped, a name that is not given is an error.
-
 
 ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
     "scorecard": "Scorecard",
     "readings": "Readings",
-    "sureness": "How sure",
+    "coverage": "Interval coverage",
     "comparison": "Other methods",
     "board": "Board",
     "targets": "EPA targets",
-    "verdict": "What it is",
+    "selection": "Model selection",
     "quality": "Data quality",
-    "provenance": "Origin",
+    "provenance": "Provenance",
 }
 
 
 def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda name: None) -> Path:
-    """Write the page of a run; `progress` hears the name of each device that is done."""
+    """Write the report of a run; `progress` is called with the name of each device that is done."""
     views = []
     for view in make_views(run):
         views.append(view)
@@ -71,9 +63,19 @@ def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda 
 
 
 def make_page(run: Run, views: Sequence[View]) -> str:
-    """The whole page as text; the last view is of all devices."""
+    """The page as HTML; the last view is that of all devices."""
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
+    data = {
+        "target": title(run.target),
+        "unit": display_unit(run.target.unit),
+        "raw": run.raw.name,
+        "rawUnit": display_unit(run.raw.unit),
+        "comparable": run.comparable,
+        "humidity": run.humidity.name if run.humidity else "",
+        "opening": opening(views),
+        "views": [view.as_dict() for view in views],
+    }
     return render(
         "report.html.j2",
         title=f"Calibration report: {heading}",
@@ -85,15 +87,15 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         choices=choices(views),
         opening=opening(views),
         devices=devices(views, run.target.unit),
-        sureness=sureness(run),
+        coverage=coverage(run),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
-        targets=target_section(run),
-        verdict=verdict(run),
+        targets=epa_targets(run),
+        selection=selection(run),
         quality=quality(run),
         provenance=provenance(run),
         version=__version__,
-        data=Markup(as_script_data(_data(run, views))),
+        data=Markup(as_script_data(data)),
         card=Markup(as_script_data(run.card.as_dict())),
         css=style(),
         uplot_css=_asset(UPLOT / "uPlot.min.css"),
@@ -109,7 +111,7 @@ def style() -> Markup:
 
 
 def as_script_data(value: Any) -> str:
-    r"""JSON that no browser can take for the end of the element it stands in.
+    r"""JSON that is safe inside a <script> element: it cannot close the element.
 
     >>> as_script_data({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
@@ -118,23 +120,10 @@ def as_script_data(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _data(run: Run, views: Sequence[View]) -> dict[str, Any]:
-    return {
-        "target": title(run.target),
-        "unit": display_unit(run.target.unit),
-        "raw": run.raw.name,
-        "rawUnit": display_unit(run.raw.unit),
-        "comparable": run.comparable,
-        "humidity": run.humidity.name if run.humidity else "",
-        "opening": opening(views),
-        "views": [view.as_dict() for view in views],
-    }
-
-
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _asset(name: str | Path) -> Markup:
-    """A file of ours, which goes into the page as it is."""
+    """A file of ours, put into the page unescaped."""
     return Markup((ASSETS / name).read_text(encoding="utf-8").strip())

@@ -1,7 +1,4 @@
-"""Where the error is: by condition, and around sudden changes.
-
-All in the target's unit.
-"""
+"""Where the error is: by condition (concentration, humidity) and around sudden changes, in the target's unit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +10,9 @@ from scare.scorecard.accuracy import fastest, rmse
 from scare.scorecard.series import DeviceSeries
 
 BINS = 10
-FEW_ROWS = 20  # a bin with fewer has no error worth showing
+FEW_ROWS = 20  # a bin with fewer rows shows no error
 AROUND = 30  # rows before and after a sudden change
-CENTRAL = (0.5, 99.5)  # percentiles that the bins span; what lies beyond is in the outer ones
+CENTRAL = (0.5, 99.5)  # percentiles that the bins span; rows beyond are in the outer bins
 
 
 @dataclass(frozen=True)
@@ -42,13 +39,14 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
     bins = []
     for index, (low, high) in enumerate(pairwise(edges)):
         inside = place == index
-        scores = {name: _rmse(error[known][inside]) for name, error in errors.items()}
-        bins.append(Bin(float(low), float(high), int(inside.sum()), scores))
+        rows = int(inside.sum())
+        scores = {name: rmse(error[known][inside]) if rows >= FEW_ROWS else None for name, error in errors.items()}
+        bins.append(Bin(float(low), float(high), rows, scores))
     return bins
 
 
 def round_edges(low: float, high: float) -> np.ndarray:
-    """Borders at multiples of 1, 2 or 5 times a power of ten that cover low to high in at most `BINS` + 1 bins.
+    """Bin edges at multiples of 1, 2 or 5 times a power of ten that cover low to high in at most `BINS` + 1 bins.
 
     >>> round_edges(3.0, 41.0)
     array([ 0.,  5., 10., 15., 20., 25., 30., 35., 40., 45.])
@@ -60,14 +58,10 @@ def round_edges(low: float, high: float) -> np.ndarray:
     return np.arange(first, last + 1) * step
 
 
-def _rmse(error: np.ndarray) -> float | None:
-    return rmse(error) if len(error) >= FEW_ROWS else None
+def largest_changes(series: DeviceSeries) -> np.ndarray:
+    """Row numbers of the largest changes of the raw reading, each the largest within 30 rows.
 
-
-def greatest_changes(series: DeviceSeries) -> np.ndarray:
-    """Row numbers of the greatest changes of the raw reading, each the greatest within 30 rows.
-
-    They are taken, greatest first, from the 5 % of rows that top-5 % RMSE is about.
+    They are taken, largest first, from the 5 % of rows of the top-5 % RMSE.
     """
     free = np.ones(len(series), bool)
     chosen = []
@@ -79,15 +73,12 @@ def greatest_changes(series: DeviceSeries) -> np.ndarray:
 
 
 def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """RMSE of each estimate at −30 … +30 rows from the rows in `changes`; where time is missing, rows do not count."""
+    """RMSE of each estimate at −30 … +30 rows from the rows in `changes`; rows beyond a gap in time do not count."""
     offsets = np.arange(-AROUND, AROUND + 1)
     rows = changes[:, None] + offsets
     within = (rows >= 0) & (rows < len(series))
     rows = np.clip(rows, 0, len(series) - 1)
     late = series.times[rows] - series.times[changes][:, None] - offsets * series.step_seconds
     within &= np.abs(late) < series.step_seconds / 2
-    return {name: _column_rmse(np.where(within, error[rows], np.nan)) for name, error in errors.items()}
-
-
-def _column_rmse(error: np.ndarray) -> list[float]:
-    return [rmse(column[np.isfinite(column)]) for column in error.T]
+    columns = {name: np.where(within, error[rows], np.nan).T for name, error in errors.items()}
+    return {name: [rmse(one[np.isfinite(one)]) for one in error] for name, error in columns.items()}

@@ -23,7 +23,7 @@ from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
 from tests.calibrator.test_selection_table import FACTS, SUMMARY
 from tests.report.small_run import NASTY, board, dataset, method, series, write_run
-from tests.report.test_decimate import unpack
+from tests.report.test_charts import unpack
 
 ROWS_OF_STUDY = [
     method("scare", 2.0, winner=True),
@@ -83,7 +83,7 @@ def test_every_section_is_there_and_linked(html: str) -> None:
 
 
 def test_the_page_says_what_the_calibrator_is(html: str, tmp_path: Path) -> None:
-    assert "does not tell what simpler methods gave" in html
+    assert "does not record how simpler methods did" in html
     text = unescape(write(tmp_path, series(1, 1.0), model={"window": 60, "step_seconds": 60.0, **FACTS}))
     assert SUMMARY in text
     for line in selection_table(FACTS):
@@ -163,7 +163,7 @@ def test_a_page_opens_on_a_device_with_rows_scored_and_says_why_another_has_none
     assert '<option value="1" selected>box-02' in html
     assert "box-01 (not scored)" in html
     assert "too few averages" not in html
-    assert "Precision: how alike the devices are" in html
+    assert "Precision: agreement between devices" in html
     assert re.search(r'scope="row">box-02, box-03, box-04</th>', html)
 
 
@@ -233,9 +233,9 @@ def test_no_word_claims_a_certificate(html: str) -> None:
 def test_targets_are_in_words_when_there_are_none_or_no_unit(tmp_path: Path) -> None:
     small = series(1, 0.2)
     other = write(tmp_path / "a", small, target={"name": "CO2", "unit": "ppm"})
-    assert "CO2 is none of them by its name" in other
+    assert "by its name, CO2 is none of them" in other
     unknown = write(tmp_path / "b", small, target={"name": "no2", "unit": ""})
-    assert "these readings are of unknown unit. A config file" in unknown
+    assert "the unit of these readings is unknown. Give it in a config file" in unknown
     assert "not known to be in the same unit" in unknown
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.report.errors import AROUND, error_around, error_by, greatest_changes, round_edges
+from scare.report.error_analysis import AROUND, error_around, error_by, largest_changes, round_edges
 from scare.scorecard.series import DeviceSeries, pool
 
 
@@ -47,14 +47,14 @@ def test_edges_cover_the_range_with_few_round_bins(low: float, width: float) -> 
     assert 2 <= len(edges) <= 13
 
 
-def test_greatest_changes_are_the_greatest_and_far_apart() -> None:
+def test_largest_changes_are_the_greatest_and_far_apart() -> None:
     raw = np.zeros(2000)
     raw[500:] += 10.0
     raw[510:] += 5.0  # too near to the greater one
     raw[1500:] += 7.0
-    assert {500, 1500} <= set(greatest_changes(make_series(raw)))
-    assert 510 not in greatest_changes(make_series(raw))
-    assert np.diff(greatest_changes(make_series(raw))).min() > AROUND
+    assert {500, 1500} <= set(largest_changes(make_series(raw)))
+    assert 510 not in largest_changes(make_series(raw))
+    assert np.diff(largest_changes(make_series(raw))).min() > AROUND
 
 
 def test_the_error_around_changes_is_counted_from_each_of_them() -> None:
