@@ -23,7 +23,7 @@ from scare.export.target import templates
 from scare.windowing.scaling import Scaling
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.report.small_run import series
-from tests.report.test_document import Page, write
+from tests.report.test_page import Page, write
 
 HOSTILE = {
     "ends a comment of C": '*/ int evil = system("evil"); /*',
