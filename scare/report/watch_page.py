@@ -90,7 +90,8 @@ def _chart(one: BoxReport) -> dict[str, Any]:
     step = WIDTH / max(1, len(one.history) - 1)
     points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(one.history))
     rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(one.history))
-    words = f"{one.device}: {one.score:.2g} units on the last day, above {THRESHOLDS[DriftState.LOOK]:g} {plural(rises, 'time')}"
+    above = f"above {THRESHOLDS[DriftState.LOOK]:g} {plural(rises, 'time')}"
+    words = f"{one.device}: {one.score:.2g} units on the last day, {above}"
     return {"device": one.device, "points": points, "words": words, "kind": BADGES[one.state]}
 
 
