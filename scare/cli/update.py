@@ -17,7 +17,7 @@ from scare.cli.train import fit_with_progress, require_training
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.files import replacing
-from scare.upkeep.update import Update, adopt, learner_of
+from scare.upkeep.update import Update, adopt, make_learner
 from scare.upkeep.update import revert as take_back
 from scare.upkeep.update import update as learn
 from scare.words import suggestion
@@ -139,8 +139,8 @@ def _tell(found: Update, out: Path, as_json: bool) -> None:
             f"RMSE on these pairs: {found.before:.4g} before, {found.after:.4g} now {unit}".rstrip(), markup=False
         )
     if not found.changed:
-        rules = learner_of(found.calibrator).rules
-        note(f"a candidate is made every {rules.round:,} pairs and judged on the next {rules.round:,}")
+        pairs = make_learner(found.calibrator).settings.round
+        note(f"a candidate is fitted every {pairs:,} pairs and tested on the next {pairs:,}")
     note(f"calibrator written to {out}")
 
 

@@ -11,7 +11,7 @@ from scare.export.compiled import Compiled
 from scare.export.lowering import Arithmetic
 from scare.export.runtime import learning_sources
 from scare.export.target import Artefact
-from scare.upkeep.learner_state import MOST, rules_of
+from scare.upkeep.learner_state import MOST, learner_settings
 from scare.upkeep.update import identity
 
 ARITHMETICS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
@@ -54,18 +54,18 @@ def learning_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
     if not artefact.runtime:
         raise UsageError("--learn is for targets in C")
     calibrator, model = compiled.calibrator, PurePosixPath(artefact.model)
-    rules = rules_of(calibrator.inputs)
+    settings = learner_settings(calibrator.inputs)
     apart = str(model.parent) != artefact.runtime
     fields = {
         "name": model.stem,
         "guard": f"{model.stem.upper()}_LEARNING_H",
         "runtime": f"{artefact.runtime}/" if apart else "",
         "arithmetic": ARITHMETICS[compiled.arithmetic],
-        "numbers": rules.numbers,
-        "memory_bits": rules.memory_bits,
-        "round": rules.round,
+        "numbers": settings.numbers,
+        "memory_bits": settings.memory_bits,
+        "round": settings.round,
         "identity": identity(calibrator, compiled.device),
-        "prior": ", ".join(map(print_number, [*rules.prior, *[0.0] * (MOST - rules.numbers)])),
+        "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MOST - settings.numbers)])),
     }
     return {
         str(model.with_name(f"{model.stem}_learning.h")): HEADER.format(**fields),

@@ -15,9 +15,9 @@ from scare.upkeep.learner_state import (
     LIMIT,
     MOST_EXPLAINED,
     STEP,
-    LearningRules,
-    State,
-    Verdict,
+    LearnerSettings,
+    LearnerState,
+    PairOutcome,
 )
 
 Whole = TypeVar("Whole", int, np.ndarray)
@@ -28,43 +28,43 @@ LARGEST = int(LIMIT) << NUMBER_BITS  # that a number may become
 LEAST_PIVOT = 1 << 12
 
 
-def take(rules: LearningRules, state: State, features: np.ndarray, residual: np.float32) -> bool:
-    """Learn from features [n] and what is missing to the reference; False of a pair that is no pair."""
+def take(settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> bool:
+    """Add features [n] and the residual to the reference to the state; False if they are no pair."""
     if not abs(residual) <= LIMIT:
         return False
-    held, missing = _steps(features), int(_steps(np.array([residual]))[0])
-    first, second = np.triu_indices(rules.numbers)
+    clamped, missing = _steps(features), int(_steps(np.array([residual]))[0])
+    first, second = np.triu_indices(settings.numbers)
     for array, products in (
-        (state.moments, held[first] * held[second]),
-        (state.products, held * missing),
+        (state.moments, clamped[first] * clamped[second]),
+        (state.products, clamped * missing),
         (state.square, np.array([missing * missing])),
     ):
-        array += rounded(products - array.astype(np.int64), rules.memory_bits).astype(np.int32)
+        array += rounded(products - array.astype(np.int64), settings.memory_bits).astype(np.int32)
     for index, numbers in enumerate((None, state.active, state.shadow)):
-        known = 0 if numbers is None else int(rounded(_dot(numbers, held), NUMBER_BITS))
-        error = min(max(missing - known, -FULL), FULL)
+        predicted = 0 if numbers is None else int(rounded(_dot(numbers, clamped), NUMBER_BITS))
+        error = min(max(missing - predicted, -FULL), FULL)
         state.sums[index] += np.uint64(error * error)
     return True
 
 
-def correction(rules: LearningRules, numbers: np.ndarray, features: np.ndarray) -> np.float32:
-    """What is added to the value, scaled."""
+def correction(numbers: np.ndarray, features: np.ndarray) -> np.float32:
+    """What a board adds to the value, scaled."""
     words = rounded(_dot(numbers, _steps(features)), NUMBER_BITS + FEATURE_BITS - RESULT_BITS)
     return np.float32(_word(int(words))) * np.float32(2.0**-RESULT_BITS)
 
 
-def judge(rules: LearningRules, state: State) -> Verdict:
-    """Who was nearest to the references of the round."""
+def compare_errors(state: LearnerState) -> PairOutcome:
+    """Whether the candidate or the shipped calibrator was clearly nearer to the references of the round."""
     shipped, active, shadow = map(int, state.sums)
     left, of = KEPT_SHARE
     if shadow * of < active * left and shadow <= shipped:
-        return Verdict.BETTER
-    return Verdict.REVERTED if shipped * of < active * left else Verdict.TAKEN
+        return PairOutcome.BETTER
+    return PairOutcome.REVERTED if shipped * of < active * left else PairOutcome.TAKEN
 
 
-def propose(rules: LearningRules, state: State) -> None:
-    """The next candidate: what least squares gives, no farther than a step from what holds; else what holds."""
-    numbers = _solve(rules, state)
+def propose(settings: LearnerSettings, state: LearnerState) -> None:
+    """Set the candidate: the least-squares solution, at most a step from the active numbers; else those."""
+    numbers = _solve(settings, state)
     if not _plausible(state, numbers):
         state.shadow = state.active.copy()
         return
@@ -82,7 +82,7 @@ def rounded(number: Whole, bits: int) -> Whole:
 
 
 def quotient(number: int, divisor: int) -> int:
-    """number / divisor with 24 bits after the point, of a word by a positive word, held within a word.
+    """number / divisor with 24 bits after the point, of a word by a positive word, clamped to a word.
 
     By a reciprocal of 31 bits: one division of 32 bits and a step of Newton's, as boards can do them.
 
@@ -96,13 +96,13 @@ def quotient(number: int, divisor: int) -> int:
     return _word((number * near) >> (38 - spare))
 
 
-def _solve(rules: LearningRules, state: State) -> list[int]:
+def _solve(settings: LearnerSettings, state: LearnerState) -> list[int]:
     """(moments + prior) θ = products, by L D Lᵀ."""
-    n = rules.numbers
+    n = settings.numbers
     matrix = np.zeros((n, n), object)
     matrix[np.triu_indices(n)] = [int(number) for number in state.moments]
     right = [int(number) for number in state.products]
-    for j, prior in enumerate(rules.prior):
+    for j, prior in enumerate(settings.prior):
         matrix[j, j] += int(prior * 2**NUMBER_BITS)
     for j in range(n):
         pivot = max(matrix[j, j], LEAST_PIVOT)
@@ -121,8 +121,8 @@ def _solve(rules: LearningRules, state: State) -> list[int]:
     return right
 
 
-def _plausible(state: State, numbers: list[int]) -> bool:
-    """Whether values and references go together, and a correction explains enough of what is missing, not too much."""
+def _plausible(state: LearnerState, numbers: list[int]) -> bool:
+    """Whether values and references correlate, and the correction explains enough of the residuals, not too much."""
     moments, products = [int(one) for one in state.moments], [int(one) for one in state.products]
     weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
     half = 2 * NUMBER_BITS - RESULT_BITS  # leaves 20 bits after the point
@@ -138,16 +138,16 @@ def _plausible(state: State, numbers: list[int]) -> bool:
 
 
 def _steps(features: np.ndarray) -> np.ndarray:
-    """Features as whole numbers."""
+    """Features as integers with `FEATURE_BITS` after the point."""
     with np.errstate(over="ignore"):
         steps = np.floor(features * np.float32(1 << FEATURE_BITS) + np.float32(0.5))
     return np.clip(steps, -FULL, FULL).astype(np.int64)
 
 
-def _dot(numbers: np.ndarray, held: np.ndarray) -> int:
-    return int((numbers.astype(np.int64) * held).sum())
+def _dot(numbers: np.ndarray, steps: np.ndarray) -> int:
+    return int((numbers.astype(np.int64) * steps).sum())
 
 
 def _word(number: int) -> int:
-    """Held within 32 bits."""
+    """Clamped to 32 bits."""
     return min(max(number, -WORD), WORD)

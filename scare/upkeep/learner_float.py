@@ -10,47 +10,47 @@ from scare.upkeep.learner_state import (
     LIMIT,
     MOST_EXPLAINED,
     STEP,
-    LearningRules,
-    State,
-    Verdict,
+    LearnerSettings,
+    LearnerState,
+    PairOutcome,
 )
 
 NUMBER = np.float32
 ONE = NUMBER(1.0)
 
 
-def take(rules: LearningRules, state: State, features: np.ndarray, residual: np.float32) -> bool:
-    """Learn from features [n] and what is missing to the reference; False of a pair that is no pair."""
+def take(settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> bool:
+    """Add features [n] and the residual to the reference to the state; False if they are no pair."""
     if not abs(residual) <= LIMIT:
         return False
-    held, share = np.clip(features, NUMBER(-LIMIT), NUMBER(LIMIT)), NUMBER(2.0**-rules.memory_bits)
-    first, second = np.triu_indices(rules.numbers)
-    state.moments += (held[first] * held[second] - state.moments) * share
-    state.products += (held * residual - state.products) * share
+    clamped, share = np.clip(features, NUMBER(-LIMIT), NUMBER(LIMIT)), NUMBER(2.0**-settings.memory_bits)
+    first, second = np.triu_indices(settings.numbers)
+    state.moments += (clamped[first] * clamped[second] - state.moments) * share
+    state.products += (clamped * residual - state.products) * share
     state.square += (residual * residual - state.square) * share
     for index, numbers in enumerate((None, state.active, state.shadow)):
-        error = residual if numbers is None else residual - _dot(numbers, held)
+        error = residual if numbers is None else residual - _dot(numbers, clamped)
         state.sums[index] += error * error
     return True
 
 
-def correction(rules: LearningRules, numbers: np.ndarray, features: np.ndarray) -> np.float32:
-    """What is added to the value, scaled."""
+def correction(numbers: np.ndarray, features: np.ndarray) -> np.float32:
+    """What a board adds to the value, scaled."""
     return _dot(numbers, np.clip(features, NUMBER(-LIMIT), NUMBER(LIMIT)))
 
 
-def judge(rules: LearningRules, state: State) -> Verdict:
-    """Who was nearest to the references of the round."""
+def compare_errors(state: LearnerState) -> PairOutcome:
+    """Whether the candidate or the shipped calibrator was clearly nearer to the references of the round."""
     shipped, active, shadow = state.sums
     enough = NUMBER(KEPT_SHARE[0] / KEPT_SHARE[1])
     if shadow < active * enough and shadow <= shipped:
-        return Verdict.BETTER
-    return Verdict.REVERTED if shipped < active * enough else Verdict.TAKEN
+        return PairOutcome.BETTER
+    return PairOutcome.REVERTED if shipped < active * enough else PairOutcome.TAKEN
 
 
-def propose(rules: LearningRules, state: State) -> None:
-    """The next candidate: what least squares gives, no farther than a step from what holds; else what holds."""
-    numbers = _solve(rules, state)
+def propose(settings: LearnerSettings, state: LearnerState) -> None:
+    """Set the candidate: the least-squares solution, at most a step from the active numbers; else those."""
+    numbers = _solve(settings, state)
     if not _plausible(state, numbers):
         state.shadow = state.active.copy()
         return
@@ -61,12 +61,12 @@ def propose(rules: LearningRules, state: State) -> None:
     state.shadow = state.active + moved
 
 
-def _solve(rules: LearningRules, state: State) -> np.ndarray:
+def _solve(settings: LearnerSettings, state: LearnerState) -> np.ndarray:
     """(moments + prior) θ = products, by L D Lᵀ."""
-    n = rules.numbers
+    n = settings.numbers
     matrix, right = np.zeros((n, n), NUMBER), state.products.copy()
     matrix[np.triu_indices(n)] = state.moments
-    matrix[np.diag_indices(n)] += rules.prior.astype(NUMBER)
+    matrix[np.diag_indices(n)] += settings.prior.astype(NUMBER)
     for j in range(n):
         factors = matrix[j, j + 1 :] / matrix[j, j]
         for i, factor in enumerate(factors, j + 1):
@@ -80,8 +80,8 @@ def _solve(rules: LearningRules, state: State) -> np.ndarray:
     return right
 
 
-def _plausible(state: State, numbers: np.ndarray) -> bool:
-    """Whether values and references go together, and a correction explains enough of what is missing, not too much."""
+def _plausible(state: LearnerState, numbers: np.ndarray) -> bool:
+    """Whether values and references correlate, and the correction explains enough of the residuals, not too much."""
     weight, mean, error = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
     spread = state.moments[0] * weight - mean * mean
     common = state.products[0] * weight - mean * error
@@ -90,12 +90,12 @@ def _plausible(state: State, numbers: np.ndarray) -> bool:
     follows = together > 0 and together * together >= NUMBER(LEAST_CORRELATION**2) * (spread * references)
     varies = references >= NUMBER(LEAST_VARIANCE) * spread
     explained = _dot(numbers, state.products)
-    some = explained >= NUMBER(LEAST_EXPLAINED) * state.square[0] and explained <= NUMBER(MOST_EXPLAINED) * weight
-    return bool(follows and varies and some)
+    enough = explained >= NUMBER(LEAST_EXPLAINED) * state.square[0] and explained <= NUMBER(MOST_EXPLAINED) * weight
+    return bool(follows and varies and enough)
 
 
 def _dot(numbers: np.ndarray, features: np.ndarray) -> np.float32:
-    """In the order of C."""
+    """The dot product, summed in the order of C."""
     total = numbers[0] * features[0]
     for number, feature in zip(numbers[1:], features[1:], strict=True):
         total = total + number * feature

@@ -1,10 +1,16 @@
-"""An update is a calibrator that has learned from a visit: the same file, a few numbers at the end of its plan.
+"""Update a calibrator from a co-location session: the same file, with a learned correction at the end of its plan.
 
-Pairs go through a `Learner`, whose state travels in the file's facts, so that one visit goes on where the last one
-ended. What cannot be a co-location is refused before anything is learned; what is taken back leaves no trace.
+Readings with a reference → pairs → `Learner` → a few numbers in the plan. The learner's state travels in the file's
+facts, so that a session continues where the last one ended. What cannot be a co-location is refused before anything is
+learned; what is reverted leaves no trace.
+
+`adopt` makes a fleet's calibrator one for a box it has never seen. Its scaling comes from all its rows, the nearer to
+the fleet's the fewer they are; the correction comes from those with a reference. While the scaling is not its own, the
+correction makes up for it: it is learned from all pairs at once, and kept if it lowers the error in cross-validation
+over parts of the session. Later a session is handled like any other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,25 +23,30 @@ from scare.calibrator.linear import same_unit
 from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
 from scare.data.alignment import find_clock_offset
-from scare.data.flags import Flag, drop_unusable_references
+from scare.data.flags import Flag, without_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.upkeep.learner import Learner
-from scare.upkeep.learner_state import KEPT_SHARE, LIMIT, LearningRules, rules_of
+from scare.upkeep.learner_state import KEPT_SHARE, LIMIT, LearnerSettings, learner_settings
 from scare.windowing.inputs import WindowStream
 from scare.windowing.scaling import Affine, Scaling
 
-# Pairs: what a visit of the reference gives a learner, row by row, scaled as the calibrator's plan sees it.
-
-
 CHUNK = 256  # windows computed at once
-DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag teaches nothing
+DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag is no pair
+
+LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
+FARTHEST_CLOCK = 12 * 3600.0  # seconds searched
+LEAST_OVERLAP = 24 * 3600.0  # seconds of references: in fewer, slow air correlates with itself at any offset
+CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # with which another clock is believed, and how much better it is
+
+BLOCKS = 4  # parts of the session in cross-validation
+STEPS = 4  # that numbers may move at once, where all of a session is the test
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Features [n, numbers], what is missing to the reference [n], both scaled; time in seconds [n]."""
+    """Features [n, numbers] and residuals to the reference [n], both scaled; times in seconds [n]."""
 
     features: np.ndarray
     residuals: np.ndarray
@@ -44,121 +55,21 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.times)
 
-    def rows(self, which: np.ndarray) -> "Pairs":
-        """Some of them."""
-        return Pairs(self.features[which], self.residuals[which], self.times[which])
-
     @property
     def values(self) -> np.ndarray:
-        """What the calibrator gives, as shipped, scaled [n]."""
+        """Calibrated values, as shipped, scaled [n]."""
         return self.features[:, 0]
 
-
-def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], rules: LearningRules) -> Pairs:
-    """The pairs of these readings in the order of time; values are those of the calibrator as it was shipped."""
-    shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
-    parts = [_pairs_of(shipped, one, rules) for one in readings]
-    features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    order = np.argsort(times, kind="stable")
-    return Pairs(features[order], residuals[order], times[order])
-
-
-def _pairs_of(calibrator: Calibrator, readings: Readings, rules: LearningRules) -> tuple[np.ndarray, ...]:
-    """The pairs of one device."""
-    target, training_range, inputs = (
-        calibrator.inputs.scaling.target,
-        calibrator.inputs.training_range,
-        rules.numbers - 2,
-    )
-    segments, flags = WindowStream(calibrator.inputs, readings.device).take(
-        readings.times, calibrator.inputs.select(readings)
-    )
-    references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
-    usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
-    features, rows = [np.empty((0, rules.numbers))], [np.empty(0, int)]
-    for segment in segments:
-        wanted = np.flatnonzero(usable[segment.rows])
-        for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
-            windows = segment.grid.windows(segment.ends[part])
-            values = target.apply(calibrator.compute(windows)[:, None])
-            held = training_range.clamp(windows) if training_range else windows
-            features.append(np.column_stack([values, held[:, -1, :inputs], np.ones(len(part))]))
-            rows.append(segment.rows[part])
-    found, where = np.concatenate(features), np.concatenate(rows)
-    known = np.isfinite(found).all(axis=1)
-    found, where = found[known], where[known]
-    return found, references[where] - found[:, 0], readings.times[where]
-
-
-# What cannot be a co-location is refused before anything is learned: no overlap, a stuck reference, unit, clock.
-
-
-LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
-FARTHEST_CLOCK = 12 * 3600.0  # seconds looked for
-LEAST_OVERLAP = 24 * 3600.0  # seconds of references: in fewer, slow air goes together with itself at any time
-CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # with which another clock is believed, and how much better it is
-
-
-def check_visit(calibrator: Calibrator, readings: Sequence[Readings], pairs: Pairs) -> None:
-    """Refuse a visit that would teach nonsense, with what is wrong and what to do."""
-    name = calibrator.target.name
-    for one in readings:
-        if one.reference is not None and not same_unit(one.reference, calibrator.target):
-            raise DataError(
-                f"{one.device}: the reference is in {one.reference.unit} and the calibrator gives"
-                f" {calibrator.target.unit}; convert one of them"
-            )
-    if not len(pairs):
-        raise DataError(
-            f"no row has a calibrated value without flags and a reference of {name}: nothing can be learned"
-        )
-    references = pairs.values + pairs.residuals
-    if np.ptp(references) == 0:
-        raise DataError(f"the reference {name} is constant: it teaches nothing, and may be stuck")
-    _check_size(calibrator, pairs, references)
-    for one in readings:
-        _check_clock(one)
-
-
-def _check_size(calibrator: Calibrator, pairs: Pairs, references: np.ndarray) -> None:
-    """Refuse references that are of another size than what they are to correct."""
-    target = calibrator.inputs.scaling.target
-    values, truth = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
-    far = float((np.abs(pairs.residuals) > LIMIT).mean())
-    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
-    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
-        raise DataError(
-            f"the reference ({truth:.4g} in the median) and calibrated values ({values:.4g}) are not of one size; it"
-            f" varies {share:.3g} times as much: see whether its unit is that of training"
-        )
-
-
-def _check_clock(readings: Readings) -> None:
-    """Refuse a reference that would fit much better at another time."""
-    known = readings.frame.select(TIME, REFERENCE).drop_nulls()
-    if readings.reference is None or not known.height:
-        return
-    if (known[TIME][-1] - known[TIME][0]).total_seconds() < LEAST_OVERLAP:
-        return
-    station = Readings("the reference", known.rename({REFERENCE: "reference value"}), (Channel("reference value"),))
-    sensor = replace(readings, frame=readings.frame.drop(REFERENCE), reference=None)
-    try:
-        offset = find_clock_offset(sensor, station, readings.channels[0].name, FARTHEST_CLOCK)
-    except DataError:  # one of the two does not vary: said elsewhere
-        return
-    best, now = abs(offset.correlation), abs(offset.correlation_at_zero)
-    if best >= CLEAR_CORRELATION and best - now > CLEARLY_BETTER:
-        raise DataError(
-            f"{readings.device}: sensor and reference go together at {best:.2f} if the sensor's clock is shifted by"
-            f" {offset.seconds:g} s, and at {now:.2f} as they are; set the clock right first"
-        )
+    def squared_error(self, corrections: np.ndarray) -> float:
+        """The sum of squared residuals that corrections [n] leave."""
+        return float(np.square(self.residuals - corrections).sum())
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What the facts of a file say of its visits; none, where they say nothing."""
+class SessionFacts:
+    """What the facts of a file tell of its co-location sessions."""
 
-    visits: int = 0
+    sessions: int = 0
     pairs: int = 0
     devices: tuple[str, ...] = ()
     periods: tuple[tuple[str, ...], ...] = ()
@@ -166,9 +77,9 @@ class Learned:
 
 @dataclass(frozen=True)
 class Update:
-    """A calibrator after a visit, the pairs there were, whether values are any different now, and what it holds.
+    """A calibrator after a session, the number of pairs, whether its values have changed, and its active numbers.
 
-    `before` and `after` are errors on those pairs, in the target's unit: of the calibrator given, and of the new one.
+    `before` and `after` are RMSEs on those pairs, in the target's unit: of the calibrator given, and of the new one.
     """
 
     calibrator: Calibrator
@@ -180,49 +91,56 @@ class Update:
 
 
 def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
-    """Learn from readings beside a reference; what is not proved to be better changes nothing."""
-    learner = learner_of(calibrator)
-    pairs = find_pairs(calibrator, readings, learner.rules)
-    check_visit(calibrator, readings, pairs)
+    """Learn from readings with a reference; a correction that is not proved to be better changes nothing."""
+    learner = make_learner(calibrator)
+    pairs = find_pairs(calibrator, readings, learner.settings)
+    check_session(calibrator, readings, pairs)
     before = learner.numbers
     for pair in zip(pairs.features, pairs.residuals, strict=True):
         learner.learn(*pair)
-    return finish(calibrator, learner, readings, pairs, before)
+    return _finish(calibrator, learner, readings, pairs, before)
 
 
-def finish(
-    calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
-) -> Update:
-    """The update that a learner has come to by these pairs, from the numbers that held before."""
-    after, unit = learner.numbers, float(calibrator.inputs.scaling.target.scale[0])
-    errors = (unit * _rmse(pairs, numbers) for numbers in (before, after))
-    taught = _with_learned(calibrator, learner, readings, pairs)
-    return Update(taught, len(pairs), not np.array_equal(before, after), after, *errors)
+def adopt(calibrator: Calibrator, readings: Readings) -> Update:
+    """The calibrator for the device of these readings alone, with its scaling and a correction learned from them."""
+    inputs, device = calibrator.inputs, readings.device
+    values = inputs.usable(readings)
+    known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]
+    affine = known or own_scaling(inputs.scaling, rows)
+    own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
+    if known is not None or len(rows) >= inputs.scaling.settle:
+        return update(own, [readings])
+    learner = make_learner(own)
+    pairs = find_pairs(own, [readings], learner.settings)
+    check_session(own, [readings], pairs)
+    before, stored = learner.numbers, learner.store()
+    _learn_at_once(learner, pairs.features, pairs.residuals)
+    left, of = KEPT_SHARE
+    if pairs.squared_error(_cross_validate(own, pairs)) * of > pairs.squared_error(pairs.features @ before) * left:
+        learner.restore(stored)
+    return _finish(own, learner, [readings], pairs, before)
 
 
 def revert(calibrator: Calibrator) -> Calibrator:
-    """The calibrator as it was before any visit."""
+    """The calibrator as it was before any co-location session."""
     if STATE not in calibrator.facts:
-        raise UsageError("it has learned from no visit: there is nothing to take back")
+        raise UsageError("it has learned from no co-location session: there is nothing to revert")
     facts = {name: value for name, value in calibrator.facts.items() if name not in (LEARNED, STATE)}
     return _with_plan(replace(calibrator, facts=facts), as_shipped(calibrator.plan))
 
 
-def learner_of(calibrator: Calibrator) -> Learner:
-    """The learner of a calibrator, with what it remembers of earlier visits."""
+def make_learner(calibrator: Calibrator) -> Learner:
+    """The learner of a calibrator, with what it remembers of earlier sessions."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
-    learner = Learner(rules_of(calibrator.inputs), identity(shipped))
-    if state := calibrator.facts.get(STATE):
-        learner.restore(_blob(state))
+    learner = Learner(learner_settings(calibrator.inputs), identity(shipped))
+    state: Any = calibrator.facts.get(STATE)
+    if state:
+        try:
+            blob = bytes.fromhex(state)
+        except (TypeError, ValueError) as error:
+            raise DataError("what was learned is damaged: it is no blob") from error
+        learner.restore(blob)
     return learner
-
-
-def _blob(state: Any) -> bytes:
-    """The blob that a fact spells; a file may say anything."""
-    try:
-        return bytes.fromhex(state)
-    except (TypeError, ValueError) as error:
-        raise DataError("what was learned is damaged: it is no blob") from error
 
 
 def identity(calibrator: Calibrator, device: str = "") -> int:
@@ -235,104 +153,34 @@ def identity(calibrator: Calibrator, device: str = "") -> int:
     return crc32(b"".join(array.tobytes() for array in arrays), crc32(shape.encode()))
 
 
-def _with_learned(calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs) -> Calibrator:
-    """The calibrator with what its learner holds, and facts that say so."""
-    known = convert(calibrator.facts.get(LEARNED, {}), Learned, "what was learned", DataError, unknown="ignore")
-    channels = [channel.name for channel in calibrator.inputs.channels[: learner.rules.numbers - 2]]
-    names = ("value", *channels, "offset")
-    first, last = (_iso(seconds) for seconds in (pairs.times[0], pairs.times[-1]))
-    learned = {
-        "visits": known.visits + 1,
-        "pairs": known.pairs + len(pairs),
-        "devices": sorted({*known.devices, *(one.device for one in readings)}),
-        "periods": [*map(list, known.periods), [first, last]],
-        "numbers": {name: round(float(number), 6) for name, number in zip(names, learner.numbers, strict=True)},
-    }
-    taught = calibrator.with_facts(**{LEARNED: learned, STATE: learner.store().hex()})
-    return _with_plan(taught, with_learned(calibrator.plan, learner.numbers))
+def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: LearnerSettings) -> Pairs:
+    """The pairs of these readings in the order of time; values are those of the calibrator as shipped."""
+    shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
+    parts = [_device_pairs(shipped, device, settings) for device in readings]
+    features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(times, kind="stable")
+    return Pairs(features[order], residuals[order], times[order])
 
 
-def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
-    """The calibrator with another plan, and its golden windows with what that gives."""
-    changed = replace(calibrator, plan=plan)
-    golden = replace(calibrator.golden, numbers=changed.compute(calibrator.golden.windows))
-    return replace(changed, golden=golden)
-
-
-def _rmse(pairs: Pairs, numbers: np.ndarray) -> float:
-    errors = pairs.residuals - pairs.features @ numbers
-    return float(np.sqrt(np.square(errors).mean()))
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-# A transfer is a fleet's calibrator for a box it has never seen, after hours beside a reference.
-#
-# Its scaling comes from all its rows, the fewer they are the nearer to the fleet's; the few numbers at the plan's end
-# come from those with a reference. While the scaling is not its own they make up for it: they are learned from all
-# pairs at once, and kept if they lower the error on parts of the visit not learned from. Later a visit is judged as
-# any other.
-
-
-BLOCKS = 4  # parts of the visit, each left out once
-STEPS = 4  # that numbers may move at once, where all of a visit judges
-
-
-def adopt(calibrator: Calibrator, readings: Readings) -> Update:
-    """The calibrator for the device of these readings alone, its scaling and a few numbers learned from them."""
-    own, settled = _for_device(calibrator, readings)
-    if settled:
-        return update(own, [readings])
-    learner = learner_of(own)
-    pairs = find_pairs(own, [readings], learner.rules)
-    check_visit(own, [readings], pairs)
-    before, known = learner.numbers, learner.store()
-    taught = _taught(learner, pairs)
-    if _squares(pairs, held_out(own, pairs)) * KEPT_SHARE[1] > _squares(pairs, pairs.features @ before) * KEPT_SHARE[0]:
-        taught.restore(known)
-    return finish(own, taught, [readings], pairs, before)
-
-
-def held_out(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
-    """What is added to each value of a visit by numbers learned from the other parts of it, scaled [n]."""
-    added = np.zeros(len(pairs))
-    for part in _blocks(len(pairs)):
-        others = pairs.rows(~part)
-        added[part] = pairs.features[part] @ _taught(learner_of(calibrator), others).numbers
-    return added
-
-
-def _blocks(count: int) -> Iterator[np.ndarray]:
-    """Which rows are in each part, in the order of time."""
-    number = np.arange(count) * BLOCKS // max(count, 1)
-    return (number == block for block in range(BLOCKS))
-
-
-def _taught(learner: Learner, pairs: Pairs) -> Learner:
-    """The learner with what all these pairs teach, at once and without a judge."""
-    silent = Learner(replace(learner.rules, round=len(pairs) + learner.rules.round), learner.identity)
-    silent.state = learner.state
-    for pair in zip(pairs.features, pairs.residuals, strict=True):
-        silent.learn(*pair)
-    for _ in range(STEPS):
-        silent.accept()
-    learner.state = silent.state
-    return learner
-
-
-def _squares(pairs: Pairs, added: np.ndarray) -> float:
-    return float(np.square(pairs.residuals - added).sum())
-
-
-def _for_device(calibrator: Calibrator, readings: Readings) -> tuple[Calibrator, bool]:
-    """The calibrator with the scaling of one device alone, and whether that is its own."""
-    inputs, device = calibrator.inputs, readings.device
-    known, rows = inputs.scaling.known(device), _real_rows(calibrator, readings)
-    affine = known or own_scaling(inputs.scaling, rows)
-    own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
-    return own, known is not None or len(rows) >= inputs.scaling.settle
+def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: Pairs) -> None:
+    """Refuse a session that would teach nonsense: wrong unit, no overlap, a stuck reference, a wrong clock."""
+    name = calibrator.target.name
+    for device in readings:
+        if device.reference is not None and not same_unit(device.reference, calibrator.target):
+            raise DataError(
+                f"{device.device}: the reference is in {device.reference.unit} and the calibrator gives"
+                f" {calibrator.target.unit}; convert one of them"
+            )
+    if not len(pairs):
+        raise DataError(
+            f"no row has a calibrated value without flags and a reference of {name}: nothing can be learned"
+        )
+    references = pairs.values + pairs.residuals
+    if np.ptp(references) == 0:
+        raise DataError(f"the reference {name} is constant, so nothing can be learned; it may be stuck")
+    _check_size(calibrator, pairs, references)
+    for device in readings:
+        _check_clock(device)
 
 
 def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
@@ -349,6 +197,120 @@ def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
     return Affine(center, own.scale**share * fleet.scale ** (1 - share))
 
 
-def _real_rows(calibrator: Calibrator, readings: Readings) -> np.ndarray:
-    values = calibrator.inputs.usable(readings)
-    return values[np.isfinite(values).all(axis=1)]
+def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerSettings) -> tuple[np.ndarray, ...]:
+    """Features, residuals and times of one device."""
+    inputs = calibrator.inputs
+    target, training_range = inputs.scaling.target, inputs.training_range
+    segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
+    references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
+    usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
+    parts, rows = [np.empty((0, settings.numbers))], [np.empty(0, int)]
+    for segment in segments:
+        wanted = np.flatnonzero(usable[segment.rows])
+        for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
+            windows = segment.grid.windows(segment.ends[part])
+            values = target.apply(calibrator.compute(windows)[:, None])
+            clamped = training_range.clamp(windows) if training_range else windows
+            parts.append(np.column_stack([values, clamped[:, -1, : settings.numbers - 2], np.ones(len(part))]))
+            rows.append(segment.rows[part])
+    features, at = np.concatenate(parts), np.concatenate(rows)
+    known = np.isfinite(features).all(axis=1)
+    features, at = features[known], at[known]
+    return features, references[at] - features[:, 0], readings.times[at]
+
+
+def _check_size(calibrator: Calibrator, pairs: Pairs, references: np.ndarray) -> None:
+    """Refuse references of another magnitude than the values they are to correct."""
+    target = calibrator.inputs.scaling.target
+    value, reference = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
+    far = float((np.abs(pairs.residuals) > LIMIT).mean())
+    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
+    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
+        raise DataError(
+            f"the reference (median {reference:.4g}) and the calibrated values (median {value:.4g}) differ in"
+            f" magnitude, and the reference varies {share:.3g} times as much: check that its unit is that of training"
+        )
+
+
+def _check_clock(readings: Readings) -> None:
+    """Refuse a reference that would fit much better at another time."""
+    known = readings.frame.select(TIME, REFERENCE).drop_nulls()
+    if readings.reference is None or not known.height:
+        return
+    if (known[TIME][-1] - known[TIME][0]).total_seconds() < LEAST_OVERLAP:
+        return
+    station = Readings("the reference", known.rename({REFERENCE: "reference value"}), (Channel("reference value"),))
+    sensor = replace(readings, frame=readings.frame.drop(REFERENCE), reference=None)
+    try:
+        offset = find_clock_offset(sensor, station, readings.channels[0].name, FARTHEST_CLOCK)
+    except DataError:  # one of the two does not vary, which is reported elsewhere
+        return
+    best, now = abs(offset.correlation), abs(offset.correlation_at_zero)
+    if best >= CLEAR_CORRELATION and best - now > CLEARLY_BETTER:
+        raise DataError(
+            f"{readings.device}: sensor and reference correlate at {best:.2f} if the sensor's clock is shifted by"
+            f" {offset.seconds:g} s, and at {now:.2f} as they are; correct the clock first"
+        )
+
+
+def _finish(
+    calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
+) -> Update:
+    """The update that a learner arrived at from these pairs and the numbers `before` them."""
+    after, unit = learner.numbers, float(calibrator.inputs.scaling.target.scale[0])
+    errors = (
+        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ numbers).mean())) for numbers in (before, after)
+    )
+    facts = {LEARNED: _session_facts(calibrator, learner, readings, pairs), STATE: learner.store().hex()}
+    updated = _with_plan(calibrator.with_facts(**facts), with_learned(calibrator.plan, after))
+    return Update(updated, len(pairs), not np.array_equal(before, after), after, *errors)
+
+
+def _session_facts(
+    calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs
+) -> dict[str, Any]:
+    facts = calibrator.facts.get(LEARNED, {})
+    if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
+        facts = {**facts, "sessions": facts["visits"]}
+    known = convert(facts, SessionFacts, "what was learned", DataError, unknown="ignore")
+    channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.numbers - 2]]
+    period = [
+        datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for seconds in (pairs.times[0], pairs.times[-1])
+    ]
+    numbers = zip(("value", *channels, "offset"), learner.numbers, strict=True)
+    return {
+        "sessions": known.sessions + 1,
+        "pairs": known.pairs + len(pairs),
+        "devices": sorted({*known.devices, *(device.device for device in readings)}),
+        "periods": [*map(list, known.periods), period],
+        "numbers": {name: round(float(number), 6) for name, number in numbers},
+    }
+
+
+def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
+    """The calibrator with another plan, and its golden windows with that plan's outputs."""
+    changed = replace(calibrator, plan=plan)
+    golden = replace(calibrator.golden, numbers=changed.compute(calibrator.golden.windows))
+    return replace(changed, golden=golden)
+
+
+def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
+    """The correction of each value by numbers learned from the other parts of the session, scaled [n]."""
+    corrections, part = np.zeros(len(pairs)), np.arange(len(pairs)) * BLOCKS // len(pairs)
+    for block in range(BLOCKS):
+        inside, learner = part == block, make_learner(calibrator)
+        _learn_at_once(learner, pairs.features[~inside], pairs.residuals[~inside])
+        corrections[inside] = pairs.features[inside] @ learner.numbers
+    return corrections
+
+
+def _learn_at_once(learner: Learner, features: np.ndarray, residuals: np.ndarray) -> None:
+    """Teach a learner all these pairs and make the candidate active without a test."""
+    untested = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
+    untested.state = learner.state
+    for pair in zip(features, residuals, strict=True):
+        untested.learn(*pair)
+    for _ in range(STEPS):
+        untested.accept()
+    learner.state = untested.state

@@ -22,7 +22,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.cli.app import run as run_here
 from tests.cli.test_fetch_command import write_pair
 from tests.cli.test_score_command import QUICK
-from tests.upkeep.visits import HOURLY, air, visit
+from tests.upkeep.sessions import HOURLY, air, session
 
 pytestmark = [
     pytest.mark.slow,
@@ -86,7 +86,7 @@ def kept(model: Path, sim: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     (folder / "quick.toml").write_text(QUICK, encoding="utf-8")
     (folder / "roof.csv").write_text("created_at,PM2.5_CF1_ug/m3,Humidity_%\n2019-01-01 00:02:00 UTC,8.5,30\n")
     HOURLY.save(folder / "hourly.scare")
-    beside = visit(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
+    beside = session(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
     beside.select("time", "pm25", "current", "reference pm25").write_csv(folder / "visit.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

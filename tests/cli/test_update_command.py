@@ -10,7 +10,7 @@ import pytest
 from scare import Calibrator
 from scare.calibrator.passes import LEARNED
 from tests.cli.output import RunCli
-from tests.upkeep.visits import HOURLY, air, visit
+from tests.upkeep.sessions import HOURLY, air, session
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def shipped(tmp_path: Path) -> Path:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Four days of box-1 beside a reference that has drifted away."""
-    frame = visit(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
+    frame = session(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
     path = tmp_path / "box-1.csv"
     frame.select("time", "pm25", "current", "reference pm25").write_csv(path)
     return path

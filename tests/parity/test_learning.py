@@ -1,4 +1,4 @@
-"""The same stream of visits teaches Python, C on this computer and C on a virtual board the same, in every bit."""
+"""The same stream of pairs teaches Python, C on this computer and C on a virtual board the same, in every bit."""
 
 import ctypes
 from dataclasses import replace
@@ -15,8 +15,9 @@ from scare.board.host import HOST_FLAGS
 from scare.board.virtual import OUTSIDE, Machine
 from scare.export.compiled import Compiled, compile_calibrator
 from scare.export.package import find_target, write_package
+from scare.upkeep import learner_fixed, learner_float
 from scare.upkeep.learner import FIXED, FLOAT32, Learner
-from scare.upkeep.learner_state import Verdict, rules_of
+from scare.upkeep.learner_state import PairOutcome, learner_settings
 from scare.upkeep.update import identity
 from tests.calibrator.building import make_calibrator, newest_plan
 
@@ -129,9 +130,9 @@ def in_c(request: pytest.FixtureRequest, exported: tuple[Compiled, Path]) -> Boa
     return made
 
 
-def twin(compiled: Compiled) -> Learner:
+def python_learner(compiled: Compiled) -> Learner:
     calibrator, device = compiled.calibrator, compiled.device
-    return Learner(rules_of(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)])
+    return Learner(learner_settings(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)])
 
 
 def features(compiled: Compiled, calibrated: np.float32, reading: np.ndarray) -> np.ndarray:
@@ -150,7 +151,7 @@ def _newest(compiled: Compiled, reading: np.ndarray) -> list[np.float32]:
     return numbers
 
 
-def visits(count: int, drift: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+def session(count: int, drift: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     """Readings [count, 2] and what the reference misses of the calibrated value, in its deviations [count]."""
     rng = np.random.default_rng(11)
     readings = np.column_stack([rng.uniform(5, 60, count), rng.normal(0, 40, count)]).astype(np.float32)
@@ -160,28 +161,29 @@ def visits(count: int, drift: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_stream_teaches_python_and_c_the_same(exported: tuple[Compiled, Path], in_c: Board) -> None:
-    compiled, python = exported[0], twin(exported[0])
+    compiled, python = exported[0], python_learner(exported[0])
     scale = np.float32(compiled.descriptor.target_scale)
-    readings, missing = visits(100)
+    readings, missing = session(100)
     missing[60:] -= np.float32(0.6)  # another drift: what was learned is given up, or learned anew
-    verdicts = []
+    correct = (learner_float if compiled.arithmetic == FLOAT32 else learner_fixed).correction
+    outcomes = []
     for index, (reading, less) in enumerate(zip(readings, missing, strict=True)):
         status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
         if status != OK:
             continue
         seen = features(compiled, calibrated, reading)
-        assert np.float32(python.correct(seen) * scale) == correction
+        assert np.float32(correct(python.state.active, seen) * scale) == correction
         reference = np.float32(calibrated + less * scale)
-        verdict = python.learn(seen, np.float32((reference - calibrated) / scale))
-        assert in_c.learn(float(reference)) == verdict
-        verdicts.append(verdict)
+        outcome = python.learn(seen, np.float32((reference - calibrated) / scale))
+        assert in_c.learn(float(reference)) == outcome
+        outcomes.append(outcome)
     assert in_c.store() == python.store()
-    assert set(verdicts) == set(Verdict)
+    assert set(outcomes) == set(PairOutcome)
 
 
 def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple[Compiled, Path], in_c: Board) -> None:
-    compiled, python = exported[0], twin(exported[0])
-    readings, missing = visits(60)
+    compiled, python = exported[0], python_learner(exported[0])
+    readings, missing = session(60)
     for reading, less in zip(readings, missing, strict=True):
         python.learn(features(compiled, np.float32(reading[0]), reading), less)
     blob, empty = python.store(), in_c.store()
@@ -189,7 +191,7 @@ def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple
         damaged = bytearray(blob)
         damaged[position] ^= 1
         assert in_c.restore(bytes(damaged)) == ARGUMENT
-    foreign = Learner(python.rules, python.identity + 1, ARITHMETICS[str(compiled.arithmetic)]).store()
+    foreign = Learner(python.settings, python.identity + 1, ARITHMETICS[str(compiled.arithmetic)]).store()
     assert in_c.restore(foreign) == in_c.restore(blob[:-4]) == ARGUMENT
     assert in_c.store() == empty
     assert in_c.restore(blob) == OK
@@ -203,11 +205,11 @@ def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple
 def test_no_value_falls_below_the_floor(arithmetic: str, tmp_path: Path) -> None:
     compiled = compile_calibrator(replace(HOURLY, floor=5.0), arithmetic, "box-1")
     write_package(find_target("c"), compiled, tmp_path, learn=True)
-    in_c, python = OnHost(tmp_path), twin(compiled)
+    in_c, python = OnHost(tmp_path), python_learner(compiled)
     assert in_c.begin() == OK
     python.state.active[-1] = -2 if arithmetic == "float32" else -2 << 24
     assert in_c.restore(python.store()) == OK
-    for index, reading in enumerate(visits(40)[0]):
+    for index, reading in enumerate(session(40)[0]):
         status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
         if status == OK:
             assert calibrated + correction == pytest.approx(max(calibrated - 12.0, 5.0), abs=1e-4)

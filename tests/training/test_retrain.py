@@ -11,7 +11,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
 from scare.training.recipe import Recipe
 from scare.training.retrain import DAY, NewestDay, join_devices, recipe_of
-from tests.upkeep.visits import HOURLY, air, visit
+from tests.upkeep.sessions import HOURLY, air, session
 
 WINDOW = 5 * 3600.0
 
@@ -24,7 +24,7 @@ def shifted(by: float) -> Calibrator:
 
 
 def test_the_newest_day_is_not_learned_from_and_judges() -> None:
-    (readings,) = [visit(air(5), offset=2.0)]
+    (readings,) = [session(air(5), offset=2.0)]
     newest = NewestDay.split_off([readings], WINDOW)
     (before,) = newest.before
     assert newest.start == readings.times[-1] - DAY
@@ -38,12 +38,12 @@ def test_the_newest_day_is_not_learned_from_and_judges() -> None:
 
 def test_one_day_alone_is_too_little() -> None:
     with pytest.raises(DataError, match="no row before the newest day has a reference"):
-        NewestDay.split_off([visit(air(1))], WINDOW)
+        NewestDay.split_off([session(air(1))], WINDOW)
 
 
 def test_a_device_goes_on_where_it_ended_and_new_rows_replace_old_ones() -> None:
-    old, new = visit(air(2)), visit(air(2, seed=4, start_day=20001))
-    other = replace(visit(air(1)), device="box-2")
+    old, new = session(air(2)), session(air(2, seed=4, start_day=20001))
+    other = replace(session(air(1)), device="box-2")
     first, second = join_devices([old, other], [new])
     assert second.device == "box-2"
     assert_array_equal(first.times, np.unique([*old.times, *new.times]))

@@ -1,4 +1,4 @@
-"""A learner is weighted least squares with a prior, bounded, judged on pairs it has not seen, and can be stored."""
+"""A learner is weighted least squares with a prior, bounded, tested on pairs it has not seen, and can be stored."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from scare.errors import DataError
+from scare.upkeep import learner_fixed, learner_float
 from scare.upkeep.learner import FIXED, FLOAT32, Learner
 from scare.upkeep.learner_fixed import quotient
-from scare.upkeep.learner_state import BLOB_WORDS, LIMIT, STEP, LearningRules, Verdict
+from scare.upkeep.learner_state import BLOB_WORDS, LIMIT, STEP, LearnerSettings, PairOutcome
 
-RULES = LearningRules(numbers=4, memory_bits=7, round=20)
+SETTINGS = LearnerSettings(numbers=4, memory_bits=7, round=20)
 BOTH = pytest.mark.parametrize("arithmetic", [FLOAT32, FIXED])
 
 
@@ -22,8 +23,8 @@ def drifted(count: int, numbers: tuple[float, ...], noise: float = 0.1, seed: in
     return features, features @ np.array(numbers) + rng.normal(0, noise, count)
 
 
-def taught(arithmetic: str, features: np.ndarray, residuals: np.ndarray) -> tuple[Learner, list[Verdict]]:
-    learner = Learner(RULES, 5, arithmetic)
+def taught(arithmetic: str, features: np.ndarray, residuals: np.ndarray) -> tuple[Learner, list[PairOutcome]]:
+    learner = Learner(SETTINGS, 5, arithmetic)
     return learner, [learner.learn(*pair) for pair in zip(features, residuals, strict=True)]
 
 
@@ -31,9 +32,9 @@ def taught(arithmetic: str, features: np.ndarray, residuals: np.ndarray) -> tupl
 def test_a_candidate_is_weighted_ridge_regression(arithmetic: str) -> None:
     features, residuals = drifted(100, (0.2, 0.1, -0.1, 0.3))
     learner, _ = taught(arithmetic, features, residuals)
-    keep = 1 - 2.0**-RULES.memory_bits
+    keep = 1 - 2.0**-SETTINGS.memory_bits
     weights = (1 - keep) * keep ** np.arange(99, -1, -1)
-    matrix = (features * weights[:, None]).T @ features + np.diag(RULES.prior)
+    matrix = (features * weights[:, None]).T @ features + np.diag(SETTINGS.prior)
     expected = np.linalg.solve(matrix, (features * weights[:, None]).T @ residuals)
     scale = 1.0 if arithmetic == FLOAT32 else 2.0**-24
     assert_allclose(learner.state.shadow * scale, expected, atol=1e-5 if arithmetic == FLOAT32 else 2e-3)
@@ -42,26 +43,27 @@ def test_a_candidate_is_weighted_ridge_regression(arithmetic: str) -> None:
 @BOTH
 def test_a_drift_is_learned_after_two_rounds_and_helps(arithmetic: str) -> None:
     features, residuals = drifted(200, (0.2, 0.0, 0.0, 0.4))
-    learner, verdicts = taught(arithmetic, features, residuals)
-    assert verdicts.index(Verdict.BETTER) == 2 * RULES.round - 1
-    left = residuals - np.array([learner.correct(row) for row in features])
+    learner, outcomes = taught(arithmetic, features, residuals)
+    assert outcomes.index(PairOutcome.BETTER) == 2 * SETTINGS.round - 1
+    correction = {FLOAT32: learner_float, FIXED: learner_fixed}[arithmetic].correction
+    left = residuals - np.array([correction(learner.state.active, row.astype(np.float32)) for row in features])
     assert np.square(left).mean() < 0.2 * np.square(residuals).mean()
 
 
 @BOTH
 def test_noise_teaches_nothing(arithmetic: str) -> None:
-    learner, verdicts = taught(arithmetic, *drifted(400, (0.0, 0.0, 0.0, 0.0), noise=0.3))
-    assert set(verdicts) == {Verdict.TAKEN}
+    learner, outcomes = taught(arithmetic, *drifted(400, (0.0, 0.0, 0.0, 0.0), noise=0.3))
+    assert set(outcomes) == {PairOutcome.TAKEN}
     assert not learner.numbers.any()
 
 
 @BOTH
 def test_what_was_learned_is_given_up_when_it_is_wrong(arithmetic: str) -> None:
     features, residuals = drifted(60, (0.0, 0.0, 0.0, 0.5))
-    learner, verdicts = taught(arithmetic, features, residuals)
-    assert Verdict.BETTER in verdicts
-    features, residuals = drifted(RULES.round, (0.0, 0.0, 0.0, 0.0), seed=1)
-    assert Verdict.REVERTED in [learner.learn(*pair) for pair in zip(features, residuals, strict=True)]
+    learner, outcomes = taught(arithmetic, features, residuals)
+    assert PairOutcome.BETTER in outcomes
+    features, residuals = drifted(SETTINGS.round, (0.0, 0.0, 0.0, 0.0), seed=1)
+    assert PairOutcome.REVERTED in [learner.learn(*pair) for pair in zip(features, residuals, strict=True)]
     assert not learner.numbers.any()
 
 
@@ -71,7 +73,7 @@ def test_what_was_learned_is_given_up_when_it_is_wrong(arithmetic: str) -> None:
 def test_whatever_the_pairs_are_numbers_move_by_steps_and_stay_finite(
     arithmetic: str, pairs: list[tuple[float, ...]]
 ) -> None:
-    learner, before = Learner(LearningRules(4, 4, 2), 5, arithmetic), np.zeros(4)
+    learner, before = Learner(LearnerSettings(4, 4, 2), 5, arithmetic), np.zeros(4)
     for *features, residual in pairs:
         learner.learn(np.array([*features, 1.0]), residual)
         assert np.isfinite(learner.numbers).all()
@@ -82,10 +84,10 @@ def test_whatever_the_pairs_are_numbers_move_by_steps_and_stay_finite(
 @BOTH
 @pytest.mark.parametrize("residual", [np.nan, np.inf, 2 * LIMIT])
 def test_what_is_no_pair_changes_nothing(arithmetic: str, residual: float) -> None:
-    learner = Learner(RULES, 5, arithmetic)
+    learner = Learner(SETTINGS, 5, arithmetic)
     before = learner.store()
-    assert learner.learn(np.ones(4), residual) is Verdict.REFUSED
-    assert learner.learn(np.array([1.0, np.nan, 0.0, 1.0]), 0.1) is Verdict.REFUSED
+    assert learner.learn(np.ones(4), residual) is PairOutcome.REFUSED
+    assert learner.learn(np.array([1.0, np.nan, 0.0, 1.0]), 0.1) is PairOutcome.REFUSED
     assert learner.store() == before
 
 
@@ -94,8 +96,8 @@ def test_references_that_do_not_follow_the_values_teach_nothing(arithmetic: str)
     rng = np.random.default_rng(3)
     features = np.column_stack([rng.normal(size=(400, 3)), np.ones(400)])
     for references in (np.full(400, 0.3), rng.normal(size=400), 0.001 * features[:, 0] - 1.0):
-        _, verdicts = taught(arithmetic, features, references - features[:, 0])
-        assert set(verdicts) == {Verdict.TAKEN}
+        _, outcomes = taught(arithmetic, features, references - features[:, 0])
+        assert set(outcomes) == {PairOutcome.TAKEN}
 
 
 @BOTH
@@ -103,7 +105,7 @@ def test_a_stored_learner_goes_on_as_if_nothing_had_happened(arithmetic: str) ->
     features, residuals = drifted(150, (0.1, 0.1, 0.0, 0.3))
     whole, _ = taught(arithmetic, features, residuals)
     first, _ = taught(arithmetic, features[:70], residuals[:70])
-    second = Learner(RULES, 5, arithmetic)
+    second = Learner(SETTINGS, 5, arithmetic)
     blob = first.store()
     assert len(blob) == 4 * BLOB_WORDS == 244
     second.restore(blob)
@@ -118,9 +120,9 @@ def test_a_damaged_or_foreign_blob_is_refused(arithmetic: str) -> None:
     blob = learner.store()
     for wrong in (blob[:-1], b"", bytes([blob[0] ^ 1]) + blob[1:], blob[:100] + b"\xff" + blob[101:]):
         with pytest.raises(DataError, match="damaged"):
-            Learner(RULES, 5, arithmetic).restore(wrong)
+            Learner(SETTINGS, 5, arithmetic).restore(wrong)
     other = FIXED if arithmetic == FLOAT32 else FLOAT32
-    for stranger in (Learner(RULES, 6, arithmetic), Learner(RULES, 5, other)):
+    for stranger in (Learner(SETTINGS, 6, arithmetic), Learner(SETTINGS, 5, other)):
         with pytest.raises(DataError, match="another calibrator"):
             stranger.restore(blob)
 
@@ -128,5 +130,5 @@ def test_a_damaged_or_foreign_blob_is_refused(arithmetic: str) -> None:
 @given(st.integers(-(2**31) + 1, 2**31 - 1), st.integers(1 << 12, 2**31 - 1))
 def test_a_quotient_is_as_good_as_29_bits(number: int, divisor: int) -> None:
     exact = number * 2**24 / divisor
-    held = min(max(exact, -(2**31) + 1), 2**31 - 1)
-    assert abs(quotient(number, divisor) - held) <= 2 + abs(held) * 2.0**-28
+    clamped = min(max(exact, -(2**31) + 1), 2**31 - 1)
+    assert abs(quotient(number, divisor) - clamped) <= 2 + abs(clamped) * 2.0**-28

@@ -16,7 +16,7 @@ from scare.errors import DataError, UsageError
 from scare.upkeep.update import revert, update
 from tests.calibrator.building import make_calibrator
 from tests.kernels.test_choice import choice_plan
-from tests.upkeep.visits import HOURLY, air, visit, with_reference
+from tests.upkeep.sessions import HOURLY, air, session, with_reference
 
 
 def errors(calibrator: Calibrator, readings: Readings) -> np.ndarray:
@@ -26,8 +26,8 @@ def errors(calibrator: Calibrator, readings: Readings) -> np.ndarray:
 
 
 def test_a_visit_lowers_the_error_on_later_days() -> None:
-    found = update(HOURLY, [visit(air(4), gain=0.8, offset=6.0)])
-    later = visit(air(10, seed=7, start_day=20010), gain=0.8, offset=6.0)
+    found = update(HOURLY, [session(air(4), gain=0.8, offset=6.0)])
+    later = session(air(10, seed=7, start_day=20010), gain=0.8, offset=6.0)
     assert found.changed
     assert found.after < 0.5 * found.before
     assert np.std(errors(found.calibrator, later)) < np.std(errors(HOURLY, later))
@@ -36,13 +36,13 @@ def test_a_visit_lowers_the_error_on_later_days() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_visit_that_finds_nothing_but_noise_costs_next_to_nothing(seed: int) -> None:
-    found = update(HOURLY, [visit(air(4, seed), noise=2.0)])
-    later = visit(air(20, seed=30, start_day=20020), noise=2.0)
+    found = update(HOURLY, [session(air(4, seed), noise=2.0)])
+    later = session(air(20, seed=30, start_day=20020), noise=2.0)
     assert np.std(errors(found.calibrator, later)) < 1.05 * np.std(errors(HOURLY, later))
 
 
 def test_visits_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    both = visit(air(2), gain=0.8, offset=6.0)
+    both = session(air(2), gain=0.8, offset=6.0)
     first, second = both.rows(np.arange(len(both)) < 18), both.rows(np.arange(len(both)) >= 18)
     once = update(HOURLY, [first]).calibrator
     assert not update(HOURLY, [first]).changed  # a round to learn from, but no whole one to be judged on
@@ -55,7 +55,7 @@ def test_visits_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize("calibrator", [HOURLY, make_calibrator(choice_plan())])
 def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, tmp_path: Path) -> None:
     calibrator = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=3600.0))
-    taught = update(calibrator, [visit(air(6), 0.8, 6.0, calibrator=calibrator)]).calibrator
+    taught = update(calibrator, [session(air(6), 0.8, 6.0, calibrator=calibrator)]).calibrator
     assert taught.facts[LEARNED]["numbers"]["offset"]
     loaded = Calibrator.load(taught.save(tmp_path / "taught.scare"))
     later = air(2, seed=4, start_day=20030)
@@ -70,7 +70,7 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
 @pytest.mark.parametrize("facts", [{STATE: "xyz"}, {STATE: 7}, {STATE: "00ff"}, {LEARNED: {"visits": "two"}}])
 def test_facts_that_are_none_are_refused(facts: dict[str, object]) -> None:
     with pytest.raises(DataError, match="what was learned"):
-        update(HOURLY.with_facts(**facts), [visit(air(2))])
+        update(HOURLY.with_facts(**facts), [session(air(2))])
 
 
 def test_nothing_learned_cannot_be_taken_back() -> None:
@@ -79,7 +79,7 @@ def test_nothing_learned_cannot_be_taken_back() -> None:
 
 
 def test_what_cannot_be_a_colocation_is_refused() -> None:
-    good = visit(air(6), 0.9, 2.0)
+    good = session(air(6), 0.9, 2.0)
     garbage = {
         "constant": np.full(len(good), 12.0),
         "no row has": np.full(len(good), np.nan),
@@ -95,7 +95,7 @@ def test_what_cannot_be_a_colocation_is_refused() -> None:
 
 @pytest.mark.parametrize("hours", [-7, -2, 3, 11])
 def test_a_shifted_clock_is_refused_and_named(hours: int) -> None:
-    good = visit(air(6, seed=2), noise=0.1)
+    good = session(air(6, seed=2), noise=0.1)
     late = shift(good, 3600.0 * hours)
     both = good.frame.select("time", "pm25", "current").join(late.frame.select("time", "reference"), on="time")
     with pytest.raises(DataError, match=f"shifted by {3600 * hours} s"):
@@ -105,7 +105,7 @@ def test_a_shifted_clock_is_refused_and_named(hours: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_references_from_elsewhere_never_make_it_worse(seed: int) -> None:
     """Another place's air: sometimes refused, sometimes of no use, never learned from."""
-    strange = with_reference(air(6, seed=seed), visit(air(6, seed=seed + 100)).targets)
+    strange = with_reference(air(6, seed=seed), session(air(6, seed=seed + 100)).targets)
     try:
         found = update(HOURLY, [strange])
     except DataError:

@@ -12,7 +12,7 @@ from scare.data.readings import CALIBRATED, Readings
 from scare.errors import DataError
 from scare.upkeep.update import adopt, own_scaling, revert, update
 from tests.calibrator.building import make_calibrator, newest_plan
-from tests.upkeep.visits import HOURLY, air, visit, with_reference
+from tests.upkeep.sessions import HOURLY, air, session, with_reference
 
 SMALL = make_calibrator(newest_plan(), settle=96)
 FLEET = replace(SMALL, inputs=replace(SMALL.inputs, step_seconds=3600.0))
@@ -21,7 +21,7 @@ FLEET = replace(SMALL, inputs=replace(SMALL.inputs, step_seconds=3600.0))
 def new_box(days: float, seed: int, start_day: float = 20000.0) -> Readings:
     """A box that reads 30 % too much, beside what a known one would be calibrated to."""
     readings = air(days, seed, start_day)
-    truth = visit(readings).targets
+    truth = session(readings).targets
     strange = readings.frame.with_columns(pm25=1.3 * readings.frame["pm25"] + 4)
     return replace(with_reference(replace(readings, frame=strange), truth), device="box-9")
 
@@ -63,7 +63,7 @@ def test_rows_without_a_reference_teach_the_scaling_alone() -> None:
 
 
 def test_a_known_box_keeps_its_scaling_and_noise_teaches_it_nothing() -> None:
-    found = adopt(HOURLY, visit(air(3), noise=2.0))
+    found = adopt(HOURLY, session(air(3), noise=2.0))
     assert found.calibrator.inputs.scaling.devices == {"box-1": HOURLY.inputs.scaling.devices["box-1"]}
     assert not found.changed
 

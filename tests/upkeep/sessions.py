@@ -1,4 +1,4 @@
-"""Visits made by hand: a box that reads every hour, beside a reference that its calibrator once hit."""
+"""Co-location sessions made by hand: a box that reads every hour, beside a reference that its calibrator once hit."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def air(days: float, seed: int = 0, start_day: float = 20000.0) -> Readings:
     return make_readings(86400 * start_day + HOUR * np.arange(rows), values.clip(0.5))
 
 
-def visit(
+def session(
     readings: Readings, gain: float = 1.0, offset: float = 0.0, noise: float = 0.3, calibrator: Calibrator = HOURLY
 ) -> Readings:
     """The readings beside a reference that is so far from what the calibrator gives."""
