@@ -1,4 +1,4 @@
-"""`scare update`: a calibrator learns from a visit beside a reference, or takes back what it learned."""
+"""`scare update`: update a calibrator from a co-location session, or revert what it learned."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,13 +25,13 @@ from scare.words import suggestion
 
 def update(
     calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Tables of the visit, with a reference.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Tables of the session, with a reference.")] = None,
     out: Annotated[Path, typer.Option("--out", help="The calibrator to write.")] = Path("updated.scare"),
     device: Annotated[str, typer.Option("--device", help="For this box alone, which may be new to it.")] = "",
     full: Annotated[
         list[Path] | None, typer.Option("--full", help="Train anew with these tables, which it was trained on, too.")
     ] = None,
-    revert: Annotated[bool, typer.Option("--revert", help="Take back all that was learned from visits.")] = False,
+    revert: Annotated[bool, typer.Option("--revert", help="Revert all that was learned from sessions.")] = False,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -41,20 +41,20 @@ def update(
     settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Learn from a visit beside a reference; what is not proved to be better changes no value.
+    """Learn from a co-location session; a correction that is not proved to be better changes no value.
 
     Examples:
-      scare update no2.scare visit.csv --out no2-may.scare
+      scare update no2.scare session.csv --out no2-may.scare
       scare update no2-may.scare --revert --out no2.scare
       scare update fleet.scare hours.csv --device box-9 --out box-9.scare
-      scare update no2.scare visit.csv --full train.csv --out no2-new.scare
+      scare update no2.scare session.csv --full train.csv --out no2-new.scare
     """
     model = Calibrator.load(calibrator)
     if revert:
         _revert(model, files or [], out, as_json)
         return
     if not files:
-        raise UsageError("name the tables of the visit, or --revert")
+        raise UsageError("name the tables of the co-location session, or --revert")
     columns = options.columns(time, channels, reference, device_column, reference_file)
     given = read_config(config, settings or (), data=columns)
     if device and full:
@@ -121,8 +121,7 @@ def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
     known, seen = model.inputs.scaling.devices, {one.device for one in readings}
     others = sorted(set(known) - seen)
     if others:
-        said = f"what {', '.join(sorted(seen))} taught holds for {', '.join(others)}, too"
-        note(f"{said}; for one box alone, give --device")
+        note(f"this also changes {' and '.join(others)}; add --device {min(seen)} to change one box")
 
 
 def _tell(found: Update, out: Path, as_json: bool) -> None:

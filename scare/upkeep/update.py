@@ -23,7 +23,7 @@ from scare.calibrator.linear import same_unit
 from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
 from scare.data.alignment import find_clock_offset
-from scare.data.flags import Flag, without_unusable_references
+from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
@@ -202,7 +202,7 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     inputs = calibrator.inputs
     target, training_range = inputs.scaling.target, inputs.training_range
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
-    references = target.apply(without_unusable_references(readings).targets[:, None])[:, 0]
+    references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     parts, rows = [np.empty((0, settings.numbers))], [np.empty(0, int)]
     for segment in segments:
@@ -259,7 +259,8 @@ def _finish(
     """The update that a learner arrived at from these pairs and the numbers `before` them."""
     after, unit = learner.numbers, float(calibrator.inputs.scaling.target.scale[0])
     errors = (
-        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ numbers).mean())) for numbers in (before, after)
+        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ numbers).mean()))
+        for numbers in (before, after)
     )
     facts = {LEARNED: _session_facts(calibrator, learner, readings, pairs), STATE: learner.store().hex()}
     updated = _with_plan(calibrator.with_facts(**facts), with_learned(calibrator.plan, after))

@@ -1,4 +1,4 @@
-"""`scare update`: a visit learned from, or refused with a sentence; and taken back."""
+"""`scare update`: a co-location session learned from, or refused with a message; and reverted."""
 
 import json
 import re
@@ -27,26 +27,26 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_visit_is_learned_from_and_taken_back(scare: RunCli, shipped: Path, table: Path) -> None:
+def test_a_session_is_learned_from_and_taken_back(scare: RunCli, shipped: Path, table: Path) -> None:
     output = scare(f"scare update {shipped} {table} --time time --out new.scare --json")
     assert output.code == 0, output.err
     facts = json.loads(output.out)
     assert facts["changed"]
     assert facts["rmse_after"] < facts["rmse_before"]
     assert Calibrator.load("new.scare").facts[LEARNED] == facts["learned"]
-    assert "what box-1 taught holds for box-2, too" in output.err
+    assert "this also changes box-2; add --device box-1 to change one box" in " ".join(output.err.split())
     output = scare("scare update new.scare --revert --out old.scare")
     assert output.code == 0, output.err
     assert "taken back" in output.err
     assert Path("old.scare").read_bytes() == shipped.read_bytes()
 
 
-def test_what_changes_nothing_says_how_long_a_visit_must_be(scare: RunCli, shipped: Path, table: Path) -> None:
+def test_what_changes_nothing_says_how_long_a_session_must_be(scare: RunCli, shipped: Path, table: Path) -> None:
     pl.read_csv(table).head(18).write_csv("box-1.csv")
     output = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
     assert output.code == 0, output.err
     assert "values stay as they are" in output.out
-    assert "every 8 pairs and judged on the next 8" in output.err
+    assert "every 8 pairs and tested on the next 8" in output.err
 
 
 def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: RunCli, shipped: Path, table: Path) -> None:
@@ -54,15 +54,15 @@ def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: RunCli, shipped: 
     wrong.write_csv("box-1.csv")
     output = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
     assert output.code == 3
-    assert "see whether its unit is that of training" in output.err
+    assert "check that its unit is that of training" in output.err
     assert not Path("new.scare").exists()
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("scare update pm.scare", "name the tables of the visit, or --revert"),
-        ("scare update pm.scare --revert", "learned from no visit"),
+        ("scare update pm.scare", "name the tables of the co-location session, or --revert"),
+        ("scare update pm.scare --revert", "learned from no co-location session"),
         ("scare update pm.scare box-1.csv --revert", "reads no tables"),
         ("scare update pm.scare box-1.csv --time time --device a --full b.csv", "give one of them"),
         ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not contain its training settings"),

@@ -132,7 +132,9 @@ def in_c(request: pytest.FixtureRequest, exported: tuple[Compiled, Path]) -> Boa
 
 def python_learner(compiled: Compiled) -> Learner:
     calibrator, device = compiled.calibrator, compiled.device
-    return Learner(learner_settings(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)])
+    return Learner(
+        learner_settings(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)]
+    )
 
 
 def features(compiled: Compiled, calibrated: np.float32, reading: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_a_known_box_keeps_its_scaling_and_noise_teaches_it_nothing() -> None:
 def test_an_adopted_calibrator_goes_on_learning_and_can_take_it_back() -> None:
     adopted = adopt(FLEET, new_box(2, seed=3)).calibrator
     again = update(adopted, [new_box(4, seed=6, start_day=20020)]).calibrator
-    assert again.facts[LEARNED]["visits"] == 2
+    assert again.facts[LEARNED]["sessions"] == 2
     assert revert(again).plan == FLEET.plan
 
 

@@ -1,4 +1,4 @@
-"""An update from a visit is a better calibrator, or the same; what cannot be a co-location is refused."""
+"""An update from a co-location session is a better calibrator, or the same; what cannot be a co-location is refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def errors(calibrator: Calibrator, readings: Readings) -> np.ndarray:
     return (values - readings.targets)[known]
 
 
-def test_a_visit_lowers_the_error_on_later_days() -> None:
+def test_a_session_lowers_the_error_on_later_days() -> None:
     found = update(HOURLY, [session(air(4), gain=0.8, offset=6.0)])
     later = session(air(10, seed=7, start_day=20010), gain=0.8, offset=6.0)
     assert found.changed
@@ -35,13 +35,13 @@ def test_a_visit_lowers_the_error_on_later_days() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_visit_that_finds_nothing_but_noise_costs_next_to_nothing(seed: int) -> None:
+def test_a_session_that_finds_nothing_but_noise_costs_next_to_nothing(seed: int) -> None:
     found = update(HOURLY, [session(air(4, seed), noise=2.0)])
     later = session(air(20, seed=30, start_day=20020), noise=2.0)
     assert np.std(errors(found.calibrator, later)) < 1.05 * np.std(errors(HOURLY, later))
 
 
-def test_visits_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_sessions_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
     both = session(air(2), gain=0.8, offset=6.0)
     first, second = both.rows(np.arange(len(both)) < 18), both.rows(np.arange(len(both)) >= 18)
     once = update(HOURLY, [first]).calibrator
@@ -49,7 +49,7 @@ def test_visits_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
     again = update(Calibrator.load(once.save(tmp_path / "once.scare")), [second])
     assert again.changed
     learned = again.calibrator.facts[LEARNED]
-    assert (learned["visits"], learned["devices"], len(learned["periods"])) == (2, ["box-1"], 2)
+    assert (learned["sessions"], learned["devices"], len(learned["periods"])) == (2, ["box-1"], 2)
 
 
 @pytest.mark.parametrize("calibrator", [HOURLY, make_calibrator(choice_plan())])
@@ -61,20 +61,30 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
     later = air(2, seed=4, start_day=20030)
     assert_array_equal(loaded.predict(later)[CALIBRATED], taught.predict(later)[CALIBRATED])
     assert_allclose(loaded.compute(loaded.golden.windows), loaded.golden.numbers)
-    assert "learned: visits 1" in card(loaded)
+    assert "learned: sessions 1" in card(loaded)
     assert loaded.facts[STATE] not in card(loaded)
     back, shipped = (tmp_path / name for name in ("back.scare", "shipped.scare"))
     assert revert(loaded).save(back).read_bytes() == calibrator.save(shipped).read_bytes()
 
 
-@pytest.mark.parametrize("facts", [{STATE: "xyz"}, {STATE: 7}, {STATE: "00ff"}, {LEARNED: {"visits": "two"}}])
+@pytest.mark.parametrize(
+    "facts", [{STATE: "xyz"}, {STATE: 7}, {STATE: "00ff"}, {LEARNED: {"visits": "two"}}, {LEARNED: {"sessions": "two"}}]
+)
 def test_facts_that_are_none_are_refused(facts: dict[str, object]) -> None:
     with pytest.raises(DataError, match="what was learned"):
         update(HOURLY.with_facts(**facts), [session(air(2))])
 
 
+def test_an_older_file_counts_its_visits_as_sessions() -> None:
+    once = update(HOURLY, [session(air(2))]).calibrator
+    older = {("visits" if name == "sessions" else name): value for name, value in once.facts[LEARNED].items()}
+    again = update(once.with_facts(**{LEARNED: older}), [session(air(2, start_day=20005))])
+    assert again.calibrator.facts[LEARNED]["sessions"] == 2
+    assert "visits" not in again.calibrator.facts[LEARNED]
+
+
 def test_nothing_learned_cannot_be_taken_back() -> None:
-    with pytest.raises(UsageError, match="learned from no visit"):
+    with pytest.raises(UsageError, match="learned from no co-location session"):
         revert(HOURLY)
 
 
@@ -83,8 +93,8 @@ def test_what_cannot_be_a_colocation_is_refused() -> None:
     garbage = {
         "constant": np.full(len(good), 12.0),
         "no row has": np.full(len(good), np.nan),
-        "see whether its unit": good.targets * 1000,
-        "1 times as much|not of one size": good.targets / 1000,
+        "check that its unit": good.targets * 1000,
+        "differ in magnitude": good.targets / 1000,
     }
     for message, truth in garbage.items():
         with pytest.raises(DataError, match=message):
