@@ -29,17 +29,18 @@ def plural(count: int, noun: str) -> str:
 def duration(seconds: float, signed: bool = False) -> str:
     """Spell a duration in days, hours, minutes or seconds.
 
-    The unit is the largest that is contained at least three times, or once if one decimal is exact. `signed` puts a
-    plus before a positive duration.
+    The unit is the largest that is contained ten times, or once (a day: three times) if one decimal is exact.
+    `signed` puts a plus before a positive duration.
 
-    >>> duration(216000), duration(3600), duration(100), duration(0.25), duration(30 * 86400)
-    ('60 hours', '1 hour', '100 seconds', '0.25 seconds', '30 days')
+    >>> duration(216000), duration(3600), duration(301), duration(0.25), duration(30 * 86400)
+    ('60 hours', '1 hour', '301 seconds', '0.25 seconds', '30 days')
     >>> duration(16200, signed=True), duration(-90, signed=True)
     ('+4.5 hours', '-1.5 minutes')
     """
     for unit, size in UNITS.items():
         count = abs(seconds) / size
-        if count >= 3 or unit == "second" or (count >= 1 and unit != "day" and (10 * count).is_integer()):
+        is_exact = (10 * count).is_integer() and count >= (3 if unit == "day" else 1)
+        if is_exact or count >= 10 or unit == "second":
             break
     text = f"{count:.3g}" if count < 1000 else f"{count:,.0f}"
     sign = "-" if seconds < 0 else "+" if signed and seconds > 0 else ""

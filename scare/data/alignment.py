@@ -1,7 +1,8 @@
-"""Alignment puts a sensor's readings and those of a reference instrument on one clock and one time step.
+"""Align a sensor's readings and those of a reference instrument: one clock, one time step.
 
-A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future.
-Comes from `tables`; goes to `flags` and `split`.
+A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future. A clock
+offset is the lag with the largest absolute cross-correlation, computed by FFT. Comes from `tables`; goes to `flags`
+and `split`.
 """
 
 from dataclasses import dataclass, replace
@@ -12,15 +13,16 @@ import polars as pl
 from scare.data.flags import usable_values
 from scare.data.readings import FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
+from scare.words import duration
 
-COARSER = 1.5  # a step this many times the other's is the coarser one
-FEWEST_PAIRS = 3  # for a correlation
-SMALLEST_VARIANCE = 1e-9  # of the whole series': less is rounding
+COARSER = 1.5  # a step at least this many times the other is the coarser one
+MIN_PAIRS = 3  # for a correlation
+MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """The seconds to `shift` the sensor by, and the correlation with and without that."""
+    """Seconds to `shift` the sensor by, and the correlation with and without that shift."""
 
     seconds: float
     correlation: float
@@ -28,10 +30,10 @@ class ClockOffset:
 
 
 def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
-    """The sensor's rows, each with the nearest value of the reference's only channel as its reference.
+    """Give each of the sensor's rows the nearest value of the reference's only channel as its reference.
 
-    The finer of the two is first averaged to the step of the coarser; then the value must be at most
-    `tolerance_seconds` away (half a step, unless given). Unusable reference values count as missing.
+    The finer of the two is first averaged to the step of the coarser; then a value may be at most
+    `tolerance_seconds` away (default: half a step). Unusable reference values count as missing.
     """
     if sensor.reference:
         raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
@@ -41,10 +43,10 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
     rows = _to_step(sensor, step_seconds, reference.times[0])
     truth = _without_unusable(_to_step(reference, step_seconds, sensor.times[0])).frame
     known = truth.select(TIME, pl.col(channel.name).alias(REFERENCE)).drop_nulls()
-    frame = rows.frame.join_asof(known, on=TIME, strategy="nearest", tolerance=_duration(tolerance))
+    frame = rows.frame.join_asof(known, on=TIME, strategy="nearest", tolerance=_polars_duration(tolerance))
     if frame[REFERENCE].null_count() == frame.height:
         raise DataError(
-            f"{sensor.device}: no reading has a reference value within {tolerance:g} s; the readings cover"
+            f"{sensor.device}: no reading has a reference value within {duration(tolerance)}; the readings cover"
             f" {_period(sensor)} and the reference {_period(reference)}"
         )
     return replace(rows, frame=frame, reference=channel)
@@ -53,7 +55,7 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
 def average(
     readings: Readings, step_seconds: float, completeness: float = 0.75, phase_seconds: float = 0.0
 ) -> Readings:
-    """Means over (t - step, t], each at its t = phase + whole steps since 1970; the rows' flags are OR-ed.
+    """Average over (t - step, t], with t = phase + whole steps since 1970; the rows' flags are OR-ed.
 
     Values out of range and sentinels do not enter a mean. A mean of less than `completeness` of the expected
     values is null; an interval without rows has no row.
@@ -70,8 +72,8 @@ def average(
     means = [pl.when(pl.col(name).count() >= needed).then(pl.col(name).mean()).alias(name) for name in names]
     intervals = _without_unusable(readings).frame.group_by_dynamic(
         TIME,
-        every=_duration(step_seconds),
-        offset=_duration(phase_seconds % step_seconds),
+        every=_polars_duration(step_seconds),
+        offset=_polars_duration(phase_seconds % step_seconds),
         closed="right",
         label="right",
     )
@@ -79,37 +81,36 @@ def average(
 
 
 def shift(readings: Readings, seconds: float) -> Readings:
-    """The same rows, each `seconds` later."""
+    """Move all rows `seconds` later."""
     later = pl.col(TIME) + pl.duration(microseconds=round(seconds * 1e6))
     return replace(readings, frame=readings.frame.with_columns(later))
 
 
 @dataclass(frozen=True)
 class CrossCorrelation:
-    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag that is not judged."""
+    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag with too few pairs."""
 
     seconds: np.ndarray
     values: np.ndarray
 
     @property
     def offset(self) -> ClockOffset:
-        """The shift with the largest absolute correlation."""
+        """The lag with the largest absolute correlation."""
         best, zero = int(np.nanargmax(np.abs(self.values))), int(np.argmin(np.abs(self.seconds)))
         return ClockOffset(float(self.seconds[best]), float(self.values[best]), float(self.values[zero]))
 
 
 def find_clock_offset(sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0) -> ClockOffset:
-    """The shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation."""
+    """Find the shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation."""
     return cross_correlate(sensor, reference, channel, max_seconds).offset
 
 
 def cross_correlate(
     sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0
 ) -> CrossCorrelation:
-    """The correlation at every shift of the sensor up to `max_seconds`, in whole steps of the coarser side.
+    """Correlate at every shift of the sensor up to `max_seconds`, in whole steps of the coarser side.
 
-    A lag is judged by the times at which both sides have values, if they are at least half as many as at the
-    best-covered lag.
+    A lag needs at least half as many pairs (times at which both sides have values) as the best-covered lag.
     """
     step_seconds = _common_step(sensor, reference)
     truth = _to_step(_rows_near(reference, sensor, max_seconds), step_seconds, sensor.times[0])
@@ -140,14 +141,14 @@ def _common_step(sensor: Readings, reference: Readings) -> float:
 
 
 def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> Readings:
-    """The readings averaged to `step_seconds` if that is coarser than theirs, otherwise as they are."""
+    """Average to `step_seconds` if that is coarser than the readings' own step."""
     if step_seconds < COARSER * readings.step_seconds:
         return readings
     return average(readings, step_seconds, phase_seconds=phase_seconds)
 
 
 def _without_unusable(readings: Readings) -> Readings:
-    """The same rows with null for values out of range and sentinels; those of the channels are flagged."""
+    """Replace values out of range and sentinels by null; flag those of the channels."""
     values, flags = usable_values(readings.values, readings.channels)
     columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(readings.channels)]
     if readings.reference:
@@ -162,14 +163,14 @@ def _rows_near(reference: Readings, sensor: Readings, max_seconds: float) -> Rea
     near = (reference.times >= first) & (reference.times <= last)
     if not near.any():
         raise DataError(
-            f"{sensor.device}: no clock offset up to {max_seconds:g} s brings the readings and the reference"
+            f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
             f" together; the readings cover {_period(sensor)} and the reference {_period(reference)}"
         )
     return reference.rows(near)
 
 
 def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -> np.ndarray:
-    """The usable values of a channel at `start` and every step after it, NaN where there is none."""
+    """Usable values of a channel at `start` and every step after it, NaN where there is none [cells]."""
     names = [channel.name for channel in readings.channels]
     if name not in names:
         raise DataError(f"{readings.device}: no channel '{name}'; there is {', '.join(names)}")
@@ -181,26 +182,26 @@ def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -
 
 
 def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
-    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN for a lag not judged."""
-    size = max(len(sensor), len(truth)) + 2 * lags  # no lag wraps round
-    there_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
-    there_y, y, square_y = np.fft.rfft(_moments(truth), size)
+    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
+    size = max(len(sensor), len(truth)) + 2 * lags  # so that no lag wraps around
+    known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
+    known_y, y, square_y = np.fft.rfft(_moments(truth), size)
 
     def sum_of_products(spectrum: np.ndarray) -> np.ndarray:
         return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
 
-    pairs = np.maximum(np.rint(sum_of_products(there_x * there_y)), 1)
-    mean_x, mean_y = sum_of_products(x * there_y) / pairs, sum_of_products(there_x * y) / pairs
-    variance_x = sum_of_products(square_x * there_y) / pairs - mean_x**2
-    variance_y = sum_of_products(there_x * square_y) / pairs - mean_y**2
+    pairs = np.maximum(np.rint(sum_of_products(known_x * known_y)), 1)
+    mean_x, mean_y = sum_of_products(x * known_y) / pairs, sum_of_products(known_x * y) / pairs
+    variance_x = sum_of_products(square_x * known_y) / pairs - mean_x**2
+    variance_y = sum_of_products(known_x * square_y) / pairs - mean_y**2
     covariance = sum_of_products(x * y) / pairs - mean_x * mean_y
-    judged = pairs >= max(FEWEST_PAIRS, pairs.max() / 2)
-    judged &= np.minimum(variance_x, variance_y) > SMALLEST_VARIANCE
-    return np.where(judged, covariance / np.sqrt(np.where(judged, variance_x * variance_y, 1.0)), np.nan)
+    valid = pairs >= max(MIN_PAIRS, pairs.max() / 2)
+    valid &= np.minimum(variance_x, variance_y) > MIN_VARIANCE
+    return np.where(valid, covariance / np.sqrt(np.where(valid, variance_x * variance_y, 1.0)), np.nan)
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
-    """Whether there is a value, the value standardised, its square; zero where there is none [3, cells]."""
+    """Whether there is a value, the standardised value, its square; zero where there is none [3, cells]."""
     known = np.isfinite(values)
     scaled = np.zeros(len(values))
     if known.any():
@@ -209,7 +210,7 @@ def _moments(values: np.ndarray) -> np.ndarray:
     return np.stack([known, scaled, scaled**2])
 
 
-def _duration(seconds: float) -> str:
+def _polars_duration(seconds: float) -> str:
     return f"{round(seconds * 1e6)}us"
 
 

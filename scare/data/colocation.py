@@ -1,6 +1,7 @@
-"""A co-location as a config describes it: tables read, a reference joined, rows flagged, parts kept apart.
+"""A co-location as a config describes it: read tables, join a reference, flag rows, split.
 
-Comes from `tables` and `alignment`; goes to whatever fits or scores. What a person should know goes to `say`.
+Comes from `tables` and `alignment`; goes to whatever fits or scores. `notify` is called with what a person should
+know: guesses, clock offsets, flagged rows.
 """
 
 import json
@@ -23,14 +24,14 @@ from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
 from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
-from scare.words import spell_counts
+from scare.words import duration, spell_counts
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
 
 
 class SplitBy(StrEnum):
-    """What keeps training, validation and test apart."""
+    """What training, validation and test do not share."""
 
     TIME = "time"
     DEVICE = "device"
@@ -39,75 +40,72 @@ class SplitBy(StrEnum):
 
 @dataclass(frozen=True)
 class SplitSection:
-    """How training, validation and test are kept apart."""
+    """The section [split] of a `--config` file."""
 
     by: SplitBy = SplitBy.TIME
     borders: tuple[str, ...] = ()
     column: str = ""
 
 
-def read_files(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
-    """The readings of all files, each beside its reference; several files are several devices."""
-    if not data.reference_file:
-        return _read(files, data, say)
-    sensors = _read(files, replace(data, reference=None), say, with_reference=False)
-    name = data.reference.name if data.reference else ""
-    return join(sensors, data, name, say)
+def read_colocation(files: Sequence[Path], data: DataSection, notify: Notify) -> list[Readings]:
+    """Read files as `read_files` does and `prepare` each device's readings."""
+    return [prepare(one, data.step, notify) for one in read_files(files, data, notify)]
 
 
-def _read(files: Sequence[Path], data: DataSection, say: Say, with_reference: bool = True) -> list[Readings]:
+def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list[Readings]:
+    """Read all files with their reference; the mapping of the first file holds for all, guesses are reported."""
+    own = replace(data, reference=None) if data.reference_file else data
     readings: list[Readings] = []
     mapping: ColumnMapping | None = None
     for file in files:
-        mapping = mapping or _announced(file, data, say, with_reference)
+        if mapping is None:
+            mapping, guessed = column_mapping(file, own)
+            if data.reference_file:
+                mapping = replace(mapping, reference=None)
+            elif mapping.reference is None:
+                raise DataError(
+                    f"{file}: no reference; name its column with --reference or its table with --reference-file"
+                )
+            if guessed and (options := as_options(mapping, own)):
+                notify(f"{file}: guessed {options}")
         readings += read_readings(file, mapping)
     devices = [one.device for one in readings]
     for device in devices:
         if devices.count(device) > 1:
             raise DataError(f"two files hold a device called '{device}'; rename one or join them")
+    if data.reference_file:
+        return join_reference(readings, data, notify)
     return readings
 
 
-def _announced(file: Path, data: DataSection, say: Say, with_reference: bool) -> ColumnMapping:
-    """The mapping of the first file, which holds for all; what was guessed is said."""
-    mapping, guessed = column_mapping(file, data)
-    if not with_reference:
-        mapping = replace(mapping, reference=None)
-    elif mapping.reference is None:
-        raise DataError(f"{file}: no reference; name its column with --reference or its table with --reference-file")
-    if guessed and (flags := as_flags(mapping, data)):
-        say(f"{file}: guessed {flags}")
-    return mapping
-
-
 def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
-    """The mapping that [data] gives, completed by a look at the file; and whether anything was guessed."""
+    """Complete the mapping of [data] by inspecting the file; also whether anything was guessed."""
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
         return ColumnMapping(**given), False
     guess = inspect_table(file, data.dates).mapping
     described = (*guess.channels, *([guess.reference] if guess.reference else ()))
     known = {channel.name: channel for channel in described}
-    given["channels"] = tuple(_known(channel, known) for channel in data.channels or guess.channels)
+    given["channels"] = tuple(_with_guess(channel, known) for channel in data.channels or guess.channels)
     if data.reference:
-        given["reference"] = _known(data.reference, known)
+        given["reference"] = _with_guess(data.reference, known)
         if not data.channels:
             given["channels"] = tuple(one for one in guess.channels if one.name != data.reference.name)
     return replace(guess, **given), True
 
 
-def _known(channel: Channel, known: Mapping[str, Channel]) -> Channel:
-    """The channel, with the guessed unit and limits if only its name was given."""
+def _with_guess(channel: Channel, known: Mapping[str, Channel]) -> Channel:
+    """The channel, with the guessed unit and range if only its name was given."""
     return known.get(channel.name, channel) if channel == Channel(channel.name) else channel
 
 
-def as_flags(mapping: ColumnMapping, given: DataSection) -> str:
-    """The mapping as options to paste, without what is given.
+def as_options(mapping: ColumnMapping, given: DataSection) -> str:
+    """Write the mapping as command-line options, without those that were given.
 
     >>> mapping = ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2"), sort=True)
-    >>> as_flags(mapping, DataSection())
+    >>> as_options(mapping, DataSection())
     '--time date --channels NO2,T --reference Ref.NO2, data.sort = true'
-    >>> as_flags(mapping, DataSection(reference=Channel("Ref.NO2"), sort=True))
+    >>> as_options(mapping, DataSection(reference=Channel("Ref.NO2"), sort=True))
     '--time date --channels NO2,T'
     """
     options = {
@@ -123,9 +121,9 @@ def as_flags(mapping: ColumnMapping, given: DataSection) -> str:
     return ", ".join([*([flags] if flags else []), *keys])
 
 
-def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say) -> list[Readings]:
-    """The readings beside the reference of another file."""
-    file, apply_offset = Path(data.reference_file), data.apply_offset
+def join_reference(readings: Sequence[Readings], data: DataSection, notify: Notify) -> list[Readings]:
+    """Align the readings with the reference of another file, and report each device's clock offset."""
+    file, column = Path(data.reference_file), data.reference.name if data.reference else ""
     found = inspect_table(file, data.dates)
     found.table.require([column] if column else [])
     guesses = [one.name for one in (*found.references, *found.channels)]
@@ -133,7 +131,7 @@ def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say)
         raise DataError(f"{file}: no column looks like a reference; name it with --reference")
     name = column or guesses[0]
     if not column:
-        say(f"{file}: guessed --reference {name}")
+        notify(f"{file}: guessed --reference {name}")
     in_order = found.duplicates + found.out_of_order == 0
     mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order, dates=data.dates)
     (station,) = read_readings(file, mapping)
@@ -141,47 +139,47 @@ def join(readings: Sequence[Readings], data: DataSection, column: str, say: Say)
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
     joined = []
     for one in readings:
-        if find_dead_channels(one):  # has no clock to set; a split leaves it out
+        if find_dead_channels(one):  # it has no values to correlate; a split leaves it out
             joined.append(align(one, station))
             continue
         offset = find_clock_offset(one, station, one.channels[0].name)
-        say(
-            f"{one.device}: best correlation {offset.correlation:.3f} with the sensor shifted by {offset.seconds:g} s"
-            f" ({offset.correlation_at_zero:.3f} unshifted){'; shifted' if apply_offset else ''}"
+        notify(
+            f"{one.device}: best correlation {offset.correlation:.3f} with the sensor shifted by"
+            f" {duration(offset.seconds, signed=True)} ({offset.correlation_at_zero:.3f} unshifted)"
+            f"{'; shifted' if data.apply_offset else ''}"
         )
-        joined.append(align(shift(one, offset.seconds) if apply_offset else one, station))
+        joined.append(align(shift(one, offset.seconds) if data.apply_offset else one, station))
     return joined
 
 
-def read_colocation(files: Sequence[Path], data: DataSection, say: Say) -> list[Readings]:
-    """Read files as `read_files` does and `prepare` each device's readings."""
-    return [prepare(one, data.step, say) for one in read_files(files, data, say)]
-
-
-def prepare(readings: Readings, step: float | None, say: Say) -> Readings:
-    """Averaged if asked, of one time step, with quality flags."""
+def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:
+    """Average to `step` seconds if given, check that there is one time step, and set quality flags."""
     if step is not None:
         readings = average(readings, step)
     check_step(readings)
     flagged = flag(drop_unusable_references(readings))
     lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
     if lost and readings.reference is not None:
-        say(
+        notify(
             f"{readings.device}: {lost} values of {readings.reference.name} stand for 'no reading' and count as missing"
         )
     if flagged.flags.any():
-        say(f"{readings.device}: flagged rows: {spell_counts(count_flags(flagged.flags))}")
+        notify(f"{readings.device}: flagged rows: {spell_counts(count_flags(flagged.flags))}")
     return flagged
 
 
 def make_split(
     readings: Sequence[Readings], files: Sequence[Path], data: DataSection, split: SplitSection, window: int
 ) -> Split:
-    """Training, validation and test as [split] says."""
+    """Split readings as [split] says; `window` rows after a border are not scored."""
     if split.borders and (split.column or split.by is not SplitBy.TIME):
-        raise UsageError("split.borders goes with a split by time only")
+        raise UsageError("split.borders can only be used with a split by time")
     if split.column:
-        return _divide_by_column(readings, files, data, split.column)
+        mapping, _ = column_mapping(files[0], data)
+        labels: dict[str, pl.DataFrame] = {}
+        for file in files:
+            labels |= read_labels(file, mapping, split.column)
+        return split_by_label(readings, labels)
     if split.by is SplitBy.DEVICE:
         return split_by_device(readings)
     if split.by is SplitBy.SITE:
@@ -196,17 +194,8 @@ def make_split(
         raise DataError(f"{error}; a shorter window, other split.borders or more data may help") from error
 
 
-def _divide_by_column(readings: Sequence[Readings], files: Sequence[Path], data: DataSection, name: str) -> Split:
-    """Training, validation and test as a column of the files says."""
-    mapping, _ = column_mapping(files[0], data)
-    labels: dict[str, pl.DataFrame] = {}
-    for file in files:
-        labels |= read_labels(file, mapping, name)
-    return split_by_label(readings, labels)
-
-
 def parse_time(text: str, key: str) -> datetime:
-    """The time that a key of a config names; UTC unless it says otherwise."""
+    """Parse the ISO 8601 time of a config key; UTC unless it has an offset."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:

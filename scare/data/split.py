@@ -1,4 +1,4 @@
-"""Splits of readings into train, validation and test that do not leak; random row splits do not exist.
+"""Split readings into train, validation and test without leakage; there are no random splits of rows.
 
 Comes from `flags`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
 """
@@ -15,18 +15,19 @@ import polars as pl
 from scare.data.flags import TRAINING, drop_dead_devices
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
+from scare.words import duration
 
 LABELS = {
     "train": ["train", "training"],
     "validation": ["validate", "validation", "valid", "val"],
     "test": ["test", "testing"],
 }
-SAME_REFERENCE = 0.5  # more than this share of equal values at equal times is one instrument
+SAME_REFERENCE = 0.5  # above this share of equal values at equal times two references are one instrument
 
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts, how they were made, what the results will therefore not show, and which devices are left out."""
+    """Three parts, how they were made, what the results therefore cannot show, and which devices are left out."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
@@ -42,12 +43,12 @@ class Split:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a result says of its split."""
+        """What a result records of its split."""
         return {"split": self.description} | ({"left_out": list(self.left_out)} if self.left_out else {})
 
 
 def split_by_device(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
-    """Whole devices: unless named, the alphabetically last one left is test, then the last left validation.
+    """Split by whole devices; unless named, the alphabetically last is test and the one before it validation.
 
     >>> from scare.data.readings import Channel
     >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1)], "reference": [7.0]})
@@ -59,7 +60,7 @@ def split_by_device(readings: Sequence[Readings], validation: str | None = None,
 
 
 def split_by_site(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
-    """Whole sites: unless named, the alphabetically last one left is test, then the last left validation."""
+    """Split by whole sites; unless named, the alphabetically last is test and the one before it validation."""
     return _split_by_name(readings, "site", validation, test)
 
 
@@ -70,10 +71,10 @@ def split_by_time(
     test_share: float = 0.25,
     borders: tuple[datetime, datetime] | None = None,
 ) -> Split:
-    """Training first, then validation, then test, at the same two borders for every device.
+    """Split by time: training, then validation, then test, at the same two borders for every device.
 
     Without `borders` (UTC) the shares are of all rows with a reference. Rows from a border to less than
-    `gap_seconds` after it lose their reference: they are history for the windows after them, never a target.
+    `gap_seconds` after it lose their reference: they only fill the windows after them and are never a target.
     With a gap of at least window times step, no target's window reaches across a border.
 
     >>> from scare.data.readings import Channel
@@ -82,27 +83,28 @@ def split_by_time(
     >>> [(len(part[0]), int(np.isfinite(part[0].targets).sum())) for part in split.parts.values()]
     [(12, 12), (3, 2), (5, 4)]
     """
-    readings, left_out = _usable(readings)
+    readings, left_out = _drop_dead(readings)
     if borders:
-        first, second = (_as_utc(border).timestamp() for border in borders)
+        first, second = ((border if border.tzinfo else border.replace(tzinfo=UTC)).timestamp() for border in borders)
     else:
         first, second = _borders_by_share(readings, validation_share, test_share)
+    dates = " and ".join(f"{datetime.fromtimestamp(border, UTC):%Y-%m-%d %H:%M:%S}" for border in (first, second))
     split = Split(
         _rows_between(readings, -np.inf, first, 0.0),
         _rows_between(readings, first, second, gap_seconds),
         _rows_between(readings, second, np.inf, gap_seconds),
-        f"by time: borders {_date(first)} and {_date(second)}, the {gap_seconds:g} s after each only history",
+        f"by time: borders {dates}; the first {duration(gap_seconds)} after each fill the window and are not scored",
         left_out=left_out,
     )
-    return _checked(split, gap_seconds)
+    return _check(split, gap_seconds)
 
 
 def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFrame]) -> Split:
-    """As a column says: `labels` gives each device's `label` (train, validate or test) at each `time`.
+    """Split as a column says: `labels` gives each device's `label` (train, validate or test) at each `time`.
 
-    Windows are made of one part's rows only, so no row is in two parts; how far apart they are is the file's affair.
+    Windows are made of one part's rows only, so no row is in two parts; the gap between parts is up to the file.
     """
-    readings, left_out = _usable(readings)
+    readings, left_out = _drop_dead(readings)
     parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
     for one in readings:
         named = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")["label"]
@@ -110,17 +112,17 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
         for part, known in LABELS.items():
             rows = one.rows(words.is_in(known).fill_null(False).to_numpy())
             parts[part] += [rows] if len(rows) else []
-        strange = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
-        for word in strange.head(1):
+        unknown = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
+        for word in unknown.head(1):
             raise DataError(f"{one.device}: the split column says '{word}'; it may say train, validate or test")
     train, validation, test = (tuple(found) for found in parts.values())
-    return _checked(Split(train, validation, test, "as a column says", left_out=left_out), gap_seconds=0.0)
+    return _check(Split(train, validation, test, "as a column says", left_out=left_out), gap_seconds=0.0)
 
 
 def cut_by_time(
     readings: Sequence[Readings], share: float, gap_seconds: float
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
-    """Everything before one border, and the last `share` of the rows with a reference after it."""
+    """Cut off the last `share` of the rows with a reference; returns the rows before and after the border."""
     known = reference_times(readings)
     border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
     before = _rows_between(readings, -np.inf, border, 0.0)
@@ -128,13 +130,13 @@ def cut_by_time(
     if not before or not any(np.isfinite(one.targets).any() for one in after):
         raise DataError(
             f"too few rows to hold any out for validation: the last {share:.0%} must be longer than"
-            f" {gap_seconds:g} s; give more data, a shorter --window, or validation readings"
+            f" {duration(gap_seconds)}; give more data, a shorter --window, or validation readings"
         )
     return before, after
 
 
 def check_leakage(split: Split, gap_seconds: float) -> None:
-    """Refuses a device twice in one part, or in two parts with a row in both or targets closer than the gap."""
+    """Raise a DataError if a part holds a device twice, or two parts share a row or targets closer than the gap."""
     for part, readings in split.parts.items():
         devices = sorted(one.device for one in readings)
         for device, following in pairwise(devices):
@@ -144,16 +146,16 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
         for one, other in product(split.parts[part], split.parts[other_part]):
             if one.device != other.device:
                 continue
-            apart = _closest(*(r.times[np.isfinite(r.targets)] for r in (one, other)))
-            if apart < gap_seconds or len(np.intersect1d(one.times, other.times)):
-                raise DataError(
-                    f"{one.device} leaks from {part} to {other_part}: rows in both, or references {apart:g} s apart"
-                    f" for a gap of {gap_seconds:g} s; {split.description}"
-                )
+            distance = _shortest_distance(*(r.times[np.isfinite(r.targets)] for r in (one, other)))
+            shares_rows = len(np.intersect1d(one.times, other.times)) > 0
+            if distance < gap_seconds or shares_rows:
+                between = f"references {duration(distance)} apart, for a gap of {duration(gap_seconds)}"
+                reason = "the same row is in both" if shares_rows else between
+                raise DataError(f"{one.device} leaks from {part} to {other_part}: {reason}; {split.description}")
 
 
 def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | None, test: str | None) -> Split:
-    readings, left_out = _usable(readings)
+    readings, left_out = _drop_dead(readings)
     names = [str(getattr(one, kind)) for one in readings]
     left = sorted(set(names))
     if len(left) < 3 or "" in left:
@@ -171,15 +173,15 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
         for chosen in (left, [validation], [test])
     ]
     how = f"by {kind}: train {', '.join(left)}; validation {validation}; test {test}"
-    return _checked(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
+    return _check(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
 
 
 def _borders_by_share(readings: Sequence[Readings], validation_share: float, test_share: float) -> tuple[float, float]:
-    """The times in seconds at which the last shares of all rows with a reference begin."""
+    """Times (seconds) at which the last shares of all rows with a reference begin."""
     if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
         raise UsageError(
             f"the shares of validation and test are {validation_share:g} and {test_share:g};"
-            " give two above zero that leave some for training"
+            " give two shares above zero that leave some rows for training"
         )
     times = reference_times(readings)
     before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
@@ -188,8 +190,8 @@ def _borders_by_share(readings: Sequence[Readings], validation_share: float, tes
 
 
 def reference_times(readings: Sequence[Readings]) -> np.ndarray:
-    """The times of all rows with a reference, of all devices that are not dead, in order."""
-    known = [one.times[np.isfinite(one.targets)] for one in _usable(readings)[0]]
+    """Sorted times (seconds) of all rows with a reference, of all devices that are not dead."""
+    known = [one.times[np.isfinite(one.targets)] for one in _drop_dead(readings)[0]]
     times = np.sort(np.concatenate([np.empty(0), *known]))
     if not len(times):
         names = sorted({one.reference.name for one in readings if one.reference})
@@ -200,28 +202,27 @@ def reference_times(readings: Sequence[Readings]) -> np.ndarray:
 
 
 def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:
-    """The rows of each device from `start` to before `end`, without reference until the gap is over."""
+    """Each device's rows from `start` to before `end`, without a reference until the gap is over."""
     if gap_seconds < 0:
-        raise UsageError(f"the gap after a border is {gap_seconds:g} s; give zero or more")
-    selected = [one.rows((one.times >= start) & (one.times < end)) for one in readings]
-    return tuple(_without_reference(one, start + gap_seconds) for one in selected if len(one))
+        raise UsageError(f"the gap after a border is {duration(gap_seconds)}; give zero or more")
+    parts = []
+    for one in readings:
+        rows = one.rows((one.times >= start) & (one.times < end))
+        if len(rows) and rows.reference:
+            targets = np.where(rows.times < start + gap_seconds, np.nan, rows.targets)
+            rows = replace(rows, frame=rows.frame.with_columns(pl.Series(REFERENCE, targets)))
+        parts += [rows] if len(rows) else []
+    return tuple(parts)
 
 
-def _without_reference(readings: Readings, until: float) -> Readings:
-    if readings.reference is None or not len(readings):
-        return readings
-    hidden = np.where(readings.times < until, np.nan, readings.targets)
-    return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, hidden)))
-
-
-def _usable(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
-    """The devices that are not dead all the time, and a sentence about each that is."""
+def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
+    """The devices that have a complete row, and a message about each that has none."""
     kept, left_out = drop_dead_devices({"": readings})
     return kept[""], left_out
 
 
-def _checked(split: Split, gap_seconds: float) -> Split:
-    """The split without what is dead in a part and with its notes, if all parts have a reference and nothing leaks."""
+def _check(split: Split, gap_seconds: float) -> Split:
+    """Drop what is dead in a part, add notes, and make sure that every part has a reference and nothing leaks."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
     kept, left_out = drop_dead_devices(parts)
     train, validation, test = kept.values()
@@ -238,15 +239,15 @@ def _checked(split: Split, gap_seconds: float) -> Split:
     return replace(split, notes=tuple(notes))
 
 
-def _closest(times: np.ndarray, others: np.ndarray) -> float:
-    """The shortest time between a row of the one and a row of the other, in seconds."""
+def _shortest_distance(times: np.ndarray, others: np.ndarray) -> float:
+    """Shortest time between an element of `times` and one of `others`, in seconds; inf if either is empty."""
     before = np.searchsorted(others, times)
     ends = np.concatenate([[-np.inf], others, [np.inf]])
     return float(np.minimum(times - ends[before], ends[before + 1] - times).min(initial=np.inf))
 
 
 def _share_reference(one: Readings, other: Readings) -> bool:
-    """Whether both have mostly equal reference values at the times they share."""
+    """Whether most reference values are equal at the times that both have."""
     if one.reference is None or other.reference is None:
         return False
     half_step = one.step_seconds / 2 if len(one) > 1 else 0.0
@@ -259,11 +260,3 @@ def _share_reference(one: Readings, other: Readings) -> bool:
     )
     equal = int((pairs[REFERENCE] == pairs["other"]).sum())
     return equal > SAME_REFERENCE * pairs.height
-
-
-def _as_utc(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _date(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -237,7 +237,7 @@ def test_borders_that_leave_a_part_empty_are_refused(refused, borders: list[str]
         ("[split]\nby = 'tiem'", "split.by is 'tiem'; did you mean 'time'?"),
         ("[split]\nborders = ['2026-01-01']", "split.borders takes two times, not 1"),
         ("[split]\nborders = ['2026-01-01', 'soon']", "'soon' is not an ISO 8601 time"),
-        ("[split]\nby = 'device'\nborders = ['2026-01-01', '2026-01-02']", "goes with a split by time"),
+        ("[split]\nby = 'device'\nborders = ['2026-01-01', '2026-01-02']", "can only be used with a split by time"),
         ("[model]\nname = 'scar'", "no model called 'scar'; did you mean 'scare'?"),
         ("[model]\npreset = 'papper'", "no preset called 'papper'; did you mean 'paper'?"),
         ("[model]\ngap_policy = 'strikt'", "model.gap_policy is 'strikt'; did you mean 'strict'?"),

@@ -14,6 +14,7 @@ from scare import Calibrator
 from scare.calibrator.selection_table import selection_table
 from scare.cli import train as train_command
 from scare.cli.train import fit_with_progress, require_training
+from scare.words import duration
 from tests.calibrator.test_selection_table import FACTS, SUMMARY
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import CHANNELS, colocation, write
@@ -211,7 +212,7 @@ APART = f"scare train sensor.csv --time date {CHANNELS} --reference-file station
 def test_a_reference_file_is_joined_and_the_clock_offset_reported(scare: RunCli, apart: float) -> None:
     output = scare(f"{APART} --reference Ref.NO2")
     assert trained(output).target.name == "Ref.NO2"
-    assert f"sensor: best correlation 1.000 with the sensor shifted by {apart:g} s" in output.err
+    assert f"sensor: best correlation 1.000 with the sensor shifted by {duration(apart, signed=True)} (" in output.err
     assert "; shifted" not in output.err
 
 

@@ -120,10 +120,10 @@ def test_no_shared_time_is_one_sentence_with_both_periods() -> None:
     with pytest.raises(DataError) as caught:
         align(sensor, reference)
     assert str(caught.value) == (
-        "box-1: no reading has a reference value within 30 s; the readings cover 2026-01-01 00:01 to"
+        "box-1: no reading has a reference value within 30 seconds; the readings cover 2026-01-01 00:01 to"
         " 2026-01-01 00:02 and the reference 2026-01-02 00:01 to 2026-01-02 00:02"
     )
-    with pytest.raises(DataError, match="no clock offset up to 7200 s"):
+    with pytest.raises(DataError, match="no clock offset up to 2 hours"):
         find_clock_offset(sensor, reference, "no2")
 
 

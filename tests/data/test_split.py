@@ -98,7 +98,7 @@ def test_sites_are_split_whole() -> None:
 
 def test_a_device_at_two_sites_at_once_is_refused() -> None:
     boxes = [box("a", site="x"), box("b", site="y"), box("a", first=9, site="z")]
-    with pytest.raises(DataError, match="a leaks from train to test: rows in both, or references 0 s apart"):
+    with pytest.raises(DataError, match="a leaks from train to test: the same row is in both"):
         split_by_site(boxes)
     moved = [*boxes[:2], box("a", first=10, site="z")]
     assert devices(split_by_site(moved)) == [["a"], ["b"], ["a"]]
@@ -113,7 +113,8 @@ def test_a_time_split_has_the_same_borders_for_all_and_a_gap_after_each() -> Non
     assert [minutes(one) for one in split.test] == [[14, 15, 16, 17, 18, 19]] * 2
     assert [targets(one) for one in split.test] == [[16, 17, 18, 19]] * 2
     assert split.description == (
-        "by time: borders 2026-01-01 00:08:00 and 2026-01-01 00:14:00, the 120 s after each only history"
+        "by time: borders 2026-01-01 00:08:00 and 2026-01-01 00:14:00;"
+        " the first 2 minutes after each fill the window and are not scored"
     )
     assert split.notes == ()
 
@@ -160,7 +161,7 @@ def test_an_empty_part_is_named_with_the_reason() -> None:
         split_by_time([box("a", 20)], 600.0)
     assert str(caught.value) == (
         "validation has no rows with a reference; by time: borders 2026-01-01 00:12:00 and"
-        " 2026-01-01 00:15:00, the 600 s after each only history"
+        " 2026-01-01 00:15:00; the first 10 minutes after each fill the window and are not scored"
     )
     with pytest.raises(DataError, match="test has no rows with a reference; by device: train a; validation b"):
         split_by_device([box("a"), box("b"), box("c", level=None)])
@@ -169,9 +170,9 @@ def test_an_empty_part_is_named_with_the_reason() -> None:
 
 
 def test_shares_and_gaps_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"0\.5 and 0\.5; give two above zero"):
+    with pytest.raises(UsageError, match=r"0\.5 and 0\.5; give two shares above zero"):
         split_by_time([box("a")], 60.0, 0.5, 0.5)
-    with pytest.raises(UsageError, match="-1 s; give zero or more"):
+    with pytest.raises(UsageError, match="-1 second; give zero or more"):
         split_by_time([box("a")], -1.0)
 
 
@@ -181,7 +182,7 @@ def test_a_split_made_by_hand_is_refused_when_a_device_is_too_close_to_itself() 
     with pytest.raises(DataError) as caught:
         check_leakage(split, 301.0)
     assert str(caught.value) == (
-        "a leaks from train to test: rows in both, or references 300 s apart for a gap of 301 s; by hand"
+        "a leaks from train to test: references 5 minutes apart, for a gap of 301 seconds; by hand"
     )
 
 
