@@ -1,5 +1,5 @@
-/* Readings become windows: the same rules as windowing/live.py, windowing/training_range.py and data/flags.py, which
- * the tests compare with. */
+/* From readings to windows to calibrated values. The rules are those of scare/windowing/live.py,
+ * scare/windowing/training_range.py and scare/data/flags.py; tests compare both. */
 #include "scare.h"
 
 #include "scare_port.h"
@@ -28,12 +28,12 @@ static uint32_t bits_of(float number) {
     return bits;
 }
 
-/* Not by comparing: a compiler told to be fast may think that every number is finite. */
+/* By bits, not by comparing: with -ffast-math a compiler assumes that every number is finite. */
 static int is_finite(float number) {
     return (bits_of(number) & 0x7f800000u) != 0x7f800000u;
 }
 
-/* Rows from one reading to the next: elapsed / step, halves rounded up; 0: too early. */
+/* Rows from one reading to the next: elapsed / step, halves rounded up; 0 means too early. */
 static uint32_t rows_between(uint32_t elapsed_ms, uint32_t step_ms) {
     uint32_t rest = elapsed_ms % step_ms;
     if (elapsed_ms > INT32_MAX) {
@@ -61,16 +61,16 @@ SCARE_SMALL float clamp(const scare_range *range, float number) {
     return number < range->high ? number : range->high;
 }
 
-/* Judges a reading and scales it as the window holds it; how much of its first number is not held. */
+/* Check a reading, then scale and clamp it into `row`; `beyond` is how far channel 0 lies beyond its clamp. */
 SCARE_SMALL scare_status scale(const scare_model *model, const float *reading, float *row, float *beyond) {
     scare_status status = SCARE_OK;
     SCARE_ROLLED
     for (uint32_t c = model->channels; c-- > 0u;) {
         const scare_channel *channel = &model->channel[c];
         float number = reading[c], scaled = ((number - channel->center) - channel->rest) * channel->inverse;
-        float held = clamp(&channel->clamp, scaled);
-        row[c] = held;
-        *beyond = scaled - held;
+        float clamped = clamp(&channel->clamp, scaled);
+        row[c] = clamped;
+        *beyond = scaled - clamped;
         if (clamp(&channel->valid, number) != number) {
             status = SCARE_RANGE;
         }
@@ -81,7 +81,7 @@ SCARE_SMALL scare_status scale(const scare_model *model, const float *reading, f
     return status;
 }
 
-/* The nearest whole step, halves rounded up. */
+/* Round to the nearest step, halves up. */
 static int16_t quantise(const scare_channel *channel, float scaled) {
     static const scare_range steps_of_16_bits = {-32767.0f, 32767.0f};
     float steps = clamp(&steps_of_16_bits, scaled * channel->quantum + 0.5f);
@@ -89,8 +89,8 @@ static int16_t quantise(const scare_channel *channel, float scaled) {
     return (int16_t)(whole - (steps < (float)whole ? 1 : 0));
 }
 
-/* Both kinds of window: the last `rows` rows of each are new. The first of them is `row`, if there is one; each other one
- * is the row before it. */
+/* Both kinds of window: the last `rows` rows are new. The first of them is `row`, if given; the others repeat the row
+ * before them. */
 static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *row) {
     uint32_t channels = model->channels, end = model->window * channels, i;
     SCARE_ROLLED
@@ -142,7 +142,7 @@ SCARE_SMALL void mark(scare *self, uint32_t real) {
     self->next_bit = self->next_bit + 1u < self->model->checked ? self->next_bit + 1u : 0u;
 }
 
-/* Rows without a reading repeat the newest row. */
+/* Fill rows without a reading by repeating the newest row. */
 SCARE_SMALL void hold(scare *self, uint32_t rows) {
     const scare_model *model = self->model;
     if (self->filled) {
@@ -157,7 +157,7 @@ SCARE_SMALL void hold(scare *self, uint32_t rows) {
 }
 
 #if SCARE_PAST
-/* The first row, which is no change of the row before: it counts as the most that is no spike. */
+/* Start with the first row: it has no change, so the largest usual change is taken from the channel's scale. */
 static void begin(scare *self, const float *reading, const float *row) {
     const scare_model *model = self->model;
     scare_past *past = self->window;
@@ -174,8 +174,8 @@ static void begin(scare *self, const float *reading, const float *row) {
     }
 }
 
-/* Whether a number has not changed for long, and whether one changed much more than usual. Changes are not negative, so
- * they compare as their bits do, which takes fewer instructions. */
+/* Flag channels that have not changed for long (stuck) or changed much more than usual (spike). Changes are not
+ * negative, so their bits compare as they do, which takes fewer instructions. */
 SCARE_INLINE void look_back(const scare_model *model, scare_past *past, const float *reading, uint32_t *flags) {
     uint32_t channels = model->channels;
     SCARE_ROLLED
@@ -216,8 +216,8 @@ static void take(scare *self, const float *reading, const float *row) {
     self->unbroken = smaller(self->unbroken + 1u, self->model->checked);
 }
 
-/* Whether training had no such row: a number, all of them together, or that for about a window. The row is cut off at
- * what training had. */
+/* Whether a row is outside the training range: a channel alone, the Mahalanobis distance of all, or that distance for
+ * about a window. Cuts the row off at the training range. */
 SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
     const scare_model *model = self->model;
     const float *weight = model->whitening;
@@ -238,7 +238,7 @@ SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
     return outside | (uint32_t)(distance > model->limit) | (uint32_t)(self->slow > model->slow_limit);
 }
 
-/* The interval around a value that is not below the floor. The search takes three steps in every table. */
+/* Set the interval around a value, not below the floor. The binary search always takes three steps. */
 SCARE_SMALL void surround(const scare_interval *interval, float floor, scare_answer *answer) {
     float factor = answer->flags & LESS_SURE ? interval->widening : 1.0f, value = answer->value;
     uint32_t band = 0u;
@@ -282,7 +282,7 @@ SCARE_SMALL void forget(scare *self) {
     self->slow = (float)self->model->channels;
 }
 
-/* Whether a reading is more than a window before the last one: the clock was set. */
+/* Whether a reading is more than a window before the last one: the clock was set back. */
 static int goes_back(const scare *self, uint32_t elapsed_ms) {
     return self->timed && elapsed_ms > INT32_MAX && ~elapsed_ms / self->model->step_ms >= self->model->window;
 }

@@ -17,14 +17,14 @@
 extern "C" {
 #endif
 
-/* 1: tell SCARE_FLAG_STUCK and SCARE_FLAG_SPIKE too, with 16 bytes more for each channel. The same for all sources. */
+/* 1: also set SCARE_FLAG_STUCK and SCARE_FLAG_SPIKE, for 16 more bytes per channel. Must be the same in all sources. */
 #ifndef SCARE_PAST
 #define SCARE_PAST 0
 #endif
 
 typedef enum {
-    SCARE_OK = 0,         /* there is a calibrated value */
-    SCARE_HISTORY = 1,    /* too few readings yet, or a gap not long enough ago */
+    SCARE_OK = 0,         /* the answer has a calibrated value */
+    SCARE_HISTORY = 1,    /* too few readings so far or since a gap */
     SCARE_MISSING = 2,    /* a number of the reading is NaN or infinite, or stands for "no reading" */
     SCARE_RANGE = 3,      /* a number of the reading is outside the channel's valid range */
     SCARE_EARLY = 4,      /* less than half a step after the last reading, or up to a window before it: not used */
@@ -33,7 +33,7 @@ typedef enum {
     SCARE_ARGUMENT = 7    /* a null pointer, or not initialised */
 } scare_status;
 
-/* What is to be said of a row: bits of `flags`, the same as in Python (docs/flags.md). */
+/* Row flags: bits of `flags`, the same as in Python (docs/flags.md). */
 enum {
     SCARE_FLAG_RANGE = 1 << 0,
     SCARE_FLAG_STUCK = 1 << 2, /* only where SCARE_PAST is 1 */
@@ -42,12 +42,12 @@ enum {
     SCARE_FLAG_EARLY = 1 << 9,
     SCARE_FLAG_HISTORY = 1 << 10,
     SCARE_FLAG_RESTART = 1 << 12,
-    SCARE_FLAG_OUTSIDE = 1 << 13, /* beyond what training had: the value goes on by a line */
+    SCARE_FLAG_OUTSIDE = 1 << 13, /* outside the training range: extrapolated linearly */
     SCARE_FLAG_NOT_FINITE = 1 << 14
 };
 
-/* A calibrated value, the interval in which the truth lies as often as the model says, and the flags of its row. Without
- * a value all three are NaN; a model without intervals has none of them. */
+/* A calibrated value, the ends of its prediction interval, and the flags of its row. Without a value all three are NaN;
+ * a model without intervals leaves low and high NaN. */
 typedef struct {
     float value, low, high;
     uint32_t flags;
@@ -60,20 +60,20 @@ typedef struct {
 /* How one channel is read: scaled value = ((x - center) - rest) * inverse. */
 typedef struct {
     scare_range valid;  /* readings */
-    float center, rest; /* center + rest is the center more precisely than one float can say */
+    float center, rest; /* the center is center + rest, which is more precise than one float */
     float inverse;
     float quantum;              /* steps of the int16_t window for a scaled value of 1; 0 in float32 models */
     scare_range clamp, trained; /* of scaled values: the window clamps them; training range */
 } scare_channel;
 
-/* Distances below and above a value, by its band: the number of edges that are not above it. */
+/* Distances below and above a value, by its band: the number of edges at or below the value. */
 #define SCARE_BANDS 8
 typedef struct {
     float edge[SCARE_BANDS - 1], below[SCARE_BANDS], above[SCARE_BANDS];
-    float widening; /* of both, in rows that are less sure */
+    float widening; /* factor of both distances for flagged rows (spike, outside) */
 } scare_interval;
 
-/* The branch in use and for how many more windows, for models that choose one. */
+/* For models with two branches: the branch in use, and for how many more windows. */
 typedef struct {
     uint32_t left;
     uint32_t deep;
@@ -82,30 +82,30 @@ typedef struct {
 typedef struct {
     uint32_t window, channels;
     uint32_t step_ms;               /* milliseconds from one reading to the next */
-    uint32_t checked, needed, hold; /* of the newest `checked` rows, `needed` are real and none is held longer */
-    const scare_channel *channel;   /* one for each channel */
-    const float *absent;            /* numbers that stand for "no reading" */
+    uint32_t checked, needed, hold; /* of the newest `checked` rows `needed` must be real; `hold`: longest gap filled */
+    const scare_channel *channel;   /* [channels] */
+    const float *absent;            /* sentinels: numbers that mean "no reading" */
     uint32_t absent_count;
     float target_scale, target_center;
-    float floor;                    /* no value is below it */
-    const scare_interval *interval; /* NULL: it does not say how sure it is */
-    const float *whitening;         /* a constant and a line of a lower triangle, each; NULL: training is not known */
-    float limit, slow_limit;        /* of squared distances to training, and of their slow mean */
-    float rising, lowest, slope;    /* from this first number on none is lower; of a scaled value for 1 not held */
-    uint32_t integer;               /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
-    uint32_t scratch_bytes;         /* that `run` needs, and one row */
+    float floor;                    /* lower bound of calibrated values */
+    const scare_interval *interval; /* NULL: no intervals */
+    const float *whitening;      /* per channel: an offset, then a row of a lower triangle; NULL: no training range */
+    float limit, slow_limit;     /* of the squared Mahalanobis distance to training, and of its slow mean */
+    float rising, lowest, slope; /* channel-0 value from which `lowest` applies; output per unit beyond the clamp */
+    uint32_t integer;            /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
+    uint32_t scratch_bytes;      /* memory that `run` needs, at least one row */
     void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled);
 #if SCARE_PAST
-    int32_t stuck_rows;        /* alike, after the first */
-    float spike_share;         /* of a change, in what a spike is more than */
-    const float *spike_floors; /* of each channel, on top of it */
+    int32_t stuck_rows;        /* equal readings, after the first, that count as stuck */
+    float spike_share;         /* weight of the newest change in the limit above which a change is a spike */
+    const float *spike_floors; /* [channels], added to that limit */
 #endif
 } scare_model;
 
-/* What is remembered of a channel's readings, in memory before the window, the first channel next to it. */
+/* State of a channel for SCARE_PAST, stored before the window in reverse order: channel 0 is next to the window. */
 typedef struct {
-    int32_t left;            /* rows until it is stuck */
-    float last, most, floor; /* the last one; the most that is no spike; one of spike_floors */
+    int32_t left;            /* rows until the channel counts as stuck */
+    float last, most, floor; /* last reading; largest change that is no spike; the channel's spike_floors */
 } scare_past;
 
 #define SCARE_PAST_BYTES(channels) (SCARE_PAST * (channels) * sizeof(scare_past))
@@ -114,34 +114,34 @@ typedef struct {
 typedef struct {
     const scare_model *model;
     void *window;
-    uint32_t *real; /* one bit for each checked row: was it real? */
+    uint32_t *real; /* one bit for each checked row: 1 for a reading, 0 for a filled row */
     void *scratch;
     uint32_t last_ms, timed;      /* time of the last reading used; whether there was one */
-    uint32_t filled;              /* whether there was a real row, so that the window holds numbers */
+    uint32_t filled;              /* whether there was a reading, so that the window holds numbers */
     uint32_t next_bit, real_bits; /* where the next bit goes; how many are set */
-    uint32_t age, unbroken;       /* rows since the last real one; rows since one was held too long */
+    uint32_t age, unbroken;       /* rows since the last reading; rows since a gap longer than `hold` */
     scare_choice choice;
-    float slow; /* mean of the squared distances to training, which forgets in about a window */
+    float slow; /* exponential mean of the squared distance to training, over about a window */
 } scare;
 
-/* Bytes of a model's memory are a constant of its header; an array of words is aligned well. */
+/* The header of a model defines how many bytes it needs; an array of words has the right alignment. */
 #define SCARE_WORDS(bytes) (((bytes) + 3u) / 4u)
 
-/* Prepare an empty calibration in `memory`, of at least the model's bytes. */
+/* Prepare an empty calibration in `memory`, which has at least the model's bytes. */
 scare_status scare_init(scare *self, const scare_model *model, void *memory, size_t bytes);
 
 /* Forget all readings. */
 scare_status scare_reset(scare *self);
 
-/* Take the reading (one number for each channel) of time `now_ms`, which may wrap around. Of several numbers that
- * cannot be used the first decides the status and its flags. A reading more than a window before the last one used, or
- * more than 2^31 ms (24 days) after it, which looks the same, begins anew as after scare_reset. */
+/* Calibrate the reading (one number for each channel) of time `now_ms`, which may wrap around. If several channels are
+ * unusable, the first of them decides the status and its flags. A reading more than a window before the last one used,
+ * or more than 2^31 ms (24 days) after it, which looks the same, starts anew as after scare_reset. */
 scare_status scare_calibrate(scare *self, uint32_t now_ms, const float *reading, scare_answer *answer);
 
-/* The same for those who ask for the value alone. */
+/* Like scare_calibrate, for the value alone. */
 scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated);
 
-/* What a status means, in a few words. */
+/* A short English text for a status. */
 const char *scare_explain(scare_status status);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
-/* Integer kernels for generated code. Their twins, equal in every bit, are in scare/calibrator/kernels, in the file
- * integers.py of each family. Arguments come in the order of scare_kernels.h.
+/* Fixed-point kernels for generated code. Their NumPy counterparts, equal in every bit, are the kernels `…_q` in
+ * scare/kernels. Arguments come in the order of scare_kernels.h.
  *
  * A window holds int16_t, channel after channel, other values int32_t. Tables are in the order in which they are read,
  * on word boundaries. Shifting a negative number right must keep its sign, as every compiler for these boards does. */
-#ifndef SCARE_INTEGER_H
-#define SCARE_INTEGER_H
+#ifndef SCARE_FIXED_H
+#define SCARE_FIXED_H
 
 #include <stdint.h>
 
@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-/* The largest sizes the kernels have room for. */
-#define SCARE_WIDEST_S8 32u   /* numbers in a token */
-#define SCARE_SUPPORTS_S8 64u /* supports of a hash */
-#define SCARE_POWERS_S8 13u   /* coefficients of its polynomial */
-#define SCARE_HIDDEN_S8 128u  /* numbers in a hidden layer */
-#define SCARE_PAIRS_S8 128u   /* pairs of numbers in the values of an attention */
-#define SCARE_TOKENS_S8 32u   /* tokens in a softmax attention */
+/* The largest sizes that the kernels have room for. */
+#define SCARE_WIDEST_Q 32u   /* numbers in a token */
+#define SCARE_SUPPORTS_Q 64u /* supports of a hash */
+#define SCARE_POWERS_Q 13u   /* coefficients of its polynomial */
+#define SCARE_HIDDEN_Q 128u  /* numbers in a hidden layer */
+#define SCARE_PAIRS_Q 128u   /* pairs of numbers in the values of an attention */
+#define SCARE_TOKENS_Q 32u   /* tokens in a softmax attention */
 
 /* ---- window ---- */
 
@@ -27,33 +27,33 @@ extern "C" {
  * rows of 16 bits, pairs likewise. Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of
  * each projection. Apart: one result for each channel, [rows][channels]. */
 void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
-                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
-                      uint32_t newer, uint32_t rows, uint32_t shift);
+                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                     uint32_t newer, uint32_t rows, uint32_t shift);
 
 /* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in
  * `segments`; for each pair two shares of the nearer and two of the farther knot in `shares`. */
 void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
-                        uint32_t stride, uint32_t channels, uint32_t knots);
+                       uint32_t stride, uint32_t channels, uint32_t knots);
 
 /* Weighted sums over runs of rows, [bins][channels]. */
 void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, const uint16_t *starts,
-                   const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
-                   uint32_t shift);
+                  const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
+                  uint32_t shift);
 
 /* weights [lenses][rows] times x [rows][channels]. */
 void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
-                   uint32_t lenses);
+                  uint32_t lenses);
 
 /* ---- linear ---- */
 
 /* x [rows][inputs] times weights, in blocks of four outputs and two inputs, [outputs / 4][inputs / 2][2][4]; bias and
  * weights filled up with zeros. */
 void scare_dense_q(int32_t *out, const int32_t *x, const int16_t *weights, const int32_t *bias, const uint8_t *shifts,
-                    uint32_t rows, uint32_t inputs, uint32_t outputs);
+                   uint32_t rows, uint32_t inputs, uint32_t outputs);
 
-/* The same for one row and one output. */
+/* Like the above, for one row and one output. */
 void scare_dense_1_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t inputs, int32_t bias,
-                      uint32_t shift);
+                     uint32_t shift);
 
 /* ---- pointwise ---- */
 
@@ -65,11 +65,11 @@ void scare_newest_q(int32_t *out, const int16_t *window, uint32_t stride, uint32
 
 /* `scales`: gain and bias of each number of a row, filled up to an even number of them. In place. */
 void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
-                         uint32_t epsilon, int32_t epsilon_bits);
+                        uint32_t epsilon, int32_t epsilon_bits);
 
-/* The same for a width of 8. */
+/* Like the above, for a width of 8. */
 void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
-                           int32_t epsilon_bits);
+                          int32_t epsilon_bits);
 
 /* ---- attention ---- */
 
@@ -77,26 +77,26 @@ void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales,
  * projection, for each bit, the highest first: the two halves of a word, the bias, then as many weights as there are
  * supports. */
 void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         uint32_t degree);
+                        const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                        uint32_t degree);
 
-/* The same for a width of 8, 16 supports and a polynomial of degree 4. */
+/* Like the above, for a width of 8, 16 supports and a polynomial of degree 4. */
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                              const int16_t *projection, uint32_t rows, uint32_t bits);
+                             const int16_t *projection, uint32_t rows, uint32_t bits);
 
 /* Attention by the bits in which codes, of 16 bits at most, differ; `most` is the weight of equal codes, the width a
  * multiple of four. Sums of values of 15 bits times weights leave `room` bits of a word. */
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room);
+                               uint32_t rows, uint32_t width, uint32_t most, uint32_t room);
 
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
-                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
-                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room);
+                               uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
+                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room);
 
 /* ---- formulas ---- */
 
-/* out [count (count + 1) / 2]: half of each product of two of x [count] · factors / 2^32, which are held within ±top and
- * wait at the end of the output. */
+/* out [count (count + 1) / 2]: half of each product of two of x [count] · factors / 2^32, which are clamped at ±top and
+ * kept at the end of the output until they are used. */
 void scare_products_q(int32_t *out, const int32_t *x, const int32_t *factors, uint32_t count, int32_t top);
 
 /* ---- fused ---- */
@@ -105,27 +105,27 @@ void scare_products_q(int32_t *out, const int32_t *x, const int32_t *factors, ui
  * time: local [outputs / 4][channels][4]; mix as the weights of scare_dense_q; rest [outputs / 4][rows]: share, then
  * four biases. */
 void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs);
+                        const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                        uint32_t outputs);
 
-/* The same for one channel and eight outputs. */
+/* Like the above, for one channel and eight outputs. */
 void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
+                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
 
 /* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
  * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros: hidden to eight, width to eight for the
  * inner weights, to four for the outer. */
 void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
-                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                           int32_t bits);
+                          const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                          int32_t bits);
 
-/* The same for a width of 8. */
+/* Like the above, for a width of 8. */
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
-                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
+                            const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
 
 /* ---- conversion ---- */
 
-/* x as a number of the scaled target. */
+/* The word x as a float, in units of the scaled target. */
 void scare_result_q(float *out, const int32_t *x, float unit);
 
 #ifdef __cplusplus

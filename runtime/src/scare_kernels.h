@@ -1,9 +1,9 @@
-/* Kernels: what generated code calls. `scare_<operation>_f32` is the C twin of the operation of that name in
- * `scare/calibrator/kernels`; what it computes is said there, how its arguments lie in memory is said here.
+/* Float32 kernels for generated code. `scare_<kernel>_f32` is the counterpart of the NumPy kernel of that name in
+ * `scare/kernels`, which defines what it computes; this header defines how its arguments lie in memory.
  *
  * Shapes are given as [rows][columns], the last index fastest. Outputs come first, then values, then constant tables,
- * then sizes and numbers. "In place": the output may lie on a value of its size. "Work": numbers of memory that follow
- * the output. No loop or branch depends on a value: every call with the same sizes takes the same time.
+ * then sizes and numbers. "In place": the output may use the memory of an input of its size. "Work": scratch numbers
+ * after the output. No loop or branch depends on a value: every call with the same sizes takes the same time.
  *
  * A table in blocks of four: the columns of a matrix [inputs][outputs], four at a time as [inputs][4], those left over
  * one at a time as [inputs]. */
@@ -50,7 +50,7 @@ void scare_gelu_f32(float *out, const float *x, uint32_t count);
 void scare_layer_norm_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
                           uint32_t width, float epsilon);
 
-/* The same for a width of 8. */
+/* Like the above, for a width of 8. */
 void scare_layer_norm_8_f32(float *out, const float *x, const float *gain, const float *bias, uint32_t rows,
                             float epsilon);
 
@@ -66,7 +66,7 @@ void scare_hash_codes_f32(uint32_t *codes, const float *x, const float *table, u
 void scare_bitwise_attention_f32(float *out, const uint32_t *q, const uint32_t *k, const float *v, uint32_t queries,
                                  uint32_t keys, uint32_t width, uint32_t bits, uint32_t bias);
 
-/* The same with the bias for the query's own value only, queries being the last keys. Work: keys. */
+/* Like the above, with the bias for the query's own value only, queries being the last keys. Work: keys. */
 void scare_memory_attention_f32(float *out, const uint32_t *q, const uint32_t *k, const float *v, uint32_t queries,
                                 uint32_t keys, uint32_t width, uint32_t bits, uint32_t bias);
 
@@ -130,7 +130,7 @@ void scare_restore_f32(float *out, const float *y, const float *moments, uint32_
 void scare_polynomial_f32(float *out, const float *x, const uint8_t *powers, const float *weight, uint32_t terms,
                           uint32_t inputs, uint32_t outputs);
 
-/* out [count (count + 1) / 2], x [count]. What is still to be multiplied waits at the end of the output. */
+/* out [count (count + 1) / 2], x [count]. The clamped factors are kept at the end of the output until they are used. */
 void scare_products_f32(float *out, const float *x, uint32_t count, float limit);
 
 /* out [1], formulas [count + 1], passages [count][4]: low, high, slope, offset. */
@@ -167,11 +167,11 @@ void scare_token_rows_f32(float *out, const float *seen, const float *shared, co
 void scare_feed_forward_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
                             uint32_t hidden, uint32_t outputs);
 
-/* The same for a width of 8. */
+/* Like the above, for a width of 8. */
 void scare_feed_forward_8_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t hidden,
                               uint32_t outputs);
 
-/* The same with gelu, outer as it is. */
+/* Like the above, with gelu, outer as it is. */
 void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
                                  uint32_t hidden, uint32_t outputs);
 

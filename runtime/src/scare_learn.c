@@ -1,4 +1,4 @@
-/* Pairs become what is learned: the life of a learner, the same as scare/upkeep/learner.py and state.py. */
+/* The learner: rounds of pairs, candidates, blobs; as scare/upkeep/learner.py and scare/upkeep/learner_state.py. */
 #include "scare_learn.h"
 
 #include "scare_port.h"
@@ -22,7 +22,7 @@ static int is_finite(float number) {
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-/* A number of the newest row, scaled. */
+/* The scaled number of a channel in the newest row. */
 static float newest(const scare *calibration, uint32_t channel) {
     const scare_model *model = calibration->model;
     if (model->integer) {
@@ -32,7 +32,7 @@ static float newest(const scare *calibration, uint32_t channel) {
     return ((const float *)calibration->window)[(model->window - 1u) * model->channels + channel];
 }
 
-/* Whether there are features: value, inputs and 1, all finite. */
+/* Fill in the features: value, inputs and 1; returns whether all are finite. */
 static int features_of(const scare_learner *self, const scare *calibration, float calibrated, float *features) {
     uint32_t last;
     int finite;
@@ -53,16 +53,16 @@ static int features_of(const scare_learner *self, const scare *calibration, floa
 
 static scare_learned end_round(scare_learner *self) {
     const scare_learn_arithmetic *arithmetic = self->rules->arithmetic;
-    scare_learned verdict = arithmetic->judge(self);
-    if (verdict == SCARE_LEARN_BETTER) {
+    scare_learned outcome = arithmetic->judge(self);
+    if (outcome == SCARE_LEARN_BETTER) {
         __builtin_memcpy(self->active, self->shadow, sizeof self->active);
-    } else if (verdict == SCARE_LEARN_REVERTED) {
+    } else if (outcome == SCARE_LEARN_REVERTED) {
         scare_learn_revert(self);
     }
     self->in_round = 0u;
     clear(self->sums, sizeof self->sums);
     arithmetic->propose(self);
-    return verdict;
+    return outcome;
 }
 
 scare_status scare_learn_init(scare_learner *self, const scare_learning *rules) {
@@ -118,7 +118,7 @@ static uint32_t checksum(const unsigned char *content, size_t bytes) {
     return ~crc;
 }
 
-/* The parts of the state in the order of a blob, either way. */
+/* Copy the state to a blob or back, in the blob's order. */
 static void exchange(scare_learner *self, uint32_t *words, int store) {
     struct {
         void *part;

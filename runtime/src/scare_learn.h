@@ -1,20 +1,20 @@
-/* Learning from a visit: beside a reference, a few numbers are learned that make calibrated values nearer to it.
+/* On-board learning during a co-location session: next to a reference, learn a small correction of calibrated values.
  *
  *     static scare_learner learner;
  *     scare_learn_init(&learner, &model_learning);
- *     scare_learn_restore(&learner, blob, sizeof blob);       …what was stored before power was lost
+ *     scare_learn_restore(&learner, blob, sizeof blob);       …from flash, after a reset
  *     …
  *     if (scare_push(&calibration, millis(), reading, &calibrated) == SCARE_OK) {
- *         if (beside_reference && scare_learn(&learner, &calibration, calibrated, reference) >= SCARE_LEARN_BETTER) {
- *             scare_learn_store(&learner, blob, sizeof blob); …and write it where it survives
+ *         if (has_reference && scare_learn(&learner, &calibration, calibrated, reference) >= SCARE_LEARN_BETTER) {
+ *             scare_learn_store(&learner, blob, sizeof blob); …and write it to flash
  *         }
  *         use(calibrated + scare_learn_correction(&learner, &calibration, calibrated));
  *     }
  *
- * Recursive least squares with forgetting. A candidate is made every `round` pairs and kept in the shadow; on the pairs
- * of the next round, which it has not seen, it must beat what holds and what was shipped before it takes over. If what
- * was shipped is better again, it holds again. Nothing here is compiled in unless it is called. Its twin in Python, equal
- * in every bit, is scare/upkeep/learner.py. */
+ * Recursive least squares with forgetting. Every `round` pairs a candidate is fitted (the shadow). On the pairs of the
+ * next round, which it has not seen, it must beat both the active correction and the shipped model before it becomes
+ * active. If the shipped model is better again, the correction is reverted. Nothing here is linked unless it is called.
+ * The Python counterpart, equal in every bit, is scare/upkeep/learner.py. */
 #ifndef SCARE_LEARN_H
 #define SCARE_LEARN_H
 
@@ -24,16 +24,16 @@
 extern "C" {
 #endif
 
-#define SCARE_LEARN_MOST 7u    /* numbers: of the value, of the first five channels, of 1 */
-#define SCARE_LEARN_PAIRS 28u  /* of them */
-#define SCARE_LEARN_SUMS 3u    /* squared errors of a round: as shipped, as it holds, of the candidate */
-#define SCARE_LEARN_BYTES 244u /* of a blob */
+#define SCARE_LEARN_MOST 7u    /* coefficients: of the value, of the first five channels, the intercept */
+#define SCARE_LEARN_PAIRS 28u  /* pairs of coefficients: second moments */
+#define SCARE_LEARN_SUMS 3u    /* sums of squared errors in a round: shipped, active, candidate */
+#define SCARE_LEARN_BYTES 244u /* size of a blob */
 
 typedef enum {
-    SCARE_LEARN_REFUSED = 0, /* no pair: a number is missing, or the reference much too far away; nothing changed */
-    SCARE_LEARN_TAKEN = 1,   /* remembered */
-    SCARE_LEARN_BETTER = 2,  /* and the candidate has taken over */
-    SCARE_LEARN_REVERTED = 3 /* and what was shipped holds again, because it was better */
+    SCARE_LEARN_REFUSED = 0, /* not used: a number is missing, or the reference is too far away; nothing changed */
+    SCARE_LEARN_TAKEN = 1,   /* the pair was used */
+    SCARE_LEARN_BETTER = 2,  /* used, and the candidate became active */
+    SCARE_LEARN_REVERTED = 3 /* used, and the correction was reverted, because the shipped model is better */
 } scare_learned;
 
 /* A float, or a word in fixed point. */
@@ -49,7 +49,7 @@ typedef union {
 
 struct scare_learning;
 
-/* What is learned of one calibration. Its fields are private, but for `taken`, the pairs there were. */
+/* Learner of one calibration. Its fields are private, except `taken`, the number of pairs used. */
 typedef struct {
     const struct scare_learning *rules;
     scare_number moments[SCARE_LEARN_PAIRS], products[SCARE_LEARN_MOST], square;
@@ -58,9 +58,9 @@ typedef struct {
     scare_sum sums[SCARE_LEARN_SUMS];
 } scare_learner;
 
-/* How pairs are reckoned with: in float32 or in fixed point. */
+/* The learner's arithmetic: float32 or fixed point. */
 typedef struct {
-    uint32_t mark; /* that blobs begin with */
+    uint32_t mark; /* first word of a blob */
     int (*take)(scare_learner *self, const float *features, float residual);
     scare_learned (*judge)(const scare_learner *self);
     void (*propose)(scare_learner *self);
@@ -69,30 +69,30 @@ typedef struct {
 
 extern const scare_learn_arithmetic scare_learn_f32, scare_learn_s32;
 
-/* The rules for a model, beside which they are exported. */
+/* Settings of the learner, exported with a model. */
 typedef struct scare_learning {
     const scare_learn_arithmetic *arithmetic;
-    uint32_t numbers, memory_bits, round; /* 2^memory_bits pairs are remembered, `round` pairs judge a candidate */
-    uint32_t identity;                    /* of the calibrator: blobs of others are refused */
-    float prior[SCARE_LEARN_MOST];        /* what pairs have to outweigh */
+    uint32_t numbers, memory_bits, round; /* coefficients; forgetting over 2^memory_bits pairs; pairs per round */
+    uint32_t identity;                    /* of the calibrator: blobs of others are rejected */
+    float prior[SCARE_LEARN_MOST];        /* ridge penalty of each coefficient */
 } scare_learning;
 
-/* Begin with nothing learned. */
+/* Start with no correction. */
 scare_status scare_learn_init(scare_learner *self, const scare_learning *rules);
 
-/* Take a pair: what scare_push gave for the newest reading of a calibration, and what the reference says. */
+/* Learn from a pair: the value that scare_push gave for the newest reading, and the reference value. */
 scare_learned scare_learn(scare_learner *self, const scare *calibration, float calibrated, float reference);
 
-/* What to add to the calibrated value of the newest reading, and to both ends of its interval; 0 if nothing holds. The
- * value does not fall below the model's floor by it. */
+/* The correction to add to the calibrated value of the newest reading and to both ends of its interval; 0 if none is
+ * active. It never takes the value below the model's floor. */
 float scare_learn_correction(const scare_learner *self, const scare *calibration, float calibrated);
 
-/* What was shipped holds again; what is remembered of the pairs stays. */
+/* Return to the shipped model; the statistics of the pairs are kept. */
 void scare_learn_revert(scare_learner *self);
 
-/* The state as a blob with a checksum, to be kept by the application; SCARE_MEMORY if there are less than
- * SCARE_LEARN_BYTES. A blob that is damaged or of another calibrator is not restored (SCARE_ARGUMENT), and the learner
- * stays as it is. */
+/* Write the state to a blob with a checksum, which the application stores; SCARE_MEMORY for fewer than SCARE_LEARN_BYTES
+ * bytes. A blob that is damaged or of another calibrator is not restored (SCARE_ARGUMENT), and the learner stays as it
+ * is. */
 scare_status scare_learn_store(const scare_learner *self, void *blob, size_t bytes);
 scare_status scare_learn_restore(scare_learner *self, const void *blob, size_t bytes);
 

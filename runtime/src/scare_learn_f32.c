@@ -1,4 +1,4 @@
-/* A learner's arithmetic in float32: the same operations in the same order as scare/upkeep/learner_floats.py. */
+/* The learner's arithmetic in float32: the same operations in the same order as scare/upkeep/learner_float.py. */
 #include "scare_learn.h"
 
 #include "scare_port.h"
@@ -11,7 +11,7 @@
 #define LEAST_EXPLAINED 0.5f
 #define MOST_EXPLAINED 4.0f
 
-static float held(float feature) {
+static float clamp(float feature) {
     feature = feature > -LIMIT ? feature : -LIMIT;
     return feature < LIMIT ? feature : LIMIT;
 }
@@ -37,7 +37,7 @@ static int take(scare_learner *self, const float *features, float residual) {
     }
     SCARE_ROLLED
     for (uint32_t i = 0u; i < count; i++) {
-        near[i] = held(features[i]);
+        near[i] = clamp(features[i]);
     }
     SCARE_ROLLED
     for (uint32_t i = 0u; i < count; i++) {
@@ -103,7 +103,7 @@ static void solve(const scare_learner *self, float *numbers) {
     }
 }
 
-/* Whether values and references go together, and a correction explains enough of what is missing, not too much. */
+/* Whether values and references correlate, and the correction explains enough of the residuals but not too much. */
 static int plausible(const scare_learner *self, const float *numbers) {
     uint32_t last = self->rules->numbers - 1u;
     float weight = self->moments[(last + 1u) * (last + 2u) / 2u - 1u].real, mean = self->moments[last].real;
@@ -144,7 +144,7 @@ static float correct(const scare_learner *self, const float *features) {
     float near[SCARE_LEARN_MOST];
     SCARE_ROLLED
     for (uint32_t i = 0u; i < self->rules->numbers; i++) {
-        near[i] = held(features[i]);
+        near[i] = clamp(features[i]);
     }
     return dot(self->active, near, self->rules->numbers);
 }

@@ -1,4 +1,4 @@
-/* A learner's arithmetic in fixed point, equal in every bit to scare/upkeep/learner_integers.py. Features and residuals
+/* The learner's arithmetic in fixed point, equal in every bit to scare/upkeep/learner_fixed.py. Features and residuals
  * have 12 bits after the point and fit 16, moments and numbers have 24 and fit 32. */
 #include "scare_learn.h"
 
@@ -12,7 +12,7 @@
 #define LARGEST ((int64_t)8 << NUMBER_BITS)
 #define STEP (1 << (NUMBER_BITS - 1u))
 #define LEAST_PIVOT (1 << 12)
-#define LEFT 7u /* of 8: the squared error that a candidate may leave */
+#define LEFT 7u /* of 8: share of the squared error that a candidate must stay below */
 #define OF 8u
 #define LEAST_EXPLAINED_BITS 1u
 #define MOST_EXPLAINED_BITS 2u
@@ -29,7 +29,7 @@ static int32_t word(int64_t number) {
     return (int32_t)within(number, INT32_MAX);
 }
 
-/* The nearest whole step, halves rounded up. */
+/* Round to the nearest step, halves up. */
 static int32_t steps(float feature) {
     float scaled = feature * (float)(1u << FEATURE_BITS) + 0.5f;
     int32_t whole;
@@ -151,7 +151,7 @@ static int64_t difference(int32_t a, int32_t b, int32_t c, int32_t d) {
     return rounded((int64_t)a * b - (int64_t)c * d, 2u * NUMBER_BITS - RESULT_BITS);
 }
 
-/* Whether values and references go together, and a correction explains enough of what is missing, not too much. */
+/* Whether values and references correlate, and the correction explains enough of the residuals but not too much. */
 static int plausible(const scare_learner *self, const int32_t *numbers) {
     uint32_t last = self->rules->numbers - 1u;
     int32_t weight = self->moments[(last + 1u) * (last + 2u) / 2u - 1u].fixed, mean = self->moments[last].fixed;

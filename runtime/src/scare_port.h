@@ -16,10 +16,10 @@
 #define SCARE_SQRT(x) __builtin_sqrtf(x)
 #define SCARE_ABS(x) __builtin_fabsf(x)
 
-/* A body that is compiled anew for each set of constant arguments. */
+/* A body that is specialised for each set of constant arguments. */
 #define SCARE_INLINE static inline __attribute__((always_inline))
 
-/* A body that is seldom used, or not long: small rather than fast. */
+/* A body that is rarely run, or short: optimised for size. */
 #if defined(__clang__)
 #define SCARE_COMPACT __attribute__((minsize))
 #else
@@ -27,14 +27,14 @@
 #endif
 #define SCARE_SMALL static __attribute__((noinline)) SCARE_COMPACT
 
-/* A condition that holds about as often as not, whatever it looks like. */
+/* A condition that is true about half of the time. */
 #if defined(__clang__)
 #define SCARE_EVEN(condition) __builtin_expect_with_probability(condition, 1, 0.5)
 #else
 #define SCARE_EVEN(condition) (condition)
 #endif
 
-/* The loop that follows is seldom run, or its body is long enough: flash is worth more than its branches. */
+/* Do not unroll the next loop: it is rarely run, or its body is long, so flash matters more than branches. */
 #if defined(__clang__)
 #define SCARE_ROLLED _Pragma("clang loop unroll(disable)")
 #else

@@ -118,5 +118,5 @@ def test_the_room_of_the_kernels_is_what_the_header_says() -> None:
 
     header = (RUNTIME / "scare_fixed.h").read_text(encoding="utf-8")
     for name, macro in (("width", "WIDEST"), ("supports", "SUPPORTS"), ("hidden", "HIDDEN"), ("tokens", "TOKENS")):
-        assert f"#define SCARE_{macro}_S8 {LARGEST[name]}u" in header
-    assert f"#define SCARE_PAIRS_S8 {LARGEST['value pairs']}u" in header
+        assert f"#define SCARE_{macro}_Q {LARGEST[name]}u" in header
+    assert f"#define SCARE_PAIRS_Q {LARGEST['value pairs']}u" in header

@@ -1,4 +1,4 @@
-/* Integer kernels: hash codes, attention on bits, attention with softmax. */
+/* Fixed-point kernels: hash codes, attention on bits, attention with softmax. */
 #include "fixed_q.h"
 #include "scare_fixed.h"
 
@@ -40,7 +40,7 @@ SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t 
 /* The kernels of all supports, as pairs in the place of the first cosines. */
 SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
     const void *from = alike;
-    int32_t powers[SCARE_POWERS_S8];
+    int32_t powers[SCARE_POWERS_Q];
     for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
     SCARE_ROLLED
     for (const int32_t *end = alike + supports / 2u; alike != end; alike += 2) {
@@ -64,7 +64,7 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
     return negative ^ (0xffffffffu >> (32u - bits));
 }
 
-/* The same for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
+/* Like the above, for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
 SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits) {
 #if SCARE_ASSEMBLY
     register const int32_t *from __asm__("r0") = kernel;
@@ -99,12 +99,12 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
 #endif
 }
 
-/* Compiled anew for the usual sizes. */
+/* Specialised for the usual sizes. */
 SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                              uint32_t degree, uint32_t usual) {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
-    int32_t pairs[SCARE_WIDEST_S8 / 2u], alike[SCARE_SUPPORTS_S8];
+    int32_t pairs[SCARE_WIDEST_Q / 2u], alike[SCARE_SUPPORTS_Q];
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
@@ -117,13 +117,13 @@ SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *s
 }
 
 void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                         uint32_t degree) {
+                        const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
+                        uint32_t degree) {
     hash_codes(codes, x, support, coefficients, projection, rows, width, supports, bits, degree, 0u);
 }
 
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                              const int16_t *projection, uint32_t rows, uint32_t bits) {
+                             const int16_t *projection, uint32_t rows, uint32_t bits) {
     hash_codes(codes, x, support, coefficients, projection, rows, 8u, 16u, bits, 4u, 1u);
 }
 
@@ -181,10 +181,10 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
 }
 
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                                uint32_t rows, uint32_t width, uint32_t most, uint32_t room) {
+                               uint32_t rows, uint32_t width, uint32_t most, uint32_t room) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
-    uint32_t paired[SCARE_TOKENS_S8 / 2u];
-    int32_t pairs[SCARE_PAIRS_S8], weights[SCARE_TOKENS_S8 / 2u];
+    uint32_t paired[SCARE_TOKENS_Q / 2u];
+    int32_t pairs[SCARE_PAIRS_Q], weights[SCARE_TOKENS_Q / 2u];
     pair_rows(values, rows, width, spare, pairs);
     pair_keys(keys, rows, paired);
     SCARE_ROLLED
@@ -215,8 +215,8 @@ SCARE_INLINE int32_t power_of_two(int32_t power) {
 }
 
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
-                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
-                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room) {
+                               uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
+                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room) {
     uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
     uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * heads * value_width));
@@ -224,7 +224,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
     int32_t down = scare_least(scare_most(shift, 0), 31), up = scare_least(scare_most(-shift, 0), 20);
     for (uint32_t row = 0u; row < rows; row++)
         for (uint32_t head = 0u; head < heads; head++) {
-            int32_t scores[SCARE_TOKENS_S8], largest = INT32_MIN, total = 0;
+            int32_t scores[SCARE_TOKENS_Q], largest = INT32_MIN, total = 0;
             const int32_t *query = queries + (row * heads + head) * width;
             for (uint32_t i = 0u; i < rows; i++) {
                 const int32_t *key = keys + (i * heads + head) * width;

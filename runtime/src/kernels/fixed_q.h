@@ -1,6 +1,6 @@
-/* Fixed-point arithmetic of the integer kernels; its twin is scare/calibrator/kernels/fixed.py. */
-#ifndef SCARE_FIXED_S8_H
-#define SCARE_FIXED_S8_H
+/* Arithmetic of the fixed-point kernels; its Python counterpart is scare/kernels/fixed_point.py. */
+#ifndef SCARE_FIXED_Q_H
+#define SCARE_FIXED_Q_H
 
 #include <stdint.h>
 
@@ -10,8 +10,8 @@
 #include <arm_acle.h>
 #endif
 
-/* Where the assembly of a Cortex-M4 may be used; what stands beside it is equal in every bit. It saves r7 by itself:
- * the frame pointer of those who keep one. */
+/* Where the assembly of a Cortex-M4 may be used; the C next to it is equal in every bit. It saves r7 itself, which some
+ * compilers use as the frame pointer. */
 #if defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__) && !defined(SCARE_PLAIN)
 #define SCARE_ASSEMBLY 1
 #else
@@ -25,7 +25,7 @@ SCARE_INLINE int32_t scare_pair(const int16_t *numbers) {
     return pair;
 }
 
-/* Words of a table, which is aligned to four bytes, and on to the next: one instruction where there is one. */
+/* Load words of a table, which is aligned to four bytes, and advance; in one instruction where possible. */
 typedef struct {
     int32_t a, b, c, d;
 } scare_words;
@@ -67,7 +67,7 @@ SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first) {
 #endif
 }
 
-/* Keeps a compiler from turning a pointer that goes through an array into an index: it costs additions. */
+/* Keep a compiler from turning a moving pointer into an index, which costs additions. */
 #define SCARE_WALK(pointer) __asm__("" : "+r"(pointer))
 
 SCARE_INLINE int32_t scare_low(int32_t pair) {
@@ -144,7 +144,7 @@ SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum) {
 #endif
 }
 
-/* The same with the upper half of a pair. */
+/* Like the above, with the upper half of a pair. */
 SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawt(word, pair, sum);

@@ -14,17 +14,17 @@ void scare_polynomial_f32(float *out, const float *x, const uint8_t *powers, con
 }
 
 void scare_products_f32(float *out, const float *x, uint32_t count, float limit) {
-    float *held = out + count * (count - 1u) / 2u;
+    float *clamped = out + count * (count - 1u) / 2u;
     SCARE_ROLLED
     for (uint32_t i = 0; i < count; i++) {
         float above = x[i] < -limit ? -limit : x[i];
-        held[i] = above > limit ? limit : above;
+        clamped[i] = above > limit ? limit : above;
     }
     SCARE_ROLLED
-    for (const float *end = held + count; held != end; held++) {
-        float first = *held;
+    for (const float *end = clamped + count; clamped != end; clamped++) {
+        float first = *clamped;
         SCARE_ROLLED
-        for (const float *second = held; second != end; second++) *out++ = first * *second;
+        for (const float *second = clamped; second != end; second++) *out++ = first * *second;
     }
 }
 

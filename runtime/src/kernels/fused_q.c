@@ -1,9 +1,9 @@
-/* Integer kernels: several steps as one. */
+/* Fixed-point kernels: several steps as one. */
 #include "fixed_q.h"
 #include "product_q.h"
 #include "scare_fixed.h"
 
-/* Compiled anew for one channel and eight outputs. */
+/* Specialised for one channel and eight outputs. */
 SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                              const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
                              uint32_t outputs) {
@@ -35,13 +35,13 @@ SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *s
 }
 
 void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
-                         uint32_t outputs) {
+                        const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
+                        uint32_t outputs) {
     token_rows(out, seen, shared, local, mix, rest, rows, channels, width, outputs);
 }
 
 void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
+                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
     token_rows(out, seen, shared, local, mix, rest, rows, 1u, width, 8u);
 }
 
@@ -97,7 +97,7 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
 SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                                const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
                                int32_t bits) {
-    int32_t pairs[SCARE_WIDEST_S8 / 2u], active[SCARE_HIDDEN_S8 / 2u];
+    int32_t pairs[SCARE_WIDEST_Q / 2u], active[SCARE_HIDDEN_Q / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
@@ -119,12 +119,12 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
 }
 
 void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
-                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                           int32_t bits) {
+                          const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                          int32_t bits) {
     feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits);
 }
 
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
-                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
+                            const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
     feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
 }

@@ -1,10 +1,10 @@
-/* Integer kernels: mixing features. */
+/* Fixed-point kernels: mixing features. */
 #include "fixed_q.h"
 #include "product_q.h"
 #include "scare_fixed.h"
 
 void scare_dense_q(int32_t *out, const int32_t *x, const int16_t *weights, const int32_t *bias, const uint8_t *shifts,
-                    uint32_t rows, uint32_t inputs, uint32_t outputs) {
+                   uint32_t rows, uint32_t inputs, uint32_t outputs) {
     SCARE_ROLLED
     for (const int32_t *end = x + rows * inputs; x != end; x += inputs) {
         const void *table = weights;
@@ -20,7 +20,7 @@ void scare_dense_q(int32_t *out, const int32_t *x, const int16_t *weights, const
 }
 
 void scare_dense_1_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t inputs, int32_t bias,
-                      uint32_t shift) {
+                     uint32_t shift) {
     const void *words = x, *table = weights;
     int32_t sum = bias;
     SCARE_ROLLED

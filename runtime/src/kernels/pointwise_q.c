@@ -1,4 +1,4 @@
-/* Integer kernels: sums, norms, and the newest row. */
+/* Fixed-point kernels: sums, norms, and the newest row. */
 #include "fixed_q.h"
 #include "scare_fixed.h"
 
@@ -29,7 +29,7 @@ SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scal
     for (uint32_t row = 0u; row < rows; row++, x += width, out += width) {
         SCARE_WALK(x);
         uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = 0u;
-        int32_t sum = 0, centred[SCARE_WIDEST_S8];
+        int32_t sum = 0, centred[SCARE_WIDEST_Q];
         for (uint32_t i = 0u; i < width; i++) {
             centred[i] = scare_to_top(x[i], spare, level_bits);
             sum += centred[i];
@@ -59,11 +59,11 @@ SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scal
 }
 
 void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
-                         uint32_t epsilon, int32_t epsilon_bits) {
+                        uint32_t epsilon, int32_t epsilon_bits) {
     layer_norm(out, x, scales, rows, width, epsilon, epsilon_bits);
 }
 
 void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
-                           int32_t epsilon_bits) {
+                          int32_t epsilon_bits) {
     layer_norm(out, x, scales, rows, 8u, epsilon, epsilon_bits);
 }

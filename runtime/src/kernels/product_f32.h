@@ -186,7 +186,7 @@ SCARE_INLINE void scare_add_products(scare_four *sum, const float *x, const floa
     SCARE_ROLLED for (uint32_t i = inputs % 4; i > 0; i--) scare_add_product(sum, *x++, weight);
 }
 
-/* The same for many inputs: sums of SCARE_PIECE products are added up, which rounds far less than one long sum. */
+/* Like the above, for many inputs: sums of SCARE_PIECE products are added up, which rounds far less than one long sum. */
 #define SCARE_PIECE 32u
 
 SCARE_INLINE void scare_add_many_products(scare_four *sum, const float *x, const float **weight, uint32_t inputs) {

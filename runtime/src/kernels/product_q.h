@@ -1,6 +1,6 @@
 /* Products of words and weights of 16 bits, four outputs at a time. */
-#ifndef SCARE_PRODUCT_S8_H
-#define SCARE_PRODUCT_S8_H
+#ifndef SCARE_PRODUCT_Q_H
+#define SCARE_PRODUCT_Q_H
 
 #include "fixed_q.h"
 

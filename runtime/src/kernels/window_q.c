@@ -1,4 +1,4 @@
-/* Integer kernels: mixing time, all but the lens straight from the window, whose older rows have weights of 8 bits. */
+/* Fixed-point kernels: mixing time, all but the lens straight from the window, whose older rows have weights of 8 bits. */
 #include "fixed_q.h"
 #include "scare_fixed.h"
 
@@ -12,7 +12,7 @@ SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32
 }
 
 #if SCARE_ASSEMBLY
-/* The same for the samples in r4 and r5. */
+/* Like the above, for the samples in r4 and r5. */
 #define ADD_WORD(word, sum)                  \
     "sxtb16 r7, " word ", ror #8\n"          \
     "sxtb16 " word ", " word "\n"            \
@@ -70,7 +70,7 @@ SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint
     *large = table;
 }
 
-/* The same for one. */
+/* Like the above, for one. */
 SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                               const void **large) {
     const void *weights = *small, *more = *large, *samples = x;
@@ -90,8 +90,8 @@ SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint3
 }
 
 void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
-                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
-                      uint32_t newer, uint32_t rows, uint32_t shift) {
+                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                     uint32_t newer, uint32_t rows, uint32_t shift) {
     uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
     SCARE_ROLLED
     for (uint32_t turn = 0u; turn < turns; turn++, window += stride, out++) {
@@ -122,7 +122,7 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
 }
 
 void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
-                        uint32_t stride, uint32_t channels, uint32_t knots) {
+                       uint32_t stride, uint32_t channels, uint32_t knots) {
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
         const uint16_t *segment = segments;
@@ -152,8 +152,8 @@ void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segm
 }
 
 void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, const uint16_t *starts,
-                   const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
-                   uint32_t shift) {
+                  const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
+                  uint32_t shift) {
     SCARE_ROLLED
     for (uint32_t bin = 0u; bin < bins; bin++) {
         uint32_t start = starts[bin], end = bin + 1u < bins ? starts[bin + 1u] : rows;
@@ -169,7 +169,7 @@ void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, c
 }
 
 void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
-                   uint32_t lenses) {
+                  uint32_t lenses) {
     for (uint32_t lens = 0u; lens < lenses; lens++, weights += rows)
         for (uint32_t channel = 0u; channel < channels; channel++) {
             int32_t sum = 0;
