@@ -108,3 +108,19 @@ def test_the_page_has_a_place_for_tables_and_figures() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1
     assert all(f"](reproduce-{name}.png)" in text for name in FIGURES)
+
+
+def test_results_of_an_earlier_version_make_the_same_page(tmp_path: Path) -> None:
+    row = {"method": "exp-1", "change": "no patching", "max_latency": 2.0, "complexity": "N^1.00"}
+    earlier = {"contender": "exp-1", "method": "no patching", "max_latency": 2.0, "complexity": "N^1.00"}
+    for name, key, first in (("now", "method", row), ("before", "contender", earlier)):
+        cells = [
+            {key if column == "method" else column: value for column, value in cell("box 1", "exp-1", 9.0).items()}
+        ]
+        write(tmp_path / name, "ablation", 60, {"ablation-cells": cells, "ablation-choices": [], "ablation": [first]})
+        facts = json.loads((tmp_path / name / "ablation.json").read_text())
+        facts["protocol"]["ablation"] = ["exp-1"]
+        (tmp_path / name / "ablation.json").write_text(json.dumps(facts))
+    page = sections([tmp_path / "now"])
+    assert "| exp-1 | no patching | 2 ms | N^1.00 |" in page
+    assert sections([tmp_path / "before"]) == page

@@ -1,1 +1,1 @@
-"""The paper's tables and figures made anew, its numbers beside ours: what `scare reproduce` runs, from a clone."""
+"""The paper's tables and figures reproduced, its numbers next to ours: what `scare reproduce` runs from a clone."""

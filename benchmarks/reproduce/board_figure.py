@@ -8,14 +8,13 @@ from typing import Any
 
 from benchmarks.reproduce.protocol import Protocol
 from benchmarks.reproduce.run import Reproduction
-
-# What an experiment found: tables of plain values, each with the paper's beside ours where the paper has one.
-from benchmarks.reproduce.tables import Result, Table
+from benchmarks.reproduce.tables import ExperimentResult, ResultTable
 from scare.board.boards import board
 from scare.board.measure import measure
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.random_weights import draw_method
 from scare.experiments.study import Progress
+from scare.experiments.task import upgrade_row
 from scare.export.compiled import compile_calibrator
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
@@ -24,8 +23,6 @@ from scare.extras import require
 from scare.scorecard.scoring import board_trials
 
 TFLITE = "tflite"
-
-
 COLUMNS = {
     "method": "model",
     "window": "N",
@@ -39,18 +36,16 @@ COLUMNS = {
     "why_not": "does not run because",
     "why_no_flatbuffer": "no FlatBuffer because",
 }
-
-
 FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 
 
-def make_board(reproduction: Reproduction, progress: Progress) -> Result:
-    """Every model, window and arithmetic on the virtual board; what does not run says why."""
+def make_board(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
+    """Run every model, window and arithmetic on the virtual board; rows that do not run have a reason."""
     protocol, rows = reproduction.protocol, []
     grid = list(product(protocol.board, protocol.board_windows, Arithmetic))
     for done, (name, window, arithmetic) in enumerate(grid, start=1):
         key = f"board-{protocol.board_name}-{name}-w{window}-{arithmetic}-{protocol.figure_trials}"
-        row = reproduction.remember(key, partial(_row, name, window, arithmetic, protocol))
+        row = upgrade_row(reproduction.remember(key, partial(_row, name, window, arithmetic, protocol)))
         if not _refusal():
             row |= reproduction.remember(
                 f"flatbuffer-{name}-w{window}-{arithmetic}", partial(_size, name, window, arithmetic)
@@ -70,8 +65,8 @@ def make_board(reproduction: Reproduction, progress: Progress) -> Result:
     ]
     if _refusal():
         notes.append(f"FlatBuffers were not made: {_refusal()}.")
-    table = Table("board", f"On the {chosen.title}", COLUMNS, rows)
-    return Result("board", "Figure: latency and size on the board", (table,), notes, origin=origin)
+    table = ResultTable("board", f"On the {chosen.title}", COLUMNS, rows)
+    return ExperimentResult("board", "Figure: latency and size on the board", (table,), notes, origin=origin)
 
 
 def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> dict[str, Any]:
@@ -98,7 +93,7 @@ def _row(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> 
 
 
 def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
-    """Of the FlatBuffer, or why there is none."""
+    """Bytes of the FlatBuffer, or why there is none."""
     try:
         made = make_flatbuffer(compile_calibrator(draw_method(name, window), arithmetic))
     except NotApplicableError as error:
@@ -108,7 +103,7 @@ def _size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
 
 @cache
 def _refusal() -> str:
-    """Why no FlatBuffer can be made here, if so."""
+    """Why no FlatBuffer can be made here; empty if it can."""
     try:
         require(TFLITE)
     except UsageError as error:

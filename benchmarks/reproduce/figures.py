@@ -1,4 +1,4 @@
-"""The figures of a reproduction. Each says in its title what it was made from."""
+"""The files of a result: figures, Markdown, CSV and JSON, each with a note on what it was made from."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.reproduce.tables import COLUMNS, PAPER, SPREAD, Result, Table
+from benchmarks.reproduce.tables import ADAPTABILITY, PAPER, SPREAD, ExperimentResult, ResultTable
 from scare.export.lowering import Arithmetic
 from scare.files import replacing
 from scare.report.figures import OURS_COLOUR, RAW, REFERENCE
@@ -24,10 +24,11 @@ Row = dict[str, Any]
 INK = ["#30638e", "#edae49", "#66a182", "#8d6a9f", "#00798c", "#a26769", "#6b705c", "#9a8c98", "#c1666b"]
 LETTERS_PER_INCH = 15  # of the title
 POLLUTANTS = ("PM10", "PM25", "PM1")
+IN_MS = " [ms]"  # suffix of the heading of a column of times
 
 
-def draw_result(result: Result, folder: Path, notes: Sequence[str], with_paper: bool) -> list[Path]:
-    """Write NAME.png of a result that has a figure; the paper's errors are marked if they may be compared with ours."""
+def draw_result(result: ExperimentResult, folder: Path, notes: Sequence[str], with_paper: bool) -> list[Path]:
+    """Write NAME.png if the result has a figure; the paper's errors are marked if they can be compared with ours."""
     draw = FIGURES.get(result.name)
     rows = [dict(row) for row in result.tables[0].rows]
     if draw is None or not rows:
@@ -57,8 +58,8 @@ def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
         colours = [OURS_COLOUR if name.startswith("scare") else RAW for name in names]
         axes.barh(names, lengths, color=colours, height=0.65, xerr=spreads, error_kw={"elinewidth": 0.8})
         for name, value, spread in zip(names, values, spreads, strict=True):
-            said = " no score" if value is None else f"{' → ' if value > limit else ' '}{value:.3g}"
-            axes.text(min((value or 0.0) + spread, limit), name, said, va="center", fontsize=8)
+            label = " no score" if value is None else f"{' → ' if value > limit else ' '}{value:.3g}"
+            axes.text(min((value or 0.0) + spread, limit), name, label, va="center", fontsize=8)
         if with_paper:
             theirs = [row for row in rows if row.get(f"{PAPER}{pollutant}") is not None]
             marks, places = [row[f"{PAPER}{pollutant}"] for row in theirs], [row["method"] for row in theirs]
@@ -74,7 +75,7 @@ def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
     """RMSE over thresholds: a column for each place, a row for each kind of change, of the first pollutant."""
     first = [row for row in rows if row["pollutant"] == rows[0]["pollutant"]]
     places, kinds = (list(dict.fromkeys(row[name] for row in first)) for name in ("place", "kind"))
-    names = [name for name in first[0] if name not in COLUMNS and not name.endswith(SPREAD)]
+    names = [name for name in first[0] if name not in ADAPTABILITY and not name.endswith(SPREAD)]
     figure, panels = _panels(len(kinds), len(places), 4.6, 3.2)
     for line, kind in zip(panels, kinds, strict=True):
         for axes, place in zip(line, places, strict=True):
@@ -91,7 +92,7 @@ def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
 
 
 def _draw_board(rows: Sequence[Row], _: bool) -> Figure:
-    """Milliseconds, flash and FlatBuffers over the window length; what does not run has no point."""
+    """Milliseconds, flash and FlatBuffers over the window length; models that do not run have no point."""
     names = list(dict.fromkeys(row["method"] for row in rows))
     facts = {"milliseconds": "ms, estimate", "flash_bytes": "flash, whole program [B]"}
     if any(row.get("flatbuffer_bytes") for row in rows):
@@ -130,21 +131,15 @@ def _panels(lines: int, columns: int, width: float, height: float) -> tuple[Figu
 
 
 def _style(name: str, names: Sequence[str]) -> dict[str, Any]:
-    """Ours in its colour, the paper's version of it in a darker one, others in theirs."""
+    """Line style: ours in our colour, the paper's version of it darker, other methods in colours of their own."""
     colours = {"scare": OURS_COLOUR, "scare-paper": "#7a1f2e", "raw": RAW}
     others = [one for one in names if one not in colours]
     colour = colours.get(name) or INK[others.index(name) % len(INK)]
     return {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.4, "label": name}
 
 
-# The pages of a reproduction: every result as Markdown, CSV and JSON, each with what it was made from.
-
-
-IN_MS = " [ms]"  # ends the heading of a column of times
-
-
-def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> list[Path]:
-    """Write NAME.md, NAME.json and a CSV for each table; `origin` has `notes`, which every page begins with."""
+def write_result(result: ExperimentResult, folder: Path, origin: Mapping[str, Any]) -> list[Path]:
+    """Write NAME.md, NAME.json and a CSV for each table; every file has the `notes` of `origin`."""
     written = [_write(folder / f"{result.name}.md", as_markdown(result, origin["notes"]))]
     tables = {table.name: [dict(row) for row in table.rows] for table in result.tables}
     facts = {"experiment": result.name, "title": result.title, **origin, "reading": result.notes}
@@ -154,25 +149,25 @@ def write_result(result: Result, folder: Path, origin: Mapping[str, Any]) -> lis
     return written + [_write_csv(folder / f"{table.name}.csv", table, origin["notes"]) for table in result.tables]
 
 
-def as_markdown(result: Result, notes: Sequence[str]) -> str:
-    """The result as a page."""
+def as_markdown(result: ExperimentResult, notes: Sequence[str]) -> str:
+    """The result as a Markdown page."""
     lines = [f"# {result.title}", "", *(f"- **{note}**" for note in notes), *(f"- {note}" for note in result.notes)]
     lines += [f"- Not finished: {name}: {', '.join(tasks)}" for name, tasks in result.unfinished.items()]
     for table in result.tables:
         bracket = " (in brackets: the paper's)" if _has_paper(table) else ""
-        head, cells = shown(table)
+        head, cells = format_table(table)
         lines += ["", f"## {table.title}{bracket}", ""]
         lines += [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
     return "\n".join(lines) + "\n"
 
 
-def shown(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells as a person reads them, times each with its unit, the paper's value in brackets."""
+def format_table(table: ResultTable) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells as text: times with their unit, the paper's values in brackets."""
     headings = [heading.removesuffix(IN_MS) for heading in table.columns.values()]
     return headings, [[_cell(row, name, heading) for name, heading in table.columns.items()] for row in table.rows]
 
 
-def _has_paper(table: Table) -> bool:
+def _has_paper(table: ResultTable) -> bool:
     return any(name.startswith(PAPER) for row in table.rows for name in row)
 
 
@@ -183,7 +178,7 @@ def _cell(row: Mapping[str, Any], name: str, heading: str) -> str:
 
 
 def _time(milliseconds: float | None) -> str:
-    """A time with the unit in which it is read best.
+    """A time in ms or µs.
 
     >>> _time(0.0001569), _time(1.31), _time(None)
     ('0.1569 µs', '1.31 ms', '')
@@ -195,7 +190,7 @@ def _time(milliseconds: float | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as a cell: four digits of a number that is not whole.
+    """A value as a cell: four significant digits, or a whole number with separators.
 
     >>> _plain(3.14159), _plain(152340), _plain(None), _plain(0.00001234), _plain(17616.0), _plain("a|b")
     ('3.142', '152,340', '', '1.234e-05', '17,616', 'a/b')
@@ -207,8 +202,8 @@ def _plain(value: Any) -> str:
     return str(value).replace("|", "/").replace("\n", " ")
 
 
-def _write_csv(path: Path, table: Table, notes: Sequence[str]) -> Path:
-    """All values; the last column of every row says what they were made from."""
+def _write_csv(path: Path, table: ResultTable, notes: Sequence[str]) -> Path:
+    """Write all values; the last column has the notes on what they were made from."""
     rows = [{**row, "notes": " ".join(notes)} for row in table.rows]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "notes"))
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:

@@ -1,8 +1,8 @@
-"""What a method takes on this computer and on a virtual board: a card of the scorecard for each.
+"""The cost of a method on this computer and on a virtual board: a scorecard for each.
 
-Each method is measured once, the first seed of the first task, in float32: speed and size do not depend on what was
-learned, except where SenDaL chooses a branch or model selection ends without a network. A network is timed in JAX, C
-and NumPy; a calibrator does not hold it, so it is drawn anew with random weights.
+Each method is measured once, with the first seed of the first task, in float32: speed and size do not depend on the
+weights, except where SenDaL chooses a branch or model selection ends without a network. A network is timed in JAX, C
+and NumPy; a calibrator does not contain the JAX network, so that is drawn with random weights.
 """
 
 from collections.abc import Sequence
@@ -133,6 +133,3 @@ def card_columns(card: Card) -> dict[str, Any]:
 
 def _end(readings: Readings, protocol: Protocol) -> Readings:
     return replace(readings, frame=readings.frame.tail(2 * protocol.window + MORE_ROWS))
-
-
-# The paper's figure on the board: latency and size of every model, by window length and arithmetic; random weights.

@@ -1,9 +1,9 @@
-"""The tables of docs/reproduce.md from folders that `scare reproduce all --out FOLDER` filled.
+"""Write the tables of docs/reproduce.md from folders of `scare reproduce all --out FOLDER`.
 
-    python -m benchmarks.reproduce.page out/jrc-60 out/jrc-360  # writes them into the page, and figures beside it
+    python -m benchmarks.reproduce.page out/jrc-60 out/jrc-360  # writes the page and its figures
 
-One folder for each window length. What is not there, or not finished, is left open and named; grades, speed and size
-are of the longest.
+One folder for each window length. What is missing or not finished is left open and listed; grades, speed and size are
+those of the longest window.
 """
 
 import json
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reproduce import board_figure, tables
-from benchmarks.reproduce.figures import shown
-from benchmarks.reproduce.protocol import the_papers
-from benchmarks.reproduce.tables import HARDWARE, SPREAD, Table
+from benchmarks.reproduce.figures import format_table
+from benchmarks.reproduce.protocol import paper_values
+from benchmarks.reproduce.tables import HARDWARE, SPREAD, ResultTable
 from scare.data.senseurcity import Pollutant
+from scare.experiments.task import upgrade_row
 from scare.files import replacing
 from scare.scorecard.requirements import RequirementTable
 
@@ -28,24 +29,26 @@ BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 OPEN = "–"  # in a cell without a number
 Results = Mapping[int, Mapping[str, Any]]  # by window length
 MODEL = {"method": "model"}
-IN_TABLE_3 = {"change": "what it is"} | {column: HARDWARE[column] for column in tables.SHOWN}
+IN_TABLE_3 = {"change": "what it is"} | {column: HARDWARE[column] for column in tables.ABLATION_HARDWARE}
 TITLES = {"main": "Table 2", "ablation": "Table 3"}
 ON_BOARD = {
     name: board_figure.COLUMNS[name] for name in ("milliseconds", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 }
-POLLUTANT = Pollutant.PM10  # what the paper has an error of, too, in all its tables
+POLLUTANT = Pollutant.PM10  # the paper has its error in all tables
 FIGURES = ("main", "ablation", "adaptability", "board")
 
 
 def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str, Any]]:
-    """What an experiment found, by window length, of the folders in which it was made."""
+    """The results of an experiment by window length, from the folders that have it."""
     paths = [folder / f"{experiment}.json" for folder in folders]
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
-    return {one["protocol"]["window"]: one for one in found}
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    for one in results:
+        one["tables"] = {name: [upgrade_row(row) for row in rows] for name, rows in one["tables"].items()}
+    return {one["protocol"]["window"]: one for one in results}
 
 
 def accuracy_table(results: Results, experiment: str) -> list[str]:
-    """Errors of every method that has any beside the paper's: means of the places, each place with its spread."""
+    """Errors of every scored method next to the paper's: means over the places, and each place with its spread."""
     cells = {window: _by_method(one["tables"][f"{experiment}-cells"]) for window, one in results.items()}
     places = list(dict.fromkeys(row["place"] for found in cells.values() for rows in found.values() for row in rows))
     theirs = {"PM10": "paper: RMSE"} | ({"top5": "paper: top-5 %"} if experiment == "main" else {})
@@ -56,7 +59,7 @@ def accuracy_table(results: Results, experiment: str) -> list[str]:
         if all(row.get("rmse") is None for row in rows):
             continue
         numbers = [cell for found in cells.values() for cell in _numbers(found.get(name, []), places)]
-        papers = [_number(the_papers(experiment, name).get(column)) for column in theirs]
+        papers = [_number(paper_values(experiment, name).get(column)) for column in theirs]
         lines.append(f"| {' | '.join([name, *papers, *numbers])} |")
     return lines
 
@@ -96,21 +99,23 @@ def board_table(results: Results) -> list[str]:
             found.setdefault(row["method"], []).append(row)
     lines = [f"| {' | '.join(['model', *ON_BOARD.values()])} |", "|---" * (len(ON_BOARD) + 1) + "|"]
     for name, forms in found.items():
-        _, cells = shown(Table("board", "", ON_BOARD, forms))
+        _, cells = format_table(ResultTable("board", "", ON_BOARD, forms))
         both = [" / ".join(cell or OPEN for cell in pair) for pair in zip(*cells, strict=True)]
         lines.append(f"| {' | '.join([name, *both])} |")
     return lines
 
 
 def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
-    """What was measured, the paper's in brackets; no row for what has no measure."""
+    """Measurements, the paper's in brackets, without methods that have none."""
     measures = [name for name in columns if name != "change"]
-    head, cells = shown(Table("", "", MODEL | columns, [row for row in rows if any(row.get(one) for one in measures)]))
+    head, cells = format_table(
+        ResultTable("", "", MODEL | columns, [row for row in rows if any(row.get(one) for one in measures)])
+    )
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
 
 
 def sections(folders: Sequence[Path]) -> str:
-    """All tables that there are, each with what is not finished."""
+    """All tables that the folders have results for, each with the methods that are not finished."""
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
         grades = {name: one.title for name, one in RequirementTable.load().requirements.items()}
@@ -143,12 +148,12 @@ def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[s
     """RMSE and top-5 % as means of all places, RMSE of each place, and the least number of seeds."""
     by_place = {row["place"]: row for row in rows if row.get("rmse") is not None}
     each = [by_place.get(place) for place in places]
-    whole, means = [row for row in each if row], [OPEN, OPEN]
-    seeds = min((row["seeds"] for row in whole), default=0)
-    if each and len(whole) == len(each):
-        means = [f"**{_mean(whole, key, seeds)}**" for key in ("rmse", "top5_rmse")]
-    apart = [_spread(row["rmse"], row["rmse_sd"] if row["seeds"] > 1 else None) if row else OPEN for row in each]
-    return [*means, *apart, str(seeds)]
+    scored, means = [row for row in each if row], [OPEN, OPEN]
+    seeds = min((row["seeds"] for row in scored), default=0)
+    if each and len(scored) == len(each):
+        means = [f"**{_mean(scored, key, seeds)}**" for key in ("rmse", "top5_rmse")]
+    each_place = [_spread(row["rmse"], row["rmse_sd"] if row["seeds"] > 1 else None) if row else OPEN for row in each]
+    return [*means, *each_place, str(seeds)]
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], key: str, seeds: int) -> str:
@@ -173,7 +178,7 @@ def _unfinished(results: Results) -> list[str]:
 
 
 def copy_figures(folders: Sequence[Path]) -> None:
-    """Put the figures of the longest window beside the page."""
+    """Copy the figures of the longest window next to the page."""
     for name in FIGURES:
         by_window = {one: folder for folder in folders for one in read_results([folder], name)}
         drawn = by_window[max(by_window)] / f"{name}.png" if by_window else None
@@ -182,7 +187,7 @@ def copy_figures(folders: Sequence[Path]) -> None:
 
 
 def main() -> None:
-    """Write the tables into the page, and the figures of the longest window beside it."""
+    """Write the tables into the page, and copy the figures of the longest window next to it."""
     folders = [Path(name) for name in sys.argv[1:]]
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -1,4 +1,9 @@
-"""The paper's Table 2: accuracy over cities and pollutants, speed, complexity, memory and load of every model."""
+"""The paper's tables and its figure on adaptability, each from a reproduction, with the paper's values next to ours.
+
+Table 1 grades every model and requirement by the scorecard (O, △, X). Table 2 has accuracy over cities and pollutants,
+speed, complexity, memory and CPU load of every model; Table 3 the same of six settings of one model (`ABLATION` of
+`scare.models`). The figure shows RMSE within ±30 rows of changes of the raw sensor's error.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reproduce.hardware import board_note, card_columns, find_cards
-from benchmarks.reproduce.protocol import Protocol, describe_choice, the_papers
-from benchmarks.reproduce.run import Cell, Reproduction, graded
-from scare.data.readings import Readings
+from benchmarks.reproduce.protocol import Protocol, describe_best_rate, paper_values
+from benchmarks.reproduce.run import Reproduction, TaskKey, checklist_methods
 from scare.data.senseurcity import Pollutant
 from scare.experiments.study import Progress, SharedRows
 from scare.experiments.table import Row
@@ -17,60 +21,9 @@ from scare.scorecard.accuracy import ErrorChanges, error_near, fastest, lasting_
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, RequirementTable
 
-# What an experiment found: tables of plain values, each with the paper's beside ours where the paper has one.
-
-
-PAPER = "paper_"  # before the name of a column that holds the paper's value of it
-SPREAD = "_sd"  # ends the name of a column with the standard deviation over seeds of the one it is named after
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows by column name, and the columns to show with their headings."""
-
-    name: str
-    title: str
-    columns: Mapping[str, str]
-    rows: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Tables, the first of which is the paper's own, what to know when reading them, and what is not finished.
-
-    `unfinished` has the tasks of each method with fits to be made. `origin` is said first where the reproduction's
-    own notes, of readings and training, do not hold.
-    """
-
-    name: str
-    title: str
-    tables: tuple[Table, ...]
-    notes: list[str] = field(default_factory=list)
-    unfinished: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    origin: Sequence[str] = ()
-
-
-def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A row with the paper's values beside ours.
-
-    >>> with_paper({"method": "scare", "PM10": 3.0}, {"PM10": 14.03, "cpu": 7.1})
-    {'method': 'scare', 'PM10': 3.0, 'paper_PM10': 14.03}
-    """
-    return {**ours, **{f"{PAPER}{name}": value for name, value in (theirs or {}).items() if name in ours}}
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of numbers that are all there; None if one is not.
-
-    >>> mean([1.0, 2.0]), mean([1.0, None]), mean([])
-    (1.5, None, None)
-    """
-    found = list(values)
-    known = [value for value in found if value is not None and np.isfinite(value)]
-    return float(np.mean(known)) if found and len(known) == len(found) else None
-
-
-Scores = Mapping[Cell, Mapping[str, Row]]
+PAPER = "paper_"  # prefix of a column with the paper's values
+SPREAD = "_sd"  # suffix of a column with the standard deviation over seeds
+Scores = Mapping[TaskKey, Mapping[str, Row]]
 HARDWARE = {
     "mean_latency": "mean latency [ms]",
     "max_latency": "max latency [ms]",
@@ -93,113 +46,16 @@ CELL = {
     "seeds": "seeds",
 }
 CHOICE = {"place": "place", "pollutant": "pollutant", "method": "model", "rate": "rate", "means": "running means"}
-HOW = [
+MAIN_NOTES = [
     "RMSE is the mean of the places' (and of seeds); the paper's top-5 % column names no pollutant, ours is PM10's.",
     "Latency and CPU: the exported C in float32 on one pinned core of this computer, not the paper's runtime; beside it"
     " the network as JAX compiles it, with random weights, from a NumPy window to its value.",
     "The paper's jitter exceeds what its own mean and maximum allow in six of eight rows (docs/reproduce.md).",
 ]
-
-
-def make_main(reproduction: Reproduction, progress: Progress) -> Result:
-    """Table 2, every place and pollutant apart, and how each network was trained."""
-    protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
-    scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, progress)
-    rows = []
-    for name in protocol.main:
-        ours: dict[str, Any] = {"method": name, **accuracy_columns(scores, pollutants, name), "top5": None}
-        if Pollutant.PM10 in pollutants:
-            ours["top5"] = over_places(scores, Pollutant.PM10, name, "top5_rmse")
-        ours |= card_columns(cards[name])
-        rows.append(with_paper(ours, the_papers("main", name)))
-    columns = {"method": "model", **accuracy_headings(pollutants), "top5": "top-5 % RMSE, PM10", **HARDWARE}
-    notes = [*HOW, board_note(protocol), *reproduction.failures(protocol.main)]
-    choices = choice_table("main-choices", reproduction, protocol.main)
-    tables = Table("main", "Table 2", columns, rows), cell_table("main-cells", scores), choices
-    return Result(
-        "main", "Table 2: eight models, eight requirements", tables, notes, reproduction.unfinished(protocol.main)
-    )
-
-
-def over_places(scores: Scores, pollutant: str, method: str, field: str) -> float | None:
-    """The mean over places of one number of a method's accuracy; None if a place has none."""
-    rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
-    return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
-
-
-def spread_over_places(scores: Scores, pollutant: str, method: str) -> float | None:
-    """The standard deviation over seeds of the mean RMSE, the places taken as independent; None of one seed."""
-    rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
-    spreads = [row.spread.rmse for row in rows if row.spread and row.seeds > 1]
-    return float(np.sqrt(np.sum(np.square(spreads)))) / len(rows) if len(spreads) == len(rows) else None
-
-
-def accuracy_columns(scores: Scores, pollutants: Sequence[str], method: str) -> dict[str, float | None]:
-    """RMSE of each pollutant, and its spread over seeds."""
-    means = {str(one): over_places(scores, one, method, "rmse") for one in pollutants}
-    return means | {f"{one}{SPREAD}": spread_over_places(scores, one, method) for one in pollutants}
-
-
-def accuracy_headings(pollutants: Sequence[str]) -> dict[str, str]:
-    """Headings of the means of `accuracy_columns`."""
-    return {str(one): f"RMSE {one}" for one in pollutants}
-
-
-def cell_table(name: str, scores: Scores) -> Table:
-    """Every place, pollutant and method."""
-    rows: list[dict[str, Any]] = []
-    for (place, pollutant), found in scores.items():
-        rows += [{"place": str(place), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
-    return Table(name, "Each place and pollutant", CELL, rows)
-
-
-def choice_table(name: str, reproduction: Reproduction, methods: Sequence[str]) -> Table:
-    """What was chosen on validation for every network and task, and the error there of each rate."""
-    rows: list[dict[str, Any]] = []
-    for cell, study in reproduction.studies.items():
-        place = dict(zip(("place", "pollutant"), map(str, cell), strict=True))
-        for method in methods:
-            if found := describe_choice(study, method, reproduction.protocol):
-                rows.append({**place, "method": method, **found})
-    rates = {column: f"{column}, RMSE" for row in rows for column in row if column.startswith("at ")}
-    return Table(name, "Chosen on validation", CHOICE | rates, rows)
-
-
-# The paper's Table 3: six settings of one model (`ABLATION` of `models/scare`), by the paper's recipe.
-
-
-SHOWN = ("max_latency", "complexity", "activation", "cpu")
-
-
-def make_ablation(reproduction: Reproduction, progress: Progress) -> Result:
-    """Table 3, every place and pollutant apart, and how each network was trained."""
-    protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
-    scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, progress)
-    rows = []
-    for name in protocol.ablation:
-        theirs = the_papers("ablation", name)
-        hardware = card_columns(cards[name])
-        accuracy = accuracy_columns(scores, pollutants, name)
-        ours = {"method": name, "change": theirs.get("method", ""), **accuracy}
-        ours |= {column: hardware[column] for column in SHOWN}
-        rows.append(with_paper(ours, {column: value for column, value in theirs.items() if column != "method"}))
-    headings = {"method": "setting", "change": "what it is", **accuracy_headings(pollutants)}
-    headings |= {column: HARDWARE[column] for column in SHOWN}
-    choices = choice_table("ablation-choices", reproduction, protocol.ablation)
-    tables = Table("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores), choices
-    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer.", board_note(protocol)]
-    notes += reproduction.failures(protocol.ablation)
-    return Result(
-        "ablation", "Table 3: what each part of SCARE does", tables, notes, reproduction.unfinished(protocol.ablation)
-    )
-
-
-# The paper's figure on adaptability: RMSE within ±30 rows of changes of the raw sensor's error.
-
-
-Find = Callable[[np.ndarray, np.ndarray, np.ndarray, float], ErrorChanges]
-KINDS: dict[str, Find] = {"sudden": sudden_changes, "lasting": lasting_changes}
-COLUMNS = {
+ABLATION_HARDWARE = ("max_latency", "complexity", "activation", "cpu")
+FindChanges = Callable[[np.ndarray, np.ndarray, np.ndarray, float], ErrorChanges]
+CHANGE_KINDS: dict[str, FindChanges] = {"sudden": sudden_changes, "lasting": lasting_changes}
+ADAPTABILITY = {
     "place": "place",
     "pollutant": "pollutant",
     "kind": "change",
@@ -212,28 +68,147 @@ ADAPTABILITY_NOTES = [
     "Coverage is the share of the scored rows within 30 rows of a change. Near 100 % the number is plain RMSE.",
     "The paper gives a figure without numbers and no definition of a change.",
 ]
+CHECKLIST_NOTES = [
+    "Grades are made from measurements by scare/scorecard/requirements.toml: the worst of a requirement's numbers,"
+    " on this computer and on the virtual board. The paper grades from the literature and gives no thresholds.",
+    "Accuracy is graded by the error as a share of the reference's spread, the mean of all places and pollutants;"
+    " in a quick run it is not graded.",
+]
 
 
-def make_adaptability(reproduction: Reproduction, progress: Progress) -> Result:
-    """RMSE around changes, of every place, pollutant, kind of change and threshold; PM10 first."""
+@dataclass(frozen=True)
+class ResultTable:
+    """Rows by column name, and the columns to show with their headings."""
+
+    name: str
+    title: str
+    columns: Mapping[str, str]
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """The tables of an experiment, the first of which is the paper's own, and notes on how to read them.
+
+    `unfinished` has the tasks of each method with fits still to be made. `origin` replaces the reproduction's own notes
+    on readings and training where those do not apply.
+    """
+
+    name: str
+    title: str
+    tables: tuple[ResultTable, ...]
+    notes: list[str] = field(default_factory=list)
+    unfinished: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    origin: Sequence[str] = ()
+
+
+def make_main(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
+    """Table 2, the scores on each place and pollutant, and the rates of the networks."""
+    protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
+    scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, progress)
+    rows = []
+    for name in protocol.main:
+        ours: dict[str, Any] = {"method": name, **accuracy_columns(scores, pollutants, name), "top5": None}
+        if Pollutant.PM10 in pollutants:
+            ours["top5"] = mean_over_places(scores, Pollutant.PM10, name, "top5_rmse")
+        ours |= card_columns(cards[name])
+        rows.append(with_paper(ours, paper_values("main", name)))
+    columns = {"method": "model", **accuracy_headings(pollutants), "top5": "top-5 % RMSE, PM10", **HARDWARE}
+    notes = [*MAIN_NOTES, board_note(protocol), *reproduction.failures(protocol.main)]
+    choices = choice_table("main-choices", reproduction, protocol.main)
+    tables = ResultTable("main", "Table 2", columns, rows), cell_table("main-cells", scores), choices
+    return ExperimentResult(
+        "main", "Table 2: eight models, eight requirements", tables, notes, reproduction.unfinished(protocol.main)
+    )
+
+
+def mean_over_places(scores: Scores, pollutant: str, method: str, field: str) -> float | None:
+    """The mean over places of one number of a method's accuracy; None if a place has none."""
+    rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
+    return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
+
+
+def spread_over_places(scores: Scores, pollutant: str, method: str) -> float | None:
+    """Standard deviation over seeds of the mean RMSE, places taken as independent; None if there is one seed."""
+    rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
+    spreads = [row.spread.rmse for row in rows if row.spread and row.seeds > 1]
+    return float(np.sqrt(np.sum(np.square(spreads)))) / len(rows) if len(spreads) == len(rows) else None
+
+
+def accuracy_columns(scores: Scores, pollutants: Sequence[str], method: str) -> dict[str, float | None]:
+    """RMSE by pollutant, and its spread over seeds."""
+    means = {str(one): mean_over_places(scores, one, method, "rmse") for one in pollutants}
+    return means | {f"{one}{SPREAD}": spread_over_places(scores, one, method) for one in pollutants}
+
+
+def accuracy_headings(pollutants: Sequence[str]) -> dict[str, str]:
+    """Headings of the means of `accuracy_columns`."""
+    return {str(one): f"RMSE {one}" for one in pollutants}
+
+
+def cell_table(name: str, scores: Scores) -> ResultTable:
+    """The scores of every place, pollutant and method."""
+    rows: list[dict[str, Any]] = []
+    for (place, pollutant), found in scores.items():
+        rows += [{"place": str(place), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
+    return ResultTable(name, "Each place and pollutant", CELL, rows)
+
+
+def choice_table(name: str, reproduction: Reproduction, methods: Sequence[str]) -> ResultTable:
+    """The best rate of every network and task, and the validation error at each rate."""
+    rows: list[dict[str, Any]] = []
+    for cell, study in reproduction.studies.items():
+        place = dict(zip(("place", "pollutant"), map(str, cell), strict=True))
+        for method in methods:
+            if found := describe_best_rate(study, method, reproduction.protocol):
+                rows.append({**place, "method": method, **found})
+    rates = {column: f"{column}, RMSE" for row in rows for column in row if column.startswith("at ")}
+    return ResultTable(name, "Chosen on validation", CHOICE | rates, rows)
+
+
+def make_ablation(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
+    """Table 3, the scores on each place and pollutant, and the rates of the networks."""
+    protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
+    scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, progress)
+    rows = []
+    for name in protocol.ablation:
+        theirs = paper_values("ablation", name)
+        hardware = card_columns(cards[name])
+        accuracy = accuracy_columns(scores, pollutants, name)
+        ours = {"method": name, "change": theirs.get("change", ""), **accuracy}
+        ours |= {column: hardware[column] for column in ABLATION_HARDWARE}
+        rows.append(with_paper(ours, {column: value for column, value in theirs.items() if column != "change"}))
+    headings = {"method": "setting", "change": "what it is", **accuracy_headings(pollutants)}
+    headings |= {column: HARDWARE[column] for column in ABLATION_HARDWARE}
+    choices = choice_table("ablation-choices", reproduction, protocol.ablation)
+    tables = ResultTable("ablation", "Table 3", headings, rows), cell_table("ablation-cells", scores), choices
+    notes = ["scare-paper is Exp 6.", "Latency and CPU are of the exported C on this computer.", board_note(protocol)]
+    notes += reproduction.failures(protocol.ablation)
+    return ExperimentResult(
+        "ablation", "Table 3: what each part of SCARE does", tables, notes, reproduction.unfinished(protocol.ablation)
+    )
+
+
+def make_adaptability(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
+    """RMSE around changes by place, pollutant, kind of change and threshold; PM10 first."""
     protocol = reproduction.protocol
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: reproduction.source.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
-        rows += _rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
+        rows += _adaptability_rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
         progress(done, len(cells), "-".join(cell))
     notes = [*ADAPTABILITY_NOTES, *reproduction.failures(protocol.adaptability)]
     unfinished = reproduction.unfinished(protocol.adaptability)
-    columns = COLUMNS | {name: name for name in protocol.adaptability}
-    table = Table("adaptability", "RMSE within ±30 rows of a change", columns, rows)
-    return Result("adaptability", "Figure: adaptability to sudden changes", (table,), notes, unfinished)
+    columns = ADAPTABILITY | {name: name for name in protocol.adaptability}
+    table = ResultTable("adaptability", "RMSE within ±30 rows of a change", columns, rows)
+    return ExperimentResult("adaptability", "Figure: adaptability to sudden changes", (table,), notes, unfinished)
 
 
-def _rows(cell: Cell, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:
+def _adaptability_rows(cell: TaskKey, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:
     """A row for each kind of change and threshold, with the error of every method and its spread over seeds."""
     rows = []
-    for kind, find in KINDS.items():
-        changes = [_changes(one, find) for one in scored.readings]
+    for kind, find in CHANGE_KINDS.items():
+        changes = [find(one.times, one.values[:, 0], one.targets, one.step_seconds) for one in scored.readings]
         for threshold in protocol.thresholds:
             near = np.concatenate([one.near(threshold) for one in changes])[scored.shared]
             place = {"place": str(cell[0]), "pollutant": str(cell[1]), "kind": kind, "threshold": threshold}
@@ -253,25 +228,10 @@ def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> float
     return error_near(values[own], reference[own], near[own])[0]
 
 
-def _changes(readings: Readings, find: Find) -> ErrorChanges:
-    return find(readings.times, readings.values[:, 0], readings.targets, readings.step_seconds)
-
-
-# The paper's Table 1: O, △ or X for every model and requirement, graded by the scorecard's own table.
-
-
-NOTES = [
-    "Grades are made from measurements by scare/scorecard/requirements.toml: the worst of a requirement's numbers,"
-    " on this computer and on the virtual board. The paper grades from the literature and gives no thresholds.",
-    "Accuracy is graded by the error as a share of the reference's spread, the mean of all places and pollutants;"
-    " in a quick run it is not graded.",
-]
-
-
-def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
+def make_checklist(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
     """Table 1, and the numbers behind each grade."""
     rules, protocol = RequirementTable.load(), reproduction.protocol
-    methods = graded(protocol)
+    methods = checklist_methods(protocol)
     scored = [SharedRows.of(reproduction.study(cell, methods)) for cell in reproduction.cells]
     cards = find_cards(reproduction, methods, progress)
     grades, numbers = [], []
@@ -281,7 +241,7 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
         ours = dict.fromkeys(rules.requirements, "") | {
             requirement: str(grade or "") for requirement, grade in Card({}, {}, entries, {}, None, {}).grades().items()
         }
-        grades_there = the_papers("checklist", name).get("grades", "").split()
+        grades_there = paper_values("checklist", name).get("grades", "").split()
         theirs = dict(zip(rules.requirements, grades_there, strict=False))
         grades.append(with_paper({"method": name, **ours}, theirs))
         for entry in entries:
@@ -289,9 +249,12 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Result:
             numbers.append({"method": name, "requirement": entry.requirement, **facts, "grade": entry.grade or ""})
     columns = {"method": "model"} | {name: one.title for name, one in rules.requirements.items()}
     behind = {name: name for name in ("method", "requirement", "measure", "value", "unit", "source", "grade")}
-    notes = [*NOTES, board_note(protocol), *reproduction.failures(methods)]
-    tables = Table("checklist", "Table 1", columns, grades), Table("checklist-numbers", "Behind it", behind, numbers)
-    return Result(
+    notes = [*CHECKLIST_NOTES, board_note(protocol), *reproduction.failures(methods)]
+    tables = (
+        ResultTable("checklist", "Table 1", columns, grades),
+        ResultTable("checklist-numbers", "Behind it", behind, numbers),
+    )
+    return ExperimentResult(
         "checklist", "Table 1: O satisfied, △ partially, X not", tables, notes, reproduction.unfinished(methods)
     )
 
@@ -308,8 +271,28 @@ def accuracy_findings(scored: Sequence[SharedRows], method: str) -> list[Finding
 
 
 def _shares(one: SharedRows, method: str) -> list[tuple[float, float]]:
-    """Both errors on one task, a pair a seed."""
+    """Both errors on one task, a pair per seed."""
     fast = fastest(one.changes)
     spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
     errors = [values - one.reference for values in one.of_method(method)]
     return [(rmse(error) / spread, rmse(error[fast]) / spread_fast) for error in errors]
+
+
+def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A row with the paper's values next to ours.
+
+    >>> with_paper({"method": "scare", "PM10": 3.0}, {"PM10": 14.03, "cpu": 7.1})
+    {'method': 'scare', 'PM10': 3.0, 'paper_PM10': 14.03}
+    """
+    return {**ours, **{f"{PAPER}{name}": value for name, value in (theirs or {}).items() if name in ours}}
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean; None if a number is missing or there is none.
+
+    >>> mean([1.0, 2.0]), mean([1.0, None]), mean([])
+    (1.5, None, None)
+    """
+    found = list(values)
+    known = [value for value in found if value is not None and np.isfinite(value)]
+    return float(np.mean(known)) if found and len(known) == len(found) else None

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.reproduce.protocol import Kind, Protocol
+from benchmarks.reproduce.protocol import Protocol, ReadingsKind
 from scare.data.data_set import DataSet, read_data_set
 from scare.data.flags import drop_unusable_references, flag
 from scare.data.readings import REFERENCE, TIME, Readings
@@ -28,16 +28,16 @@ from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device
 from scare.errors import UsageError
 
-STAND_IN = "simulated stand-in, not SensEURCity"  # of every task and calibrator made without --data
-DESCRIPTION = ".toml"  # ends the name of a data set's description
+STAND_IN = "simulated stand-in, not SensEURCity"  # recorded in every task and calibrator made without --data
+DESCRIPTION = ".toml"  # suffix of a data set's description
 LEVELS = {Pollutant.PM10: 1.0, Pollutant.PM25: 0.6, Pollutant.PM1: 0.4}  # of simulated PM
 
 
 @dataclass(frozen=True)
-class Source:
-    """Whose readings they are, the places and pollutants they are of, and what every task is told of them.
+class ReadingsSource:
+    """Where the readings come from, their places and pollutants, and facts that every task records.
 
-    `split` gives training, validation and test of a place and pollutant; one channel.
+    `split` gives training, validation and test readings (one channel) of a place and pollutant.
     """
 
     note: str
@@ -47,34 +47,34 @@ class Source:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kind_of(data: Path | None) -> Kind:
-    """Whose readings `--data` names."""
+def readings_kind(data: Path | None) -> ReadingsKind:
+    """The kind of readings that `--data` names."""
     if data is None:
-        return Kind.STAND_IN
-    return Kind.DESCRIBED if data.suffix == DESCRIPTION else Kind.SENSEURCITY
+        return ReadingsKind.STAND_IN
+    return ReadingsKind.DESCRIBED if data.suffix == DESCRIPTION else ReadingsKind.SENSEURCITY
 
 
-def open_source(protocol: Protocol, data: Path | None, files: Path | None = None) -> Source:
-    """The readings that `--data` names: simulated without it, those of a description, or SensEURCity's."""
+def open_source(protocol: Protocol, data: Path | None, files: Path | None = None) -> ReadingsSource:
+    """Open the readings that `--data` names: a described data set or SensEURCity; simulated without it."""
     if data is None:
         return _stand_in(protocol)
-    if protocol.kind is Kind.DESCRIBED:
+    if protocol.kind is ReadingsKind.DESCRIBED:
         return _described(protocol, read_data_set(data), files or data.parent)
     note = "SensEURCity (Zenodo 7669644), the paper's data"
-    return Source(note, protocol.cities, protocol.pollutants, partial(_split_sensors, protocol, data))
+    return ReadingsSource(note, protocol.cities, protocol.pollutants, partial(_split_sensors, protocol, data))
 
 
-def _stand_in(protocol: Protocol) -> Source:
+def _stand_in(protocol: Protocol) -> ReadingsSource:
     size = f"boxes {protocol.simulation['boxes']}, days {protocol.simulation['days']:g} in each city"
     note = f"SIMULATED stand-in, not the paper's data: {size}; compare no error here with the paper's"
 
     def split(city: str, pollutant: str) -> Split:
         return split_by_device([_prepared(one, protocol) for one in _simulate(protocol, city, pollutant)])
 
-    return Source(note, protocol.cities, protocol.pollutants, split, {"data": STAND_IN})
+    return ReadingsSource(note, protocol.cities, protocol.pollutants, split, {"data": STAND_IN})
 
 
-def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> Source:
+def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> ReadingsSource:
     left_out = f", without {', '.join(data_set.without)}" if data_set.without else ""
     read = cache(partial(data_set.read, folder))
 
@@ -82,13 +82,13 @@ def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> Source:
         return data_set.split([_prepared(one, protocol) for one in read(pollutant)], place)
 
     note = f"{data_set.about}{left_out}; not the paper's data"
-    return Source(note, tuple(data_set.places), tuple(data_set.pollutants), split, {"data": data_set.about})
+    return ReadingsSource(note, tuple(data_set.places), tuple(data_set.pollutants), split, {"data": data_set.about})
 
 
 def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) -> Split:
-    """Training sensors, then one for validation, then one for test, as the paper splits."""
-    found, order = read_senseurcity(data, City(city), Pollutant(pollutant)), protocol.sensor_order
-    readings = [_prepared(complete_rows(one), protocol) for one in found]
+    """Split as the paper does: training sensors, one for validation, one for test."""
+    sensors, order = read_senseurcity(data, City(city), Pollutant(pollutant)), protocol.sensor_order
+    readings = [_prepared(complete_rows(one), protocol) for one in sensors]
     long = [one for one in readings if len(one) > protocol.window]
     train, validation, test = split_readings(long, City(city), order)
     how = f"by sensor, in the {order} order: validation {validation.device}; test {test.device}"
@@ -96,7 +96,7 @@ def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) ->
 
 
 def _prepared(readings: Readings, protocol: Protocol) -> Readings:
-    """The newest rows as they are learned from and scored, by the protocol's window rule."""
+    """The newest rows, flagged, with gaps closed as the protocol's window rule asks."""
     newest = readings.frame.tail(protocol.most_rows) if protocol.most_rows else readings.frame
     usable = drop_unusable_references(replace(readings, frame=newest))
     if protocol.window_rule is not WindowRule.RECENT:
@@ -105,7 +105,7 @@ def _prepared(readings: Readings, protocol: Protocol) -> Readings:
 
 
 def _simulate(protocol: Protocol, city: str, pollutant: str) -> list[Readings]:
-    """Boxes of one channel in air of their own for each city and pollutant."""
+    """Simulate boxes of one channel, with other air for each city and pollutant."""
     numbers = list(City).index(City(city)), list(Pollutant).index(Pollutant(pollutant))
     seed = 100 * protocol.simulation["seed"] + 10 * numbers[0] + numbers[1]
     try:
@@ -116,7 +116,7 @@ def _simulate(protocol: Protocol, city: str, pollutant: str) -> list[Readings]:
 
 
 def _named(readings: Readings, pollutant: Pollutant) -> Readings:
-    """The first channel, in whole units as the sensor gives them, and the reference, at a pollutant's level."""
+    """The first channel, in whole units like the sensor's, and the reference, at a pollutant's level."""
     level, simulated = LEVELS[pollutant], readings.channels[0]
     raw, reference = (replace(simulated, name=f"{pollutant.lower()}_{what}") for what in ("raw", "reference"))
     columns = (pl.col(simulated.name) * level).round().alias(raw.name), (pl.col(REFERENCE) * level).round(1)

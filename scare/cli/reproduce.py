@@ -76,9 +76,9 @@ def reproduce(
         raise UsageError(message) from None
     from benchmarks.reproduce.protocol import read_protocol
     from benchmarks.reproduce.run import Reproduction
-    from benchmarks.reproduce.tasks import kind_of, open_source
+    from benchmarks.reproduce.tasks import open_source, readings_kind
 
-    protocol = read_protocol(config, kind_of(data), quick, parse_settings(settings or (), "window=60"))
+    protocol = read_protocol(config, readings_kind(data), quick, parse_settings(settings or (), "window=60"))
     name = f"reproduce{'' if data else '-simulated'}{'-quick' if quick else ''}"
     reproduction = Reproduction(out or Path("out") / name, protocol, open_source(protocol, data, files))
     for line in reproduction.notes:
@@ -93,13 +93,13 @@ def reproduce(
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
     """Make the fits that these experiments need, saying first how many and how long."""
-    from benchmarks.reproduce.run import expected_minutes, fit_all, missing, wanted
+    from benchmarks.reproduce.run import expected_minutes, fit_all, methods_to_fit, missing_fits
     from scare.experiments.study import open_workers
 
-    methods = wanted(reproduction.protocol, experiments)
+    methods = methods_to_fit(reproduction.protocol, experiments)
     if not methods:
         return
-    count = len(list(missing(reproduction, methods)))
+    count = len(list(missing_fits(reproduction, methods)))
     reproduction.write_protocol()
     together = max(jobs, 1)
     minutes = expected_minutes(reproduction, methods) / together
@@ -113,7 +113,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     """Run one experiment, write its pages and figure, show its first table."""
     from benchmarks.reproduce.catalogue import MAKERS
-    from benchmarks.reproduce.figures import draw_result, shown, write_result
+    from benchmarks.reproduce.figures import draw_result, format_table, write_result
 
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):
@@ -122,7 +122,7 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     written = write_result(result, folder, reproduction.origin | {"notes": notes})
     written += draw_result(result, folder, notes, with_paper=not protocol.simulated)
     if not quiet:
-        show_table(result.title, *shown(result.tables[0]))
+        show_table(result.title, *format_table(result.tables[0]))
     return written
 
 

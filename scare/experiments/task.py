@@ -48,12 +48,15 @@ def read_task(folder: Path) -> Task:
 
 
 def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A result row of any version: up to version 0.1 the key `method` was called `contender`.
+    """A result row with the current keys: earlier versions wrote `contender` for `method`.
 
-    >>> upgrade_row({"contender": "ridge", "rmse": 3.5})
-    {'method': 'ridge', 'rmse': 3.5}
+    Their ablation tables had `method` for what is now `change`.
+
+    >>> upgrade_row({"contender": "exp-1", "method": "no patching"})
+    {'method': 'exp-1', 'change': 'no patching'}
     """
-    return {"method" if name == "contender" else name: value for name, value in row.items()}
+    renamed = {"contender": "method", "method": "change"} if "contender" in row else {}
+    return {renamed.get(name, name): value for name, value in row.items()}
 
 
 def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:

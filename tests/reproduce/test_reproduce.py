@@ -18,17 +18,24 @@ from benchmarks.reproduce.figures import as_markdown, draw_result, write_result
 from benchmarks.reproduce.hardware import find_cards, time_in_jax
 from benchmarks.reproduce.protocol import (
     CONFIGS,
-    Kind,
     Protocol,
-    chosen,
-    describe_choice,
-    jobs_of,
+    ReadingsKind,
+    best_trial,
+    describe_best_rate,
     model_of,
     paper,
+    rate_trials,
     read_protocol,
-    trials,
+    scored_jobs,
 )
-from benchmarks.reproduce.run import Reproduction, expected_minutes, expected_seconds, fit_all, missing, wanted
+from benchmarks.reproduce.run import (
+    Reproduction,
+    expected_minutes,
+    expected_seconds,
+    fit_all,
+    methods_to_fit,
+    missing_fits,
+)
 from benchmarks.reproduce.tables import accuracy_findings, make_adaptability, make_main, spread_over_places
 from benchmarks.reproduce.tasks import STAND_IN, open_source
 from scare.baselines import MODELS
@@ -48,7 +55,7 @@ from scare.scorecard.requirements import RequirementTable
 
 def tiny() -> Protocol:
     """Baselines on half a day: everything but training."""
-    quick = read_protocol(None, Kind.STAND_IN, quick=True)
+    quick = read_protocol(None, ReadingsKind.STAND_IN, quick=True)
     return replace(
         quick,
         window=15,
@@ -65,7 +72,7 @@ def open_stand_in(folder: Path, protocol: Protocol) -> Reproduction:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     reproduction = open_stand_in(tmp_path_factory.mktemp("reproduction"), tiny())
-    fit_all(reproduction, wanted(reproduction.protocol, ["main", "adaptability"]), InProcess(), quiet)
+    fit_all(reproduction, methods_to_fit(reproduction.protocol, ["main", "adaptability"]), InProcess(), quiet)
     reproduction.write_protocol()
     return reproduction
 
@@ -76,7 +83,7 @@ def quiet(done: int, total: int, what: str) -> None:
 
 
 def test_the_full_protocol_is_the_papers_grid() -> None:
-    full = read_protocol(None, Kind.SENSEURCITY, quick=False)
+    full = read_protocol(None, ReadingsKind.SENSEURCITY, quick=False)
     assert (len(full.cities), len(full.pollutants), full.window) == (3, 3, 360)
     assert full.settings["epochs"] == 10
     assert full.settings["either"]
@@ -89,14 +96,14 @@ def test_the_full_protocol_is_the_papers_grid() -> None:
 
 
 def test_quick_replaces_what_it_names_and_says_so() -> None:
-    quick, full = (read_protocol(None, Kind.STAND_IN, quick=one) for one in (True, False))
+    quick, full = (read_protocol(None, ReadingsKind.STAND_IN, quick=one) for one in (True, False))
     assert quick.settings["steps"] * 64 < full.settings["windows"]
     assert quick.main == full.main
     notes = [open_stand_in(Path(), one).notes for one in (quick, full)]
     assert any("mean nothing about accuracy" in note for note in notes[0])
     assert not any("mean nothing" in note for note in notes[1])
     assert "SIMULATED" in notes[1][0]
-    real = read_protocol(None, Kind.SENSEURCITY, quick=True)
+    real = read_protocol(None, ReadingsKind.SENSEURCITY, quick=True)
     assert "SIMULATED" not in Reproduction(Path(), real, open_source(real, Path("senseurcity"))).notes[0]
 
 
@@ -115,20 +122,20 @@ def test_a_mistake_in_a_users_file_is_named(text: str, message: str, tmp_path: P
     ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
     path.write_text(ours.replace("\n[stand-in]\n", f"\n[stand-in]\n{text}\n"), encoding="utf-8")
     with pytest.raises(UsageError, match=message):
-        read_protocol(path, Kind.STAND_IN, quick=False)
+        read_protocol(path, ReadingsKind.STAND_IN, quick=False)
 
 
 def test_a_file_without_a_setting_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("window = 360\n", encoding="utf-8")
     with pytest.raises(UsageError, match="the key 'cities' is missing"):
-        read_protocol(tmp_path / "mine.toml", Kind.STAND_IN, quick=False)
+        read_protocol(tmp_path / "mine.toml", ReadingsKind.STAND_IN, quick=False)
 
 
 def test_a_stand_in_needs_its_size(tmp_path: Path) -> None:
     ours = (CONFIGS / "reproduce.toml").read_text(encoding="utf-8")
     (tmp_path / "mine.toml").write_text(ours.replace("boxes = 6, ", ""), encoding="utf-8")
     with pytest.raises(UsageError, match="'simulation' needs boxes, days, seed"):
-        read_protocol(tmp_path / "mine.toml", Kind.STAND_IN, quick=False)
+        read_protocol(tmp_path / "mine.toml", ReadingsKind.STAND_IN, quick=False)
 
 
 def test_the_papers_rows_are_those_of_all_eight_models() -> None:
@@ -178,35 +185,39 @@ def write_row(study: Study, job: Job, **found: object) -> None:
 
 def test_the_rate_with_the_least_error_on_validation_is_kept_for_every_seed(study: Study) -> None:
     protocol = replace(tiny(), rates=(0.001, 0.003, 0.01), seeds=2)
-    low, middle, high = trials("tesla-paper", protocol)
+    low, middle, high = rate_trials("tesla-paper", protocol)
     write_row(study, low, validation_rmse=3.0, averaged=[False])
     write_row(study, middle, validation_rmse=2.0, averaged=[True])
-    assert chosen(study, "tesla-paper", protocol) is None
-    assert jobs_of(study, "tesla-paper", protocol) == [high]  # which has no result to score
+    assert best_trial(study, "tesla-paper", protocol) is None
+    assert scored_jobs(study, "tesla-paper", protocol) == [high]  # which has no result to score
     write_row(study, high, failed="diverged")
-    assert jobs_of(study, "tesla-paper", protocol) == [middle, replace(middle, seed=1)]
-    told = describe_choice(study, "tesla-paper", protocol)
+    assert scored_jobs(study, "tesla-paper", protocol) == [middle, replace(middle, seed=1)]
+    told = describe_best_rate(study, "tesla-paper", protocol)
     assert told == {"rate": 0.003, "means": "1 of 1", "at 0.001": 3.0, "at 0.003": 2.0, "at 0.01": None}
-    assert jobs_of(study, "linear", protocol) == [Job("linear", 15, 0)]
+    assert scored_jobs(study, "linear", protocol) == [Job("linear", 15, 0)]
 
 
 def test_what_failed_at_every_rate_has_a_reason_and_no_further_seeds(study: Study) -> None:
     protocol = replace(tiny(), rates=(0.001, 0.01), seeds=3)
-    for job in trials("tesla-paper", protocol):
+    for job in rate_trials("tesla-paper", protocol):
         write_row(study, job, failed="diverged")
-    assert jobs_of(study, "tesla-paper", protocol) == trials("tesla-paper", protocol)[:1]
+    assert scored_jobs(study, "tesla-paper", protocol) == rate_trials("tesla-paper", protocol)[:1]
 
 
 def test_places_and_pollutants_of_a_described_data_set_are_not_set() -> None:
     with pytest.raises(
         UsageError, match="--set pollutants: places and pollutants are changed in the data set's description"
     ):
-        read_protocol(None, Kind.DESCRIBED, quick=False, changes={"pollutants": ["PM10"]})
-    assert read_protocol(None, Kind.SENSEURCITY, quick=False, changes={"pollutants": ["PM10"]}).pollutants == ("PM10",)
+        read_protocol(None, ReadingsKind.DESCRIBED, quick=False, changes={"pollutants": ["PM10"]})
+    assert read_protocol(None, ReadingsKind.SENSEURCITY, quick=False, changes={"pollutants": ["PM10"]}).pollutants == (
+        "PM10",
+    )
 
 
 def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on() -> None:
-    long, short = (read_protocol(None, Kind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60))
+    long, short = (
+        read_protocol(None, ReadingsKind.DESCRIBED, quick=False, changes={"window": one}) for one in (360, 60)
+    )
     assert (long.seeds_of("sendal"), long.rates_of("sendal")) == (1, (0.003,))
     assert (long.seeds_of("exp-1"), long.rates_of("exp-1")) == (3, (0.003,))
     assert (long.seeds_of("tesla"), long.rates_of("tesla")) == (3, long.rates)
@@ -216,7 +227,7 @@ def test_what_takes_very_long_has_fewer_seeds_and_rates_from_a_window_length_on(
 
 
 def test_every_network_learns_from_as_many_windows() -> None:
-    protocol = read_protocol(None, Kind.DESCRIBED, quick=False)
+    protocol = read_protocol(None, ReadingsKind.DESCRIBED, quick=False)
     recipes = [recipe_of(name, 360, 0, protocol.settings) for name in protocol.main if name in NETWORKS]
     assert {recipe.settings.batch for recipe in recipes} == {32, 64}
     assert {sum(recipe.settings.rounds(1)) * recipe.settings.batch for recipe in recipes} == {480_000}
@@ -294,7 +305,7 @@ def test_the_main_table_is_the_mean_of_the_cities_and_measures_each_model_once(d
 
 
 def test_nothing_is_fitted_twice_and_other_settings_are_refused(done: Reproduction) -> None:
-    assert not list(missing(done, done.protocol.adaptability))
+    assert not list(missing_fits(done, done.protocol.adaptability))
     assert expected_minutes(done, done.protocol.adaptability) == 0
     other = open_stand_in(done.folder, replace(done.protocol, settings={"steps": 7}))
     with pytest.raises(UsageError, match="holds a study of other data or settings"):
@@ -360,7 +371,7 @@ def test_nobody_waits_for_the_last_rate_of_a_method_and_seeds_come_once_it_is_ch
     executor = Threads(rates=2 * len(reproduction.cells))
     fit_all(reproduction, names, executor, quiet)
     executor.close()
-    assert not list(missing(reproduction, names))
+    assert not list(missing_fits(reproduction, names))
     assert len(executor.begun) == 3 * len(reproduction.cells) * (2 + 2)
     assert {job.rate for job in executor.begun if job.seed} == {0.001}
     first, second, third = dict.fromkeys(job.method for job in executor.begun)
