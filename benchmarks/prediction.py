@@ -23,7 +23,7 @@ from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, run
 from scare.layers.buffers import split_trainable
 from scare.models import Scare
-from scare.windowing.grid import RECENT, Grid, lay
+from scare.windowing.grid import RECENT, Grid, make_grid
 
 ROWS, ALONE, ROUNDS = 100_000, 500, 3
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     values = np.random.default_rng(0).normal(size=(ROWS, options.channels)).astype(np.float32)
-    grid = lay(60.0 * np.arange(ROWS), values, 60.0, options.window, RECENT, None)
+    grid = make_grid(60.0 * np.arange(ROWS), values, 60.0, options.window, RECENT, None)
     grid = Grid(grid.window, grid.values.astype(np.float32), grid.real, grid.age, grid.slots, grid.last_time)
     ends = np.flatnonzero(grid.usable(RECENT))
     rows = []

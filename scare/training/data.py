@@ -19,7 +19,7 @@ from scare.models import Network
 from scare.models.selection import fit_ridge
 from scare.training.recipe import Recipe
 from scare.windowing.examples import Examples, design_matrix, features, make_examples, storable
-from scare.windowing.grid import rows_in
+from scare.windowing.grid import steps_in
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
 
@@ -58,7 +58,7 @@ def prepare_inputs(
             " from it"
         )
     step = common_step(readings)
-    settle = rows_in(recipe.settle_hours, step) if recipe.settle_hours else 0
+    settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     rows = _usable_rows(readings)
 
     def scaled(apart: bool) -> Inputs:

@@ -1,7 +1,7 @@
-"""Examples: windows with a target, kept as indices into one long scaled series.
+"""Training examples: windows with a target, kept as indices into one long scaled series.
 
-No window is ever stored twice: a window is the slot of its newest row. A network with a fixed basis reads its few
-features a window instead, computed once when they fit in `STORED_BYTES`.
+No window is ever stored twice: a window is the slot of its newest row. A network with a fixed basis reads a few
+features of each window instead, computed once if they fit in `STORED_BYTES`. Comes from `inputs`, goes to `training`.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import numpy as np
 
 from scare.data.readings import Readings
 from scare.errors import DataError
-from scare.windowing.grid import lay, longest_run
+from scare.windowing.grid import longest_run, make_grid
 from scare.windowing.inputs import Inputs, WindowStream
 
 STORED_BYTES = 1 << 30
@@ -24,7 +24,7 @@ ROWS = 8192  # windows turned into features at once
 class Examples:
     """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
 
-    Beside each its time in seconds [n], and what the first channel read, as it came [n].
+    `times` are in seconds [n], `readings` the first channel as it was read [n].
     """
 
     window: int
@@ -42,7 +42,7 @@ class Examples:
         return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
 
     def reference_minus_reading(self, inputs: Inputs) -> np.ndarray:
-        """Reference minus the first channel as it was read, in the target's unit [n]."""
+        """Reference minus the unscaled first channel, in the target's unit [n]."""
         references = inputs.scaling.target.invert(self.targets.astype(np.float64)[:, None])[:, 0]
         return references - self.readings
 
@@ -51,7 +51,7 @@ class Examples:
         return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
 
     def fingerprint(self) -> str:
-        """A hash of the numbers, to tell which data a calibrator was made from."""
+        """A SHA-256 of the numbers, which identifies the data that a calibrator was made from."""
         digest = hashlib.sha256()
         for array in (self.series, self.ends, self.targets):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -61,13 +61,14 @@ class Examples:
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """The usable windows of these readings whose newest row has a reference."""
     series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
-    for one in readings:
-        values = inputs.select(one)
-        for segment in WindowStream(inputs, one.device).segments(one.times, values):
-            wanted = np.isfinite(one.targets[segment.rows])
+    for device in readings:
+        values = inputs.select(device)
+        for segment in WindowStream(inputs, device.device).segments(device.times, values):
+            wanted = np.isfinite(device.targets[segment.rows])
             rows = segment.rows[wanted]
             series.append(segment.grid.values)
-            parts.append(np.stack([segment.ends[wanted] + start, one.targets[rows], one.times[rows], values[rows, 0]]))
+            ends, targets, times = segment.ends[wanted] + start, device.targets[rows], device.times[rows]
+            parts.append(np.stack([ends, targets, times, values[rows, 0]]))
             start += len(segment.grid.values)
     ends, targets, times, first = np.concatenate(parts, axis=1)
     scaled = inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32)
@@ -75,7 +76,7 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
 
 
 class DesignMatrix(NamedTuple):
-    """Examples that a closed form is fitted to, or chosen by."""
+    """Examples that a closed form is fitted to or selected by."""
 
     features: np.ndarray  # [n, rows, channels]
     targets: np.ndarray  # [n], scaled
@@ -83,7 +84,7 @@ class DesignMatrix(NamedTuple):
 
 
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
-    """The examples as a closed form reads them: `most`, or as many as can be stored, evenly spread."""
+    """At most `most` examples (default: as many as can be stored), evenly spread, as a closed form reads them."""
     which = examples.spread(most or storable(examples, basis))
     return DesignMatrix(features(examples, which, basis), examples.targets[which], examples.times[which])
 
@@ -99,12 +100,18 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
     return out
 
 
+def storable(examples: Examples, basis: np.ndarray | None) -> int:
+    """How many examples' features fit in `STORED_BYTES`."""
+    rows = examples.window if basis is None else basis.shape[1]
+    return STORED_BYTES // (4 * rows * examples.series.shape[1])
+
+
 def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:
-    """Refuse a part without a single window, saying what is missing."""
+    """Refuse a part without a single window, with the reason."""
     if len(examples):
         return
-    rows = sum(len(one) for one in readings)
-    longest = max((_longest_run(one, inputs) for one in readings), default=0)
+    rows = sum(map(len, readings))
+    longest = max((_longest_run(device, inputs) for device in readings), default=0)
     needed = inputs.policy.rows_checked(inputs.window)
     if longest >= needed:
         raise DataError(
@@ -121,11 +128,5 @@ def _longest_run(readings: Readings, inputs: Inputs) -> int:
     """The longest run of steps with a usable row."""
     if not len(readings):
         return 0
-    grid = lay(readings.times, inputs.usable(readings), inputs.step_seconds, inputs.window, inputs.policy, None)
+    grid = make_grid(readings.times, inputs.usable(readings), inputs.step_seconds, inputs.window, inputs.policy, None)
     return longest_run(grid.real)
-
-
-def storable(examples: Examples, basis: np.ndarray | None) -> int:
-    """How many examples' features fit in `STORED_BYTES`."""
-    rows = examples.window if basis is None else basis.shape[1]
-    return STORED_BYTES // (4 * rows * examples.series.shape[1])

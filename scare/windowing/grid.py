@@ -1,17 +1,17 @@
-"""Slicing cuts the past into windows: rows on a regular grid, oldest first, newest last.
+"""Rows on a regular grid, cut into windows: oldest first, newest last.
 
     rows      r0 r1 .. r3 r4 r5          (r2 never came)
-    slots     |  |  .  |  |  |           one slot a step; a hole holds the row before it
+    slots     |  |  .  |  |  |           one slot a step; a hole repeats the row before it
     history h h                          window-1 slots before the start repeat the first row
     windows   [h  h  r0]
                  [h  r0 r1]
                     [r0 r1 r1]           ends in a hole: no value for it
                        [r1 r1 r3] …      newest row last
 
-Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row that comes less
-than half a step after it is not used (`Flag.EARLY`), and one more than a window before it begins a new history
-(`Flag.RESTART`). `ring` does the same one reading at a time, and the two must agree. Windows are never copied out as a
-whole: a window is the index of its newest slot.
+Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row less than half a step after
+it is not used (`Flag.EARLY`), and one more than a window before it begins a new history (`Flag.RESTART`). `live` does
+the same one reading at a time, and the two must agree. A window is never copied: it is the index of its newest
+slot.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ from scare.errors import UsageError
 from scare.records import Name
 
 LONGEST_HOLD = 1 << 20  # slots: a gap up to this long is laid out in memory
+NEVER = 1 << 40  # the age of a slot before the first real row
 
 
 @dataclass(frozen=True)
 class GapPolicy:
     """When a window with holes may still be used.
 
-    The newest `checked` rows (0 = the whole window) must hold: the newest row is real, at least `percent` of
-    them are real, and none repeats a row more than `hold` steps old. Older rows repeat without limit.
+    Of the newest `checked` rows (0 = the whole window) the newest is real, at least `percent` are real, and none
+    repeats a row more than `hold` steps old. Older rows repeat without limit.
     """
 
     name: Name
@@ -42,30 +43,28 @@ class GapPolicy:
     def __post_init__(self) -> None:
         if self.checked < 0 or not 0 <= self.hold <= LONGEST_HOLD or not 0 <= self.percent <= 100:
             raise UsageError(
-                f"gap policy '{self.name}': checked is at least 0, hold from 0 to {LONGEST_HOLD} and percent from"
-                f" 0 to 100, not {self.checked}, {self.hold} and {self.percent}"
+                f"gap policy '{self.name}': checked must be at least 0, hold 0 to {LONGEST_HOLD} and percent 0 to 100,"
+                f" not {self.checked}, {self.hold} and {self.percent}"
             )
 
     def rows_checked(self, window: int) -> int:
-        """How many of the newest rows the rule looks at."""
+        """How many of the newest rows are checked."""
         return min(window, self.checked) if self.checked else window
 
     def rows_needed(self, window: int) -> int:
-        """How many of the rows looked at must be real."""
+        """How many of the checked rows must be real."""
         return -(-self.rows_checked(window) * self.percent // 100)
 
     def longest_jump(self, window: int) -> int:
-        """The number of slots after which a longer gap makes no difference any more."""
+        """The longest gap in slots that matters: a longer one gives the same windows."""
         return window + self.hold + 1
 
 
 STRICT = GapPolicy("strict")
 RECENT = GapPolicy("recent", checked=60)
-ANY = GapPolicy("any", checked=1)  # of training: a row is enough, what is missing before it is held
+ANY = GapPolicy("any", checked=1)  # for training: one real row is enough
 POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
 LEARNED_FROM = {ANY.name: ANY, **POLICIES}
-
-NEVER = 1 << 40  # the age of a slot before the first real row
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Grid:
         return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], none, self.last_time)
 
     def usable(self, policy: GapPolicy) -> np.ndarray:
-        """Whether the window that ends in each slot may be used, bool [slots]; history never ends one."""
+        """Whether the window that ends in each slot may be used, bool [slots]; none ends in the history."""
         checked = policy.rows_checked(self.window)
         enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
         unbroken = _moving_sum(self.age > policy.hold, checked) == 0
@@ -106,21 +105,22 @@ class Grid:
         return every[ends - (self.window - 1)].swapaxes(1, 2)
 
 
-def lay(
+def make_grid(
     times: np.ndarray, values: np.ndarray, step_seconds: float, window: int, policy: GapPolicy, history: Grid | None
 ) -> Grid:
     """Lay rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
 
     >>> values = np.array([[1.0], [2.0], [4.0]])
-    >>> grid = lay(np.array([0.0, 60.0, 180.0]), values, 60.0, 3, STRICT, None)
+    >>> grid = make_grid(np.array([0.0, 60.0, 180.0]), values, 60.0, 3, STRICT, None)
     >>> grid.values[:, 0], grid.real
     (array([1., 1., 1., 2., 2., 4.]), array([False, False,  True,  True, False,  True]))
     """
+    lead = window - 1
     if history is None:
-        history = _no_history(window, values.shape[1])
+        blank, never = np.full((lead, values.shape[1]), np.nan), np.full(lead, NEVER, np.int64)
+        history = Grid(window, blank, np.zeros(lead, bool), never, np.empty(0, int), np.nan)
     slots = _place(times, step_seconds, policy.longest_jump(window), history.last_time)
     used = slots >= 0
-    lead = window - 1
     count = lead + (int(slots.max()) + 1 if used.any() else 0)
     laid = np.full((count, values.shape[1]), np.nan)
     laid[:lead] = history.values
@@ -130,11 +130,11 @@ def lay(
     age = _ages(real, history.age)
     last_time = float(times[used][-1]) if used.any() else history.last_time
     placed = np.where(used, slots + lead, -1)
-    return Grid(window, _hold(laid, real, lead), real, age, placed, last_time)
+    return Grid(window, _fill_holes(laid, real, lead), real, age, placed, last_time)
 
 
 def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
-    """Why a row has no calibrated value: EARLY, MISSING or HISTORY, uint32 [rows]; 0 where it has one."""
+    """Why a row has no window: EARLY, MISSING or HISTORY, uint32 [rows]; 0 where it has one."""
     flags = np.full(len(grid.slots), Flag.EARLY, np.uint32)
     used = grid.slots >= 0
     slots = grid.slots[used]
@@ -159,7 +159,7 @@ def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
 
 
 def history_starts(times: np.ndarray, step_seconds: float, window: int, last_time: float) -> list[int]:
-    """The rows that lie more than a window before the last row used, after a row at `last_time` (NaN: none).
+    """The rows more than a window before the last row used, which begin a new history; `last_time` NaN: no row before.
 
     >>> history_starts(np.array([0.0, 60.0, 9e9, 120.0, 180.0, 60.0]), 60.0, 1, np.nan)
     [3, 5]
@@ -177,19 +177,13 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
     return starts
 
 
-def rows_in(hours: float, step_seconds: float) -> int:
-    """The number of steps in some hours, at least one."""
+def steps_in(hours: float, step_seconds: float) -> int:
+    """The number of steps in `hours`, at least one."""
     return max(1, ceil(hours * 3600 / step_seconds))
 
 
-def _no_history(window: int, channels: int) -> Grid:
-    lead = window - 1
-    values = np.full((lead, channels), np.nan)
-    return Grid(window, values, np.zeros(lead, bool), np.full(lead, NEVER, np.int64), np.empty(0, int), np.nan)
-
-
 def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np.ndarray:
-    """Slot of each row, counted from the first slot after the history; -1 for a row not used."""
+    """The slot of each row, counted from the first one after the history; -1 for a row not used."""
     steps = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
     jumps = (steps / step + 0.5).astype(np.int64)
     if (jumps >= 1).all():
@@ -213,7 +207,7 @@ def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
     return age
 
 
-def _hold(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
+def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
     """Fill holes with the row before; before the first real row, with that row."""
     keep = real.copy()
     keep[:lead] = np.isfinite(laid[:lead]).all(axis=1)

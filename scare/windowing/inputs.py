@@ -1,7 +1,8 @@
-"""Feeding turns one device's readings into scaled windows and flags, the same way in training, prediction and live use.
+"""A device's readings become scaled windows and flags, the same way in training, prediction and live use.
 
-Readings → unusable values taken as missing → quality rules → grid (`slicing`) or ring (`ring`) → the device's scaling →
-whether the newest row is like training (`training_range`).
+    readings → unusable values as missing → quality rules → grid (chunks) or ring (live) → the device's scaling
+             → whether the newest row is inside the training range
+
 All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
 """
 
@@ -14,12 +15,13 @@ import numpy as np
 from scare.data.flags import NO_VALUE, Flag, FlagState, QualitySettings, RowFlagger, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
-from scare.windowing.grid import GapPolicy, Grid, history_starts, lay, row_flags
+from scare.windowing.grid import GapPolicy, Grid, history_starts, make_grid, row_flags
 from scare.windowing.live import Ring
 from scare.windowing.scaling import Affine, Scaling, Settling
 from scare.windowing.training_range import TrainingRange, slow_means
 
-BLOCK = 4096  # rows judged by the rules at once: what they compare with stays in a core's cache
+BLOCK = 4096  # rows flagged at once: what the rules compare with stays in a core's cache
+GRID_STATE = ("values", "real", "age", "last_time")  # what a stream's state keeps of its history
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class Inputs:
     window: int
     policy: GapPolicy
     quality: QualitySettings
-    training_range: TrainingRange | None = None  # None: nothing is known of training
+    training_range: TrainingRange | None = None  # None: unknown, as in older files
 
     def flagging(self) -> RowFlagger:
-        """The quality rules at the beginning of one device's rows."""
+        """The quality rules before the first row of a device."""
         return RowFlagger(self.channels, self.step_seconds, self.quality)
 
     def select(self, readings: Readings) -> np.ndarray:
@@ -43,7 +45,7 @@ class Inputs:
         names = [channel.name for channel in readings.channels]
         missing = [channel.name for channel in self.channels if channel.name not in names]
         if missing:
-            raise DataError(f"{readings.device}: no channel {', '.join(missing)}; there are {', '.join(names)}")
+            raise DataError(f"{readings.device}: no channel {', '.join(missing)}; its channels are {', '.join(names)}")
         return readings.values[:, [names.index(channel.name) for channel in self.channels]]
 
     def usable(self, readings: Readings) -> np.ndarray:
@@ -59,7 +61,7 @@ class Inputs:
 class Segment:
     """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers.
 
-    `history` counts how often the device has begun anew.
+    `history` counts the restarts of the device before them.
     """
 
     grid: Grid
@@ -69,7 +71,7 @@ class Segment:
 
 
 class WindowStream:
-    """One device's windows, chunk by chunk: chunks of any size give what the whole would."""
+    """One device's windows, chunk by chunk; the size of chunks changes nothing."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
@@ -79,7 +81,7 @@ class WindowStream:
         self._histories = 0
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
-        """Segments of scaled windows, and the flags [rows], of rows `times` (seconds) and `values`."""
+        """Segments of scaled windows and flags [rows] of rows at `times` (seconds) with `values` [rows, channels]."""
         check_rows(self._inputs, self._device, times, values)
         usable, flags = self._inputs.usable_rows(values)
         starts = self._starts(times)
@@ -94,44 +96,47 @@ class WindowStream:
         return segments, flags | reasons
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
-        """The same segments, for those who do not ask for flags."""
+        """Segments only; skips the quality rules."""
         usable, _ = self._inputs.usable_rows(values)
         return self._cut(times, usable, self._starts(times))[0]
 
     def state(self) -> dict[str, np.ndarray]:
         """What the rows to come need of those before: plain arrays by name."""
-        before = _grid_state(self._before) if self._before else {}
+        before = {name: np.array(getattr(self._before, name)) for name in GRID_STATE} if self._before else {}
         parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
-        state = {f"{part}.{name}": array for part, kept in parts.items() for name, array in kept.items()}
+        state = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
         return {"histories": np.array(self._histories), "slow": np.array(self._outside.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on where another feed of the same inputs and device was."""
+        """Continue where another stream of the same inputs and device was."""
         self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
         self._scaling.restore(_under("scaling", state))
         self._flagging.past = FlagState(**_under("past", state))
-        before = _under("before", state)
-        self._before = _restored_grid(self._inputs.window, before) if before else None
+        self._before = None
+        if before := _under("before", state):
+            values, real, age, last_time = (before[name] for name in GRID_STATE)
+            none = np.empty(0, np.int64)
+            self._before = Grid(self._inputs.window, values, real, age, none, float(last_time))
 
     def _starts(self, times: np.ndarray) -> list[int]:
         last_time = self._before.last_time if self._before else np.nan
         return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
 
     def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
-        """Segments of usable values, and why rows have no window or how they are scaled [rows]."""
+        """Segments of usable values, and flags that say why rows have no window or how they are scaled [rows]."""
         segments, flags = [], np.zeros(len(times), np.uint32)
         for part in _parts(starts, len(times)):
             if part.start in starts:
                 self._before, self._histories = None, self._histories + 1
                 self._outside = RangeMonitor(self._inputs)
-            some, flags[part] = self._cut_history(times[part], values[part])
-            segments += [replace(one, rows=one.rows + part.start) for one in some]
+            own, flags[part] = self._cut_history(times[part], values[part])
+            segments += [replace(segment, rows=segment.rows + part.start) for segment in own]
         return segments, flags
 
     def _cut_history(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
-        """The same of rows that go on with what is before."""
+        """Like `_cut`, for rows that continue the current history."""
         inputs = self._inputs
-        grid = lay(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._before)
+        grid = make_grid(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._before)
         self._before = grid.tail()
         usable = grid.usable(inputs.policy)
         flags = row_flags(grid, usable)
@@ -141,19 +146,19 @@ class WindowStream:
             flags[part] |= self._outside.take(affine.apply(values[part]))
         rows = real[usable[grid.slots[real]]]
         flags[rows[rows < border]] |= np.uint32(Flag.UNSETTLED)
-        return [self._segment(grid, *pair) for pair in self._scaled_by(rows, border)], flags
+        segments = []
+        for part, affine in self._scaled_by(rows, border):
+            scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
+            segments.append(Segment(scaled, grid.slots[part], part, self._histories))
+        return segments, flags
 
     def _scaled_by(self, rows: np.ndarray, border: int) -> list[tuple[np.ndarray, Affine]]:
-        """Rows before the border and from it on, each with their scaling."""
+        """Rows before the border and from it on, each part with its scaling."""
         pairs = (
             (rows[rows < border], self._inputs.scaling.fleet),
             (rows[rows >= border], self._scaling.affine),
         )
         return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
-
-    def _segment(self, grid: Grid, rows: np.ndarray, affine: Affine) -> Segment:
-        scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
-        return Segment(scaled, grid.slots[rows], rows, self._histories)
 
 
 class LiveFeed:
@@ -186,7 +191,7 @@ class LiveFeed:
 
 
 class RangeMonitor:
-    """Which rows of one device are unlike training, as they come; remembers the slow mean of their distances."""
+    """Flags rows of one device outside the training range; remembers the slow mean of their distances."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._training_range, self._window = inputs.training_range, inputs.window
@@ -211,7 +216,7 @@ class _DeviceScaling:
         self._settling.enter(1)
 
     def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
-        """Take real rows; the first row number from which the device's own scaling holds, or `end`."""
+        """Take real rows; the first row number scaled by the device's own scaling, or `end`."""
         if self.affine is not None:
             return 0
         missing = self._settling.missing(0)
@@ -223,37 +228,30 @@ class _DeviceScaling:
         return int(rows[missing - 1])
 
     def state(self) -> dict[str, np.ndarray]:
-        """What was kept of the first rows, and what came of them."""
+        """The sums or samples of the first rows, and the scaling they gave."""
         return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take what another has kept."""
+        """Take over the state of another."""
         self._settling.restore(state)
         self.affine = Affine(state["center"], state["scale"]) if "center" in state else None
 
 
 def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarray) -> None:
-    """Refuse times [rows] that are no numbers and rows that are not [rows, channels]."""
+    """Refuse times [rows] that are not finite and values that are not [rows, channels]."""
     if values.shape != (len(times), len(inputs.channels)):
         names = ", ".join(channel.name for channel in inputs.channels)
-        said = f"{len(times)} rows of {len(inputs.channels)} numbers ({names})"
-        raise DataError(f"{device or 'a device'}: values of shape {values.shape}; expected are {said}")
+        expected = f"{len(times)} rows of {len(inputs.channels)} numbers ({names})"
+        raise DataError(f"{device or 'a device'}: expected {expected}, not values of shape {values.shape}")
     if not np.isfinite(times).all():
         where = int(np.argmin(np.isfinite(times)))
-        raise DataError(f"{device or 'a device'}: row {where + 1} is of time {times[where]}, not a number of seconds")
-
-
-def _grid_state(grid: Grid) -> dict[str, np.ndarray]:
-    return {name: np.array(getattr(grid, name)) for name in ("values", "real", "age", "last_time")}
-
-
-def _restored_grid(window: int, state: Mapping[str, np.ndarray]) -> Grid:
-    none = np.empty(0, np.int64)
-    return Grid(window, state["values"], state["real"], state["age"], none, float(state["last_time"]))
+        raise DataError(
+            f"{device or 'a device'}: row {where + 1} has the time {times[where]}, which is not a number of seconds"
+        )
 
 
 def _under(part: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of one part by their own names."""
+    """The arrays of one part, without its prefix."""
     return {name.removeprefix(f"{part}."): array for name, array in state.items() if name.startswith(f"{part}.")}
 
 

@@ -1,8 +1,8 @@
-"""Scaling brings channels and target to the size a model likes, per device, and back.
+"""Scaling of channels and target, per device.
 
-A device of the training set keeps the numbers of its training period. A device never seen before is scaled
-as the fleet is (and flagged `UNSETTLED`) until it has given `settle` real readings; from then on by its own
-first `settle` readings. Only the past is ever used.
+A device of the training set keeps the numbers of its training period. A new device is scaled as the fleet is (and
+flagged `UNSETTLED`) until it has given `settle` real readings; from then on by these first readings. Only the past is
+ever used.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,9 @@ import numpy as np
 
 from scare.errors import DataError
 from scare.windowing.live import Columns
+
+SAMPLE = 256  # rows of a new device that are kept, where sums do not give its scaling
+FREE = -1  # the row count of a place without a device
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,21 @@ class Affine:
     scale: np.ndarray
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Physical values to scaled ones."""
+        """Scale physical values."""
         return (values - self.center) / self.scale
 
     def invert(self, scaled: np.ndarray) -> np.ndarray:
-        """Scaled values to physical ones."""
+        """Return scaled values to physical ones."""
         return scaled * self.scale + self.center
 
 
 def constant(values: np.ndarray, factor: float = 300.0) -> Affine:
-    """The paper's scaling: divide by 300, whatever the data."""
+    """The paper's scaling: divide by 300, whatever the data are."""
     return Affine(np.zeros_like(values[..., 0, :]), np.full_like(values[..., 0, :], factor))
 
 
 def standard(values: np.ndarray) -> Affine:
-    """Mean and standard deviation of each column; a constant column keeps its size."""
+    """Mean and standard deviation of each column; a constant column has scale 1."""
     varies = np.ptp(values, axis=-2) > 0  # the deviation of a constant column may be a rounding error, not zero
     return Affine(values.mean(axis=-2), nonzero(np.where(varies, values.std(axis=-2), 0.0)))
 
@@ -51,7 +54,7 @@ def robust(values: np.ndarray) -> Affine:
     return Affine(middle, nonzero((high - low) / 1.349))
 
 
-# of rows [..., rows, channels]
+# functions of rows [..., rows, channels]
 METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "standard": standard, "robust": robust}
 
 
@@ -63,7 +66,7 @@ class Scaling:
     fleet: Affine
     target: Affine
     devices: Mapping[str, Affine] = field(default_factory=dict)
-    settle: int = 0  # real readings until a new device has a scaling of its own; 0 = never, the fleet's holds
+    settle: int = 0  # real readings until a new device has a scaling of its own; 0 = never, it keeps the fleet's
 
     def own(self, first: np.ndarray) -> Affine:
         """The scaling of a new device from its first real rows [..., rows, channels]."""
@@ -85,32 +88,26 @@ def fit_scaling(
     (array([12.]), True, array([7.]))
     """
     if method not in METHODS:
-        raise DataError(f"no scaling called '{method}'; there are {', '.join(METHODS)}")
+        raise DataError(f"there is no scaling '{method}'; choose one of {', '.join(METHODS)}")
     fit = METHODS[method]
     everything = np.concatenate(list(rows.values()))
-    apart = per_device and method != "constant"
-    devices = {device: fit(values) for device, values in rows.items()} if apart else {}
-    return Scaling(method, fit(everything), fit(targets[:, None]), devices, settle if apart else 0)
+    per_device = per_device and method != "constant"
+    devices = {device: fit(values) for device, values in rows.items()} if per_device else {}
+    return Scaling(method, fit(everything), fit(targets[:, None]), devices, settle if per_device else 0)
 
 
 def nonzero(scale: np.ndarray) -> np.ndarray:
-    """The same scales with 1 in place of 0."""
+    """Scales with 1 in place of 0."""
     return np.where(scale > 0, scale, 1.0)
 
 
-# Settling finds the scaling of a device never seen from its first `settle` real rows, in fixed memory.
-#
-# `standard` keeps sums of the differences to the first row. Other methods keep a sample: the last row of each of
-# `SAMPLE` equally long parts of the time until then, which is every row where `settle` is no larger than that.
-# Many devices stand side by side; a device that has settled gives its place to another.
-
-
-SAMPLE = 256  # rows
-FREE = -1  # the number of rows of a place that no device is in
-
-
 class Settling(Columns):
-    """The first rows of devices that have no scaling yet, each device in a place of its own."""
+    """Estimates the scaling of new devices from their first `settle` real rows, in fixed memory.
+
+    `standard` keeps sums of the differences to the first row. Other methods keep a sample: the last row of each of
+    `SAMPLE` equally long parts of the time until then, which is every row if `settle` is no larger than that. Each
+    device has a place; a device that has settled gives its place to another.
+    """
 
     def __init__(self, scaling: Scaling) -> None:
         self._scaling, channels = scaling, len(scaling.fleet.center)
@@ -122,23 +119,23 @@ class Settling(Columns):
         self._free: list[int] = []
 
     def enter(self, devices: int) -> np.ndarray:
-        """Places for so many new devices."""
+        """Places for `devices` new devices."""
         again = np.array(self._free[:devices], np.int64)
         del self._free[:devices]
         self.clear(again)
         return np.concatenate([again, self.add(devices - len(again))])
 
     def leave(self, places: np.ndarray) -> None:
-        """These places are free for other devices."""
+        """Free these places for other devices."""
         self["count"][places] = FREE
         self._free += places.tolist()
 
     def follow(self, scaling: Scaling) -> None:
-        """Go on for another scaling of the same method and length."""
+        """Continue for another scaling of the same method and `settle`."""
         self._scaling = scaling
 
     def missing(self, place: int) -> int:
-        """How many rows this device still has to give."""
+        """How many rows the device in this place still needs."""
         return self._scaling.settle - int(self["count"][place])
 
     def see(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -163,7 +160,7 @@ class Settling(Columns):
         return Affine(first + mean, nonzero(np.sqrt(variance)))
 
     def _keep(self, places: np.ndarray, nth: np.ndarray, values: np.ndarray) -> None:
-        """Rows in order: the one number `nth` (from 0) of each place."""
+        """Store row `nth` (0-based) of each device."""
         if not self._running:
             sample = self["sample"]
             sample[places, nth * sample.shape[1] // self._scaling.settle] = values
@@ -174,6 +171,6 @@ class Settling(Columns):
         np.add.at(self["squares"], places, offset**2)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take what another has kept."""
+        """Take over the state of another."""
         super().restore(state)
         self._free = np.flatnonzero(self["count"] == FREE).tolist()

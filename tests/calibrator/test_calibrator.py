@@ -204,7 +204,7 @@ def test_one_window_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> Non
 
 def test_a_missing_channel_is_named() -> None:
     readings = make_readings(60.0 * np.arange(3), np.ones((3, 1)), (DUST,))
-    with pytest.raises(DataError, match="box-1: no channel current; there are pm25"):
+    with pytest.raises(DataError, match="box-1: no channel current; its channels are pm25"):
         make_calibrator().predict(readings)
 
 

@@ -121,7 +121,7 @@ def test_devices_with_different_channels_are_refused() -> None:
     other = make_readings(device="box-2", channels=("voltage",))
     with pytest.raises(DataError, match="box-2 does not have the channels and reference of box-1"):
         fit([make_readings(), other], [make_readings()], RECIPE)
-    with pytest.raises(DataError, match="box-2: no channel raw; there are voltage"):
+    with pytest.raises(DataError, match="box-2: no channel raw; its channels are voltage"):
         fit(make_readings(), [other], RECIPE)
 
 

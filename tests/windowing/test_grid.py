@@ -17,11 +17,11 @@ from scare.windowing.grid import (
     STRICT,
     GapPolicy,
     Grid,
-    lay,
     longest_run,
+    make_grid,
     row_flags,
-    rows_in,
     steps_between,
+    steps_in,
 )
 from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 
@@ -30,7 +30,7 @@ TEN_YEARS = 10 * 365.25 * 24 * 3600
 
 def lay_minutes(minutes: np.ndarray, window: int, policy: GapPolicy) -> Grid:
     """One channel that counts the rows, laid at these minutes."""
-    return lay(60.0 * minutes, np.arange(len(minutes), dtype=float)[:, None], 60.0, window, policy, None)
+    return make_grid(60.0 * minutes, np.arange(len(minutes), dtype=float)[:, None], 60.0, window, policy, None)
 
 
 def minutes_with_holes(before: int, holes: int, after: int) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_strict_wants_eighty_percent_of_the_rows_and_not_seventy_nine() -> None:
 def test_strict_wants_the_newest_row_real() -> None:
     times, values = 60.0 * np.arange(10), np.arange(10.0)[:, None]
     values[9] = np.nan
-    grid = lay(times, values, 60.0, 5, STRICT, None)
+    grid = make_grid(times, values, 60.0, 5, STRICT, None)
     flags = row_flags(grid, grid.usable(STRICT))
     assert flags[8] == 0
     assert flags[9] == Flag.MISSING
@@ -128,7 +128,7 @@ def test_a_gap_of_ten_years_is_a_gap_of_the_longest_jump(policy: GapPolicy) -> N
 
     def flags_and_windows(gap: float) -> tuple[np.ndarray, np.ndarray, int]:
         times = np.concatenate([np.arange(100.0), 99 + gap + np.arange(200.0)])
-        grid = lay(times, np.arange(300.0)[:, None], step, window, policy, None)
+        grid = make_grid(times, np.arange(300.0)[:, None], step, window, policy, None)
         usable = grid.usable(policy)
         return row_flags(grid, usable), grid.windows(np.flatnonzero(usable)), len(grid.real)
 
@@ -142,7 +142,7 @@ def test_a_gap_of_ten_years_is_a_gap_of_the_longest_jump(policy: GapPolicy) -> N
 
 def test_a_row_less_than_half_a_step_after_the_last_used_one_is_early() -> None:
     times = np.array([0.0, 29.0, 59.0, 60.0, 119.0, 119.0, 100.0, 148.0, 149.0])
-    grid = lay(times, np.arange(9.0)[:, None], 60.0, 1, STRICT, None)
+    grid = make_grid(times, np.arange(9.0)[:, None], 60.0, 1, STRICT, None)
     used = [0, 2, 4, 8]  # 59 counts from 0, 119 from 59, 149 from 119: half a step is enough
     assert np.flatnonzero(grid.slots >= 0).tolist() == used
     assert grid.slots[used].tolist() == [0, 1, 2, 3]
@@ -158,17 +158,17 @@ def test_steps_between_rounds_halves_up() -> None:
 
 def test_a_row_with_one_missing_channel_is_held_as_a_whole() -> None:
     values = np.array([[1.0, 10.0], [2.0, np.nan], [3.0, 30.0]])
-    grid = lay(60.0 * np.arange(3), values, 60.0, 1, STRICT, None)
+    grid = make_grid(60.0 * np.arange(3), values, 60.0, 1, STRICT, None)
     assert grid.values.tolist() == [[1, 10], [1, 10], [3, 30]]
     assert grid.real.tolist() == [True, False, True]
     assert grid.age.tolist() == [0, 1, 0]
 
 
 def test_no_rows_and_rows_without_values_give_no_windows() -> None:
-    nothing = lay(np.empty(0), np.empty((0, 2)), 60.0, 3, STRICT, None)
+    nothing = make_grid(np.empty(0), np.empty((0, 2)), 60.0, 3, STRICT, None)
     assert not nothing.usable(STRICT).any()
     assert len(row_flags(nothing, nothing.usable(STRICT))) == 0
-    blank = lay(60.0 * np.arange(5), np.full((5, 2), np.nan), 60.0, 3, STRICT, None)
+    blank = make_grid(60.0 * np.arange(5), np.full((5, 2), np.nan), 60.0, 3, STRICT, None)
     assert (row_flags(blank, blank.usable(STRICT)) == Flag.MISSING).all()
 
 
@@ -176,17 +176,17 @@ def test_helpers_count_runs_and_rows() -> None:
     assert longest_run(np.zeros(4, bool)) == longest_run(np.empty(0, bool)) == 0
     assert longest_run(np.array([True, True, False, True])) == 2
     assert longest_run(np.ones(5, bool)) == 5
-    assert (rows_in(24, 3600.0), rows_in(1, 7.0), rows_in(0.0001, 60.0)) == (24, 515, 1)
+    assert (steps_in(24, 3600.0), steps_in(1, 7.0), steps_in(0.0001, 60.0)) == (24, 515, 1)
 
 
 @settings(deadline=None, max_examples=150)
 @given(rows=ROWS, window=WINDOW, policy=POLICY, cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_laying_chunk_by_chunk_is_laying_at_once(rows: Rows, window: int, policy: GapPolicy, cuts: list[int]) -> None:
-    whole = lay(rows.times, rows.values, rows.step, window, policy, None)
+    whole = make_grid(rows.times, rows.values, rows.step, window, policy, None)
     whole_usable = whole.usable(policy)
     history, flags = None, []
     for start, end in pairwise([0, *sorted(min(cut, len(rows.times)) for cut in cuts), len(rows.times)]):
-        part = lay(rows.times[start:end], rows.values[start:end], rows.step, window, policy, history)
+        part = make_grid(rows.times[start:end], rows.values[start:end], rows.step, window, policy, history)
         usable = part.usable(policy)
         flags.append(row_flags(part, usable))
         assert not usable[: window - 1].any()  # history ends no window: its rows have had theirs

@@ -180,5 +180,5 @@ def test_channels_are_found_by_name_whatever_their_order() -> None:
 
 
 def test_a_missing_channel_is_named() -> None:
-    with pytest.raises(DataError, match="box: no channel current; there are pm25, other"):
+    with pytest.raises(DataError, match="box: no channel current; its channels are pm25, other"):
         make_inputs(2).select(make_readings(["pm25", "other"]))

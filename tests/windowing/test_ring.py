@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
 from scare.data.flags import NO_VALUE, Flag
-from scare.windowing.grid import RECENT, STRICT, GapPolicy, history_starts, lay, row_flags
+from scare.windowing.grid import RECENT, STRICT, GapPolicy, history_starts, make_grid, row_flags
 from scare.windowing.live import Ring
 from tests.windowing.rows import NAN, POLICY, ROWS, WINDOW, Rows
 
@@ -23,7 +23,7 @@ def check_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> No
 
 
 def check_history(ring: Ring, rows: Rows, window: int, begun: Flag) -> None:
-    grid = lay(rows.times, rows.values, rows.step, window, ring.policy, None)
+    grid = make_grid(rows.times, rows.values, rows.step, window, ring.policy, None)
     flags = row_flags(grid, grid.usable(ring.policy))
     flags[0] |= np.uint32(begun)
     for row, (time, values) in enumerate(zip(rows.times.tolist(), rows.values, strict=True)):
@@ -47,7 +47,7 @@ def test_streaming_is_slicing_with_the_policies_we_ship() -> None:
     values[rng.random(1500) < 0.02, 0] = np.nan
     for policy, window in ((STRICT, 60), (STRICT, 100), (RECENT, 90), (RECENT, 24)):
         rows = Rows(60.0 * np.cumsum(waits), values, 60.0)
-        grid = lay(rows.times, rows.values, rows.step, window, policy, None)
+        grid = make_grid(rows.times, rows.values, rows.step, window, policy, None)
         assert 100 < np.count_nonzero(grid.usable(policy)) < 1400
         check_streaming_is_slicing(rows, window, policy)
 
