@@ -1,7 +1,7 @@
-"""Records read from TOML and JSON: plain values become a dataclass, or one sentence names the file and the key.
+"""Records read from TOML and JSON: plain values become a dataclass, or an error message names the file and the key.
 
-pydantic holds the values against the dataclass's types, strictly: no text for a number, no key that is not a field.
-Bounds stand in the types, as `Annotated[int, Gt(0)]` (annotated-types); the messages are ours. A field that was
+pydantic validates the values against the dataclass's types, strictly: no text for a number, no unknown key.
+Bounds are part of the types, as in `Annotated[int, Gt(0)]` (annotated-types); the messages are ours. A field that was
 renamed has its old name in its metadata (`was`), and the message about the old key gives the new one.
 
 >>> from dataclasses import dataclass
@@ -40,7 +40,7 @@ from scare.words import suggestion
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Kind = TypeVar("Kind")
+Record = TypeVar("Record")
 
 
 def is_printable(text: str) -> bool:
@@ -48,7 +48,7 @@ def is_printable(text: str) -> bool:
     return not any(category(sign) in ("Cc", "Cs") for sign in text)
 
 
-# bounds that many fields have
+# Bounds that many fields share.
 Whole = Annotated[int, Ge(0)]
 Count = Annotated[int, Ge(1)]
 Finite = Annotated[float, Gt(-inf), Lt(inf)]
@@ -65,18 +65,18 @@ BOUNDS = {
 }
 
 
-def read_toml(path: Path | str, kind: type[Kind]) -> Kind:
-    """The record that a TOML file holds; what is wrong with it is the fault of a request."""
+def read_toml(path: Path | str, kind: type[Record]) -> Record:
+    """Read a record from a TOML file; problems raise a UsageError."""
     return convert(load_toml(path), kind, path)
 
 
-def read_json(path: Path | str, kind: type[Kind]) -> Kind:
-    """The record that a JSON file holds; what is wrong with it is the fault of the data."""
+def read_json(path: Path | str, kind: type[Record]) -> Record:
+    """Read a record from a JSON file; problems raise a DataError."""
     return convert(load_json(path), kind, path, DataError)
 
 
 def load_toml(path: Path | str) -> dict[str, Any]:
-    """The tables of a TOML file as plain values."""
+    """Read a TOML file as plain values."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -86,7 +86,7 @@ def load_toml(path: Path | str) -> dict[str, Any]:
 
 
 def load_json(path: Path | str) -> Any:
-    """The values of a JSON file."""
+    """Read a JSON file as plain values."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -97,29 +97,29 @@ def load_json(path: Path | str) -> Any:
 
 def convert(
     data: Any,
-    kind: type[Kind],
+    kind: type[Record],
     where: Path | str,
     error: type[ScareError] = UsageError,
     unknown: Literal["forbid", "ignore"] = "forbid",
-) -> Kind:
-    """Plain values as a record; `where` they came from begins the message of the error.
+) -> Record:
+    """Validate plain values as a record; error messages begin with `where` the values came from.
 
-    What a newer version may have written is read with `unknown` keys ignored.
+    Files that a newer version may have written are read with `unknown` keys ignored.
     """
-    from pydantic import ValidationError  # a tenth of a second that only those who read a file wait for
+    from pydantic import ValidationError  # takes a tenth of a second to import
 
     wanted: Any = kind
     try:
-        found: Kind = _adapter(wanted).validate_json(json.dumps(data, default=str), strict=True, extra=unknown)
-        return found
+        record: Record = _adapter(wanted).validate_json(json.dumps(data, default=str), strict=True, extra=unknown)
+        return record
     except ValidationError as invalid:
-        raise error(f"{where}: {_sentence(invalid.errors(include_url=False), kind)}") from None
-    except ScareError as refused:  # by the record itself
-        raise error(f"{where}: {refused}") from refused
+        raise error(f"{where}: {_describe_problem(invalid.errors(include_url=False), kind)}") from None
+    except ScareError as invalid:  # from the record's own checks
+        raise error(f"{where}: {invalid}") from invalid
 
 
 def with_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that know the names they go by.
+    """Add each table's name to its values.
 
     >>> with_names({"nano": {"ram": 4}})
     {'nano': {'name': 'nano', 'ram': 4}}
@@ -128,7 +128,7 @@ def with_names(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables with the values of others, table by table.
+    """Merge changes into tables, recursively.
 
     >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
     {'a': {'b': 1, 'c': 3}}
@@ -138,7 +138,7 @@ def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def nan_to_none(value: Any) -> Any:
-    """A value with None for numbers that JSON does not have.
+    """Replace NaN and infinities, which JSON lacks, by None.
 
     >>> nan_to_none({"a": (1.5, float("nan"))})
     {'a': [1.5, None]}
@@ -157,39 +157,38 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
     return TypeAdapter(kind)
 
 
-def _sentence(errors: Sequence[Any], kind: Any) -> str:
-    """What is wrong first; a key that is not known before one that is missing: it may be that one, misspelt."""
+def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
+    """The first problem; an unknown key comes before a missing one, since it may be that one, misspelt."""
     found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     if found["type"] == "json_invalid":  # text that no file can hold
         return f"it cannot be read: {found['ctx']['error']}"
     *tables, key = path = found["loc"] or ("",)
-    table = f" in [{_spelled(tables)}]" if tables else ""
+    table = f" in [{_dotted(tables)}]" if tables else ""
     if found["type"] == "unexpected_keyword_argument":
         known = fields(_bare(_kind_at(kind, tables)[0]))
         if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
-            is_table = _taken(_kind_at(kind, [*tables, renamed])[0]) == WORDS[dict]
+            is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == WORDS[dict]
             return f"[{key}] is now [{renamed}]" if is_table else f"{key}{table} is now {renamed}"
         return f"unknown key '{key}'{table}{suggestion(key, [field.name for field in known])}"
     if found["type"] == "missing":
         return f"the key '{key}' is missing{table}"
     wanted, path = _kind_at(kind, found["loc"])
-    value = f"{_spelled(path) or 'it'} is {shortened(found['input'])}"
+    value = f"{_dotted(path) or 'it'} is {shortened(found['input'])}"
     options = _options(wanted)
-    return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_taken(wanted)}")
+    return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_expected(wanted)}")
 
 
 def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The type at a place, and the place; of several types that may stand there the place itself."""
+    """The type at a path, and the path; stops at a union, where any of several types may stand."""
     for depth, key in enumerate(path):
         kind = _bare(kind)
         if get_origin(kind) in (Union, UnionType):
             return kind, path[:depth]
-        kind = get_type_hints(kind, include_extras=True)[key] if is_dataclass(kind) else _of(kind)
+        kind = get_type_hints(kind, include_extras=True)[key] if is_dataclass(kind) else _element_type(kind)
     return kind, path
 
 
-def _of(kind: Any) -> Any:
-    """What a mapping or a list is of."""
+def _element_type(kind: Any) -> Any:
     return next(one for one in reversed(get_args(kind)) if one is not Ellipsis)
 
 
@@ -202,28 +201,28 @@ def _bare(kind: Any) -> Any:
 
 
 def _options(kind: Any) -> list[str]:
-    """The values of an enumeration."""
+    """The values of an enumeration or literal, empty for other types."""
     kind = _bare(kind)
     if get_origin(kind) is Literal:
         return [str(one) for one in get_args(kind)]
     return [str(one.value) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
-def _taken(kind: Any) -> str:
-    """What may stand where a type is wanted.
+def _expected(kind: Any) -> str:
+    """What a type accepts, in words.
 
-    >>> _taken(Annotated[int, Gt(0)]), _taken(tuple[str, ...] | None)
+    >>> _expected(Annotated[int, Gt(0)]), _expected(tuple[str, ...] | None)
     ('a whole number above 0', 'a list')
     """
     if get_origin(kind) is Annotated:
         bare, *bounds = get_args(kind)
-        spelled = [BOUNDS[type(one)].format(one) for one in bounds if type(one) in BOUNDS]
-        return " ".join([_taken(bare), " and ".join(spelled)]).strip()
+        bounds_text = [BOUNDS[type(one)].format(one) for one in bounds if type(one) in BOUNDS]
+        return " ".join([_expected(bare), " and ".join(bounds_text)]).strip()
     if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_taken(one) for one in get_args(kind) if one is not NoneType)
+        return " or ".join(_expected(one) for one in get_args(kind) if one is not NoneType)
     table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
     return WORDS.get(kind) or WORDS[dict if table else list]
 
 
-def _spelled(path: Sequence[Any]) -> str:
+def _dotted(path: Sequence[Any]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")

@@ -1,4 +1,4 @@
-"""A data set of several devices and pollutants described in TOML: files, columns, and who is for what.
+"""A data set of several devices and pollutants described in TOML: files, columns, and the role of each device.
 
     about = "what it is, for every page made from it"
     files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
@@ -31,7 +31,7 @@ from scare.words import suggestion
 
 @dataclass(frozen=True)
 class Roles:
-    """The devices for validation and test in one place; training has all others unless it is named."""
+    """The devices for validation and test of one place; training has all others unless `train` names them."""
 
     validation: str
     test: str
@@ -40,7 +40,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a description says: columns by pollutant, devices by place."""
+    """A described data set: columns by pollutant, devices by place."""
 
     about: str
     files: str
@@ -49,15 +49,15 @@ class DataSet:
     without: tuple[str, ...] = ()
 
     def read(self, folder: Path, pollutant: str) -> list[Readings]:
-        """The readings of every device that is used."""
+        """Read every device that is used."""
         files = sorted(folder.glob(self.files))
         if not files:
-            raise DataError(f"no file {self.files} in {folder}; --files says where the files of the data set are")
+            raise DataError(f"no file {self.files} in {folder}; name the folder of the data set with --files")
         readings = [one for file in files for one in read_readings(file, self.pollutants[pollutant])]
         return [one for one in readings if one.device not in self.without]
 
     def split(self, readings: Sequence[Readings], place: str) -> Split:
-        """Training, validation and test of a place."""
+        """Split the readings into training, validation and test of a place."""
         roles = self.places[place]
         wanted = (*roles.train, roles.validation, roles.test)
         known = [one.device for one in readings]
@@ -69,7 +69,7 @@ class DataSet:
 
 
 def read_data_set(path: Path) -> DataSet:
-    """The data set that a file describes."""
+    """Read the description of a data set."""
     tables = load_toml(path)
     shared, pollutants = tables.pop("data", {}), tables.get("pollutants")
     if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):

@@ -1,6 +1,6 @@
-"""Download files, resumed where it stopped and checked against their checksums; those of a Zenodo record, too.
+"""Download files, such as those of a Zenodo record: resumed where it stopped, verified by checksum.
 
-A file grows as `<name>.part` and takes its name only when it is whole. Goes to `senseurcity` and `fetch`.
+A file grows as `<name>.part` and takes its name only when it is complete. Goes to `senseurcity` and `fetch`.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class MissingError(UnreachableError):
 class RecordFile:
     """A file on the web: its name, size in bytes, checksum as `algorithm:digest`, and address.
 
-    Where size and checksum are not known before (0 and nothing), it is whole when all that was promised has come.
+    Where size and checksum are unknown (0 and ""), it is complete when all announced bytes have arrived.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "empty.csv"
@@ -55,7 +55,7 @@ class RecordFile:
             raise DataError(f"the record gives {self.name} the checksum '{self.checksum}', not md5 or sha256")
 
     def is_at(self, path: Path) -> bool:
-        """Whether this file, whole and unchanged, is at the path."""
+        """Whether this file is at the path, complete and unchanged."""
         if not path.is_file() or (self.size and path.stat().st_size != self.size):
             return False
         if not self.checksum:
@@ -66,21 +66,16 @@ class RecordFile:
 
 
 def download_record(record: str, out: Path, base_url: str = ZENODO, progress: Progress | None = None) -> list[Path]:
-    """The paths of all files of a record in the folder `out`, downloaded unless they are already there.
+    """Download all files of a record into the folder `out`, unless they are there; returns their paths.
 
-    `progress` is called with the bytes there, the bytes in all and the name of the file, after each piece.
-    Stopped in any way, the same call takes up where it stopped.
+    `progress` is called after each chunk with the bytes so far, the bytes in all and the name of the file.
+    However it was stopped, the same call resumes.
     """
-    files = _list_files(f"{base_url}/{quote(record, safe='')}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return [_download(file, out, progress) for file in files]
-    except OSError as error:
-        raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
+    return [download_file(file, out, progress) for file in _list_files(f"{base_url}/{quote(record, safe='')}")]
 
 
 def download_file(file: RecordFile, out: Path, progress: Progress | None = None) -> Path:
-    """The path of a file in the folder `out`, downloaded unless it is already there."""
+    """Download a file into the folder `out`, unless it is there; returns its path."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         return _download(file, out, progress)
@@ -89,7 +84,7 @@ def download_file(file: RecordFile, out: Path, progress: Progress | None = None)
 
 
 def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """What a server answers."""
+    """Read the body of a server's answer."""
     with _open(url, headers=headers or {}) as response:
         return _read(response, url)
 
@@ -151,7 +146,7 @@ def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyTyp
         return urlopen(Request(url, headers=asked), timeout=TIMEOUT_SECONDS)
     except HTTPError as error:
         error.close()
-        if error.code == NO_SUCH_RANGE and start:  # nothing is left of a file whose size was not known
+        if error.code == NO_SUCH_RANGE and start:  # a file of unknown size is already complete: start again
             return _open(url, headers=headers)
         if error.code == NOT_FOUND:
             raise MissingError(str(_unreachable(url, f"HTTP {error.code} {error.reason}"))) from error

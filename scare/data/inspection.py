@@ -1,7 +1,7 @@
-"""Inspection: looks at a table nobody has described and proposes which column is what.
+"""Inspect a table nobody has described and propose which column is what.
 
-Comes from `tables.open_table`; goes, as the TOML of its `mapping` that a person corrects, to `read_readings`.
-Nothing here refuses repeated or unordered rows: they are counted.
+Comes from `table_files.open_table`; its `mapping` goes, as TOML that a person corrects, to `read_readings`.
+Repeated and unordered rows are no errors here: they are counted.
 """
 
 import re
@@ -28,7 +28,7 @@ LABEL_WORDS = {"flag", "flags", "qc", "status", "error", "id", "serial", "versio
 ROW_WORDS = {"row", "index", "record", "unnamed", "column"}
 NO_QUANTITY = TIME_WORDS | PLACE_WORDS | LABEL_WORDS | ROW_WORDS
 SITE_WORDS = {"site", "station", "location"}
-NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # a device may be called by a number
+NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # a device's name may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 REFERENCE_NAME = re.compile(r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b")
 SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
@@ -36,7 +36,7 @@ SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 3276
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """The numbers of one column: the share missing, their range, and those that look like no reading."""
+    """One column: share of missing values, range, and numbers that look like sentinels."""
 
     name: str
     missing: float
@@ -52,7 +52,7 @@ class ColumnSummary:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the name is one a reference instrument's column has."""
+        """Whether the name looks like that of a reference instrument's column."""
         return bool(REFERENCE_NAME.search(self.name.lower()))
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Inspection:
 
     @property
     def rows(self) -> int:
-        """How many rows are not blank."""
+        """Number of rows that are not blank."""
         return self.stamps.height
 
     @property
@@ -104,12 +104,12 @@ class Inspection:
 
     @property
     def duplicates(self) -> int:
-        """How many rows repeat a time of their device."""
+        """Number of rows that repeat a time of their device."""
         return _count_repeats(self.stamps)
 
     @property
     def out_of_order(self) -> int:
-        """How many rows are earlier than the row of their device before them."""
+        """Number of rows that are earlier than their device's previous row."""
         earlier = pl.col(TIME) < pl.col(TIME).shift().over(DEVICE)
         return int(self.stamps.select(earlier.sum()).item())
 
@@ -121,12 +121,12 @@ class Inspection:
 
     @property
     def step_seconds(self) -> float:
-        """The usual distance between two times (median), NaN for a single one."""
+        """Median time between two rows, NaN for a single row."""
         return float(np.median(self._steps)) if len(self._steps) else float("nan")
 
     @property
     def gaps_seconds(self) -> np.ndarray:
-        """The lengths of the gaps, longest first: steps of more than one and a half times the usual one."""
+        """Lengths of the gaps, longest first: steps of more than one and a half times the median."""
         return -np.sort(-self._steps[self._steps > 1.5 * self.step_seconds])
 
     @property
@@ -167,13 +167,13 @@ class Inspection:
 
 
 def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
-    """Proposes the time, channels, references, device and site of a table, and measures its rows."""
+    """Propose the time, channels, references, device and site of a table, and measure its rows."""
     table = open_table(path)
     raw = table.read(table.columns)
     frame = with_numbers(raw.drop(LINE), table.decimal)
     time = _find_time(table, frame)
     times = parse_times(raw, find_time_format(table, time, dates), table)
-    del raw  # of a large file it is most of the memory
+    del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
     columns = tuple(_summary(column) for column in rest if _is_quantity(column))
@@ -181,6 +181,21 @@ def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
     return Inspection(table, time, columns, device, _find_site(rest), stamps, numbers, dates)
+
+
+def find_time_and_device(
+    path: Path | str, time: tuple[str, ...] = (), dates: Dates = ""
+) -> tuple[tuple[str, ...], str]:
+    """Find the time columns of a table (unless given) and its device column (or ""), from its first rows only."""
+    table = open_table(path)
+    raw = next(table.batches(table.columns), None)
+    if raw is None:
+        raise DataError(f"{table.path}: there is a header but no row of numbers")
+    frame = with_numbers(raw.drop(LINE), table.decimal)
+    table.require(time)
+    time = time or _find_time(table, frame)
+    times = parse_times(raw, find_time_format(table, time, dates), table)
+    return time, _find_device(frame.drop(time), times)
 
 
 def words(name: str) -> set[str]:
@@ -193,7 +208,7 @@ def words(name: str) -> set[str]:
 
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
-    """The usual no-reading numbers that come often and beyond which no other value lies.
+    """Find the usual no-reading numbers that are frequent and beyond which no other value lies.
 
     >>> find_sentinels(np.array([3.0, -200, 4, -200, 5, -200, -1]))
     (-200.0,)
@@ -215,7 +230,7 @@ def _is_quantity(column: pl.Series) -> bool:
     if not column.dtype.is_numeric() or not column.count() or words(column.name) & NO_QUANTITY:
         return False
     steps = column.diff().drop_nulls()
-    return len(steps) < 10 or bool((steps != 1).any())  # a number for each row
+    return len(steps) < 10 or bool((steps != 1).any())  # not a row number
 
 
 def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
@@ -231,7 +246,7 @@ def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
-    """The column that tells equal times apart, or else one of few values that is named as a device is."""
+    """The column that distinguishes rows of equal times, or else one of few values with a device's name."""
     labels = [column for column in frame if _is_label(column)]
     repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
     named = [name for name in repeats if words(name) and words(name) <= DEVICE_WORDS]
@@ -253,18 +268,3 @@ def _count_repeats(frame: pl.DataFrame) -> int:
 def _find_site(frame: pl.DataFrame) -> str:
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     return next((name for name in texts if words(name) & SITE_WORDS), "")
-
-
-def find_time_and_device(
-    path: Path | str, time: tuple[str, ...] = (), dates: Dates = ""
-) -> tuple[tuple[str, ...], str]:
-    """The time columns of a table (unless given) and its device column (or nothing), from its first rows only."""
-    table = open_table(path)
-    raw = next(table.batches(table.columns), None)
-    if raw is None:
-        raise DataError(f"{table.path}: there is a header but no row of numbers")
-    frame = with_numbers(raw.drop(LINE), table.decimal)
-    table.require(time)
-    time = time or _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time, dates), table)
-    return time, _find_device(frame.drop(time), times)

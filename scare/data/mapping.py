@@ -1,8 +1,10 @@
-"""A column mapping says which column of a table is what, in options or as TOML that a person can correct."""
+"""Column mappings: which column of a table is what, from options or from TOML that a person can correct.
+
+Comes from `inspection` or a `--config` file; goes to `tables`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -10,14 +12,14 @@ import tomli_w
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
 from scare.data.times import Dates
 from scare.errors import UsageError
-from scare.records import Positive, convert, load_toml
+from scare.records import Positive
 
 
 @dataclass(frozen=True)
 class ColumnMapping:
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
 
-    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times. `dates` says
+    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times. `dates` states
     how dates like 3/4/2026 are written where the file does not show it.
 
     >>> print(ColumnMapping(("date",), (Channel("pm25", "ug/m3"),), Channel("Ref.PM2.5", "ug/m3")).to_toml())
@@ -56,24 +58,18 @@ class ColumnMapping:
         named = {channel.name: channel.name for channel in self.channels}
         return {**named, REFERENCE: self.reference.name} if self.reference else named
 
-    @classmethod
-    def from_toml(cls, path: Path | str) -> "ColumnMapping":
-        """The mapping in a `--config` file: what its section [data] says of columns."""
-        data = convert(tidy_columns(load_toml(path).get("data", {})), DataSection, f"{path}: [data]")
-        return cls(**{field.name: getattr(data, field.name) for field in fields(cls)})
-
     def to_toml(self) -> str:
-        """The mapping as a `--config` file, without what is at its default."""
-        table = {**_changed(self), "time": self.time[0] if len(self.time) == 1 else list(self.time)}
+        """Write the mapping as a `--config` file, without defaults."""
+        table = {**_non_defaults(self), "time": self.time[0] if len(self.time) == 1 else list(self.time)}
         if self.reference:
-            table["reference"] = _changed(self.reference)
-        table["channels"] = [_changed(channel) for channel in self.channels]
+            table["reference"] = _non_defaults(self.reference)
+        table["channels"] = [_non_defaults(channel) for channel in self.channels]
         return tomli_w.dumps({"data": table})
 
 
 @dataclass(frozen=True)
 class DataSection:
-    """The section [data] of a `--config` file: columns, as far as they are said, and what is done to rows first."""
+    """The section [data] of a `--config` file: columns, as far as they are given, and how rows are prepared."""
 
     time: tuple[str, ...] = ()
     channels: tuple[Channel, ...] = ()
@@ -88,7 +84,7 @@ class DataSection:
 
 
 def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of [data] in their long form: a time column is a list of one, a channel's name is a table.
+    """Expand the columns of [data]: a time column becomes a list of one, a channel's name becomes a table.
 
     >>> tidy_columns({"time": "date", "channels": ["NO2"], "reference": "Ref.NO2"})
     {'time': ['date'], 'channels': [{'name': 'NO2'}], 'reference': {'name': 'Ref.NO2'}}
@@ -103,25 +99,6 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     return tidy
 
 
-def _changed(described: ColumnMapping | Channel) -> dict[str, Any]:
-    """The fields that are not at their default."""
-    pairs = [(field, getattr(described, field.name)) for field in fields(described)]
+def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
+    pairs = [(field, getattr(record, field.name)) for field in fields(record)]
     return {field.name: value for field, value in pairs if value != field.default}
-
-
-# A data set of several devices and pollutants described in TOML: files, columns, and who is for what.
-#
-#     about = "what it is, for every page made from it"
-#     files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
-#     without = ["box-7"]                    # devices that are not used at all
-#     [data]                                 # columns that all pollutants share, as in a `--config` file
-#     time = "date"
-#     [pollutants.PM10]
-#     channels = ["5310CAT"]
-#     reference = "OPCN3PM10"
-#     [places."box 1"]                       # a place in a table: its test and validation devices
-#     validation = "box-2"
-#     test = "box-1"
-#     train = ["box-3", "box-4"]             # if left out: all others
-#
-# Comes from `mapping` and `tables`; goes to `split`.

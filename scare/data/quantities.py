@@ -1,4 +1,4 @@
-"""Quantities and their units: what a name means, and what others call it. `quantities.toml` is the table.
+"""Quantities and their units: what a column name means, and how others write it (table: `quantities.toml`).
 
 >>> find_quantity("Ref.NO2").name, find_quantity("Temperature_int").unit
 ('NO2', 'degC')
@@ -24,7 +24,7 @@ TABLE = Path(__file__).with_name("quantities.toml")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit: how names tell it, how people write it, and its size among those of mixing ratio or of mass."""
+    """A unit: the pattern by which names state it, how people write it, and its size as a mixing ratio or mass."""
 
     name: str
     names: str = ""
@@ -56,7 +56,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Quantities:
-    """The whole table."""
+    """The table of units and quantities."""
 
     molar_volume: Positive
     spellings: Mapping[str, str]
@@ -77,15 +77,15 @@ def quantities() -> Mapping[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """The quantity of this name; another name is refused with the nearest one."""
+    """The quantity of this name; a UsageError suggests the nearest name."""
     if name not in quantities():
         raise UsageError(f"no quantity is called '{name}'{suggestion(name, quantities())}")
     return quantities()[name]
 
 
 def find_quantity(name: str) -> Quantity | None:
-    """The quantity that a column or channel of this name holds, None if the name tells none."""
-    return next((one for one in quantities().values() if _is_any(one.names, name)), None)
+    """The quantity that a column or channel of this name holds, None if unknown."""
+    return next((one for one in quantities().values() if _matches_any(one.names, name)), None)
 
 
 def is_called(name: str, quantity: str) -> bool:
@@ -95,11 +95,11 @@ def is_called(name: str, quantity: str) -> bool:
     (True, True, False)
     """
     found = quantities()[quantity]
-    return _is_any((*found.names, *found.may), name)
+    return _matches_any((*found.names, *found.may), name)
 
 
 def is_weather(name: str) -> bool:
-    """Whether a name is one of the weather's.
+    """Whether a name is that of a weather quantity.
 
     >>> is_weather("Ref.RH"), is_weather("Ref.NO2"), is_weather("Ref.NO2 at T")
     (True, False, False)
@@ -109,18 +109,18 @@ def is_weather(name: str) -> bool:
 
 
 def guess_unit(name: str) -> str:
-    """The unit that a name states, or else that of the quantity it names; none where neither is told.
+    """The unit that a name states, or else that of the quantity it names; empty if unknown.
 
     >>> guess_unit("Ref.PM2.5"), guess_unit("Temperature_int"), guess_unit("NO2_B43F_P1"), guess_unit("NO2 [ppb]")
     ('ug/m3', 'degC', '', 'ppb')
     """
-    stated = (unit.name for unit in _table().units.values() if unit.names and _is_any([unit.names], name))
-    meant = (one.unit for one in quantities().values() if one.unit and _is_any(one.names, name))
+    stated = (unit.name for unit in _table().units.values() if unit.names and _matches_any([unit.names], name))
+    meant = (one.unit for one in quantities().values() if one.unit and _matches_any(one.names, name))
     return next(chain(stated, meant), "")
 
 
 def spell_unit(unit: str) -> str:
-    """A unit as the table writes it, in lower case.
+    """Normalise a unit to the table's spelling, in lower case.
 
     >>> spell_unit("µg/m³"), spell_unit("% RH")
     ('ug/m3', '%')
@@ -132,7 +132,7 @@ def spell_unit(unit: str) -> str:
 
 
 def display_unit(unit: str) -> str:
-    """A unit as people write it.
+    """Write a unit as people do.
 
     >>> display_unit("ug/m3"), display_unit("nA")
     ('µg/m³', 'nA')
@@ -147,7 +147,7 @@ def units() -> dict[str, str]:
 
 
 def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None:
-    """How many of `other` one `unit` is, None if there is no way; from a mixing ratio to mass by the molar mass.
+    """How many of `other` one `unit` is, None if they do not convert; mixing ratio to mass needs the molar mass.
 
     >>> unit_factor("ppm", "ppb", None), unit_factor("ppb", "ug/m3", 48.0), unit_factor("ppb", "nA", 48.0)
     (1000.0, 1.963, None)
@@ -165,5 +165,5 @@ def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None
     return None
 
 
-def _is_any(patterns: Sequence[str], name: str) -> bool:
+def _matches_any(patterns: Sequence[str], name: str) -> bool:
     return any(re.search(pattern, name.lower()) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""Readings: one device's time-ordered table of named channels, the unit everything else is built from.
+"""Readings: one device's time-ordered table of named channels, on which everything else is built.
 
 Comes from `tables`, `senseurcity` or `simulate`; goes through `alignment` and `flags` to `windowing`.
 """
@@ -21,7 +21,7 @@ TIME_TYPE = pl.Datetime("us", "UTC")
 
 @dataclass(frozen=True)
 class Channel:
-    """A named quantity with its unit and the range in which a reading can be true."""
+    """A named quantity with its unit and the range of plausible readings."""
 
     name: Name
     unit: Name = ""
@@ -111,10 +111,10 @@ class Readings:
         return float(np.median(np.diff(self.times)))
 
     def with_flags(self, flags: np.ndarray) -> "Readings":
-        """The same rows with these flag bits set in addition."""
+        """Set these flag bits in addition to those already set."""
         column = pl.Series(FLAGS, (self.flags | flags).astype(np.uint32))
         return replace(self, frame=self.frame.with_columns(column))
 
     def rows(self, keep: np.ndarray) -> "Readings":
-        """The rows where `keep` (bool [rows]) is true, as readings of the same device."""
+        """Select the rows where `keep` (bool [rows]) is true."""
         return replace(self, frame=self.frame.filter(pl.Series(keep)))

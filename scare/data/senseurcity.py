@@ -48,23 +48,23 @@ class Pollutant(StrEnum):
 
 
 class ReferenceKind(StrEnum):
-    """What counts as the truth: the OPC-N3 in the same box (as in the paper) or the monitor of the site."""
+    """The reference: the OPC-N3 in the same box (as in the paper) or the monitor of the site."""
 
     OPC = "opc"
     MONITOR = "monitor"
 
 
 class SensorOrder(StrEnum):
-    """The order in which the last sensor is for testing and the one before it for validation."""
+    """The order of the list whose last sensor is for testing and the one before it for validation."""
 
     PUBLISHED = "published"
     ALPHABETICAL = "alphabetical"
 
 
 class WindowRule(StrEnum):
-    """Which windows are made of rows with gaps between them."""
+    """How windows are cut from rows with gaps."""
 
-    RECENT = "recent"  # by time, 80 % of the newest hour there (windowing.slicing)
+    RECENT = "recent"  # by time, 80 % of the newest hour there (`windowing.grid`)
     TESLA = "tesla"  # by rows, whatever the gaps, as in TESLA's code
     STRICT = "strict"  # by rows that span at most 1.2 times the window
 
@@ -100,7 +100,7 @@ SENSORS = {city: published.split() for city, published in PUBLISHED_LISTS.items(
 
 
 def split_sensors(city: City, order: SensorOrder = SensorOrder.PUBLISHED) -> tuple[list[str], str, str]:
-    """Training sensors, validation sensor and test sensor of a city.
+    """List the training sensors, the validation sensor and the test sensor of a city.
 
     >>> split_sensors(City.ZAGREB)[1:]
     ('648169', '649738')
@@ -114,7 +114,7 @@ def split_sensors(city: City, order: SensorOrder = SensorOrder.PUBLISHED) -> tup
 def split_readings(
     readings: Sequence[Readings], city: City, order: SensorOrder = SensorOrder.PUBLISHED
 ) -> tuple[list[Readings], Readings, Readings]:
-    """The readings of the training sensors (those there are), the validation sensor and the test sensor."""
+    """Split readings into those of the training sensors that exist, the validation sensor and the test sensor."""
     by_device = {one.device: one for one in readings}
     training, validation, test = split_sensors(city, order)
     for role, sensor in (("validation", validation), ("test", test)):

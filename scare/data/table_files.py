@@ -1,6 +1,11 @@
-"""Table files: CSV (any of , ; tab, decimal comma, gzip) and Parquet as batches of rows whose lines are known.
+"""Table files: CSV (any of , ; tab, decimal comma, gzip) and Parquet as batches of rows whose line is known.
 
 Messages count lines as an editor does: the header is line 1. A row is one line.
+
+A damaged Parquet file can end the process that reads it, so a child process (`python -m scare.data.table_files`)
+reads it first and reports what it found. One child serves this process as long as it lives. It reads every column
+once, a block of rows at a time, within a limit of memory where the system has one.
+Goes to `times`, `tables` and `inspection`.
 """
 
 import atexit
@@ -28,30 +33,16 @@ from scare.errors import DataError
 from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
-
-
+HEAD_LINES, ROWS = 1000, 200_000
 DELIMITERS = (",", ";", "\t")
-
-
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-
-
 THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
-
-
 MISSING = (
     *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
     *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
 )
-
-
-HEAD_LINES, ROWS = 1000, 200_000
-
-
 READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
-
-
-READ = (
+READABLE = (
     cs.numeric()
     | cs.boolean()
     | cs.string()
@@ -61,24 +52,27 @@ READ = (
     | cs.datetime()
     | cs.by_dtype(pl.Null)
 )
+PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may take: the larger of this and so many file sizes
+PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time it may take: this, and what reading at this speed takes
+STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table file of which the columns are known and the rows still to be read; Parquet has no delimiter.
+    """A table file whose columns are known and whose rows are still to be read; Parquet has no delimiter.
 
-    `others` are columns that are not read, such as lists, each with its type; `temporal` ones hold times as such.
+    `unreadable` are columns that cannot be read, such as lists, with their types; `temporal` ones have a time type.
     """
 
     path: Path
     columns: tuple[str, ...]
     delimiter: str = ""
     decimal: str = "."
-    others: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     temporal: tuple[str, ...] = ()
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
-        """Frames of at most `rows` rows with the line of each row and these columns as the file has them.
+        """Yield frames of at most `rows` rows: the line of each row and these columns as the file has them.
 
         Text is stripped, and null where it means missing; blank rows are left out.
         """
@@ -86,29 +80,29 @@ class TableFile:
         text = cs.string().str.strip_chars()
         filled = pl.any_horizontal(pl.col(names).is_not_null())
         try:
-            for piece in self._csv_pieces(rows) if self.delimiter else self._parquet_pieces(rows):
-                raw = piece.select(LINE, *names).with_columns(pl.when(~text.is_in(MISSING)).then(text))
+            for block in self._csv_blocks(rows) if self.delimiter else self._parquet_blocks(rows):
+                raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(MISSING)).then(text))
                 batch = raw.filter(filled).collect()
                 if batch.height:
-                    yield self._without_extra(batch)
+                    yield self._check_extra(batch)
         except READ_ERRORS as error:
             raise _unreadable(self.path, error) from error
 
-    def _parquet_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
+    def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
         plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
         table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
-    def _csv_pieces(self, rows: int) -> Iterator[pl.LazyFrame]:
+    def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
         first = 2
-        with _opened(self.path) as handle:
+        with _open_bytes(self.path) as handle:
             next(handle)
             while lines := list(islice(handle, rows)):
-                yield self._csv_piece(lines, first)
+                yield self._csv_block(lines, first)
                 first += len(lines)
 
-    def _csv_piece(self, lines: list[bytes], first: int) -> pl.LazyFrame:
+    def _csv_block(self, lines: list[bytes], first: int) -> pl.LazyFrame:
         block = b"".join(lines)
         for line, text in enumerate(lines if b'"' in block else [], first):
             if text.count(b'"') % 2:
@@ -125,7 +119,7 @@ class TableFile:
             row_index_offset=first,
         )
 
-    def _without_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
         if EXTRA not in batch.columns:
             return batch
         for line in batch.filter(pl.col(EXTRA).is_not_null())[LINE].head(1):
@@ -134,31 +128,31 @@ class TableFile:
         return batch.drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
-        """All rows of `batches` in one frame."""
+        """Read all rows of `batches` into one frame."""
         batches = list(self.batches(columns))
         if not batches:
             raise DataError(f"{self.path}: there is a header but no row of numbers")
         return pl.concat(batches)
 
     def place(self, line: int, column: str = "") -> str:
-        """Where a message points to: the file, the line (of Parquet the row) and the column."""
+        """File, line (of Parquet the row) and column for a message."""
         where = f"{self.path}: {'line' if self.delimiter else 'row'} {line}"
         return f"{where}, column '{column}'" if column else where
 
     def require(self, columns: Iterable[str]) -> None:
-        """Raises a DataError for the first of these columns the file does not have."""
+        """Raise a DataError for the first of these columns that the file does not have."""
         for name in columns:
-            if name in self.others:
-                kind = self.others[name]
+            if name in self.unreadable:
+                kind = self.unreadable[name]
                 raise DataError(f"{self.path}: the column '{name}' holds {kind}; write it as numbers, text or times")
             if name not in self.columns:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
 
 def open_table(path: Path | str, probed: bool = False) -> TableFile:
-    """The columns of a Parquet or (gzipped) CSV file, with the delimiter and decimal sign its head shows.
+    """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
 
-    A Parquet file is first read by another process, which it may end, unless that was `probed` before.
+    A Parquet file is read by a child process first, unless it was `probed` before.
     """
     path = Path(path)
     if not path.is_file():
@@ -179,14 +173,14 @@ def _open_parquet(path: Path, probed: bool) -> TableFile:
     if not probed:
         check_parquet(path)
     schema = pl.scan_parquet(path, glob=False).collect_schema()
-    columns = cs.expand_selector(schema, READ)
-    others = {name: str(kind) for name, kind in schema.items() if name not in columns}
+    columns = cs.expand_selector(schema, READABLE)
+    unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
     temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
-    return TableFile(path, columns, others=others, temporal=temporal)
+    return TableFile(path, columns, unreadable=unreadable, temporal=temporal)
 
 
 def _open_csv(path: Path) -> TableFile:
-    with _opened(path) as handle:
+    with _open_bytes(path) as handle:
         lines = [line.decode("utf-8-sig").rstrip("\r\n") for line in islice(handle, HEAD_LINES)]
     if not any(lines):
         raise DataError(f"{path}: the file is empty")
@@ -194,14 +188,14 @@ def _open_csv(path: Path) -> TableFile:
     delimiter = find_delimiter([header, *filled[:20]])
     names = _split(header, delimiter)
     if len(names) < 2:
-        raise DataError(f"{path}: the header '{header[:60]}' is one field; divide it by comma, semicolon or tab")
+        raise DataError(f"{path}: the header '{header[:60]}' is one field; separate columns by comma, semicolon or tab")
     if not filled:
         raise DataError(f"{path}: there is a header but no row of numbers")
     columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
     return TableFile(path, columns, delimiter, _find_decimal(path, filled, delimiter))
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_bytes(path: Path) -> IO[bytes]:
     with path.open("rb") as handle:
         zipped = handle.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], io.BufferedReader(cast(Any, gzip.open(path)))) if zipped else path.open("rb")
@@ -219,7 +213,7 @@ def find_delimiter(lines: list[str]) -> str:
 
 
 def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
-    """The decimal sign; a comma that may divide thousands as well is refused."""
+    """The decimal sign; raises a DataError for a comma that may also group thousands."""
     if delimiter == ",":
         return "."
     split = [_split(line, delimiter) for line in lines]
@@ -245,7 +239,7 @@ def _unreadable(path: Path, error: BaseException) -> DataError:
 
 
 def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
-    """The frame with every column that holds nothing but numbers as Float64.
+    """Convert every column that holds nothing but numbers to Float64.
 
     >>> with_numbers(pl.DataFrame({"a": ["1,5", None], "b": ["1,5", "x"]}), ",").dtypes
     [Float64, String]
@@ -258,13 +252,13 @@ def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
 
 def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
     if column.dtype == pl.String and decimal == ",":
-        column = column.str.replace_many([".", ","], ["_", "."])  # a point would group thousands: no number
+        column = column.str.replace_many([".", ","], ["_", "."])  # a point would group thousands, so it makes no number
     numbers = column.cast(pl.Float64, strict=False)
     return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
 
 
 def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Series:
-    """A column of a batch as numbers; a DataError names the first line with something else."""
+    """Convert a column of a batch to numbers; a DataError names the first line with something else."""
     if batch.schema[name].is_temporal():
         raise DataError(f"{table.path}: the column '{name}' holds times, not numbers")
     numbers = _to_numbers(batch[name], table.decimal)
@@ -274,57 +268,53 @@ def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Serie
     return numbers
 
 
-TRIAL_ROWS = 200_000  # read at once
+def check_parquet(path: Path) -> None:
+    """Raise a DataError for a Parquet file that cannot be read, or that would end this process."""
+    if problem := _parquet_probe().find_problem(path):
+        raise DataError(f"{path}: the file is damaged or not a table ({problem})")
 
 
-MEMORY = 1 << 30  # bytes that reading may take, or this many times the file:
+@cache
+def _parquet_probe() -> "ParquetProbe":
+    return ParquetProbe()
 
 
-TIMES = 16
-
-
-STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
-
-
-SECONDS, BYTES_A_SECOND = 20.0, 4 << 20  # that reading may take, and that it manages at least
-
-
-class Trial:
-    """A child that reads files; another takes its place when one has ended it."""
+class ParquetProbe:
+    """A child process that tries to read files; a new one is started when a file has ended it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._child: subprocess.Popen[str] | None = None
         atexit.register(self.end)
 
-    def why_not(self, path: Path) -> str:
+    def find_problem(self, path: Path) -> str:
         """Why a file cannot be read; empty if it can."""
         with self._lock:
-            child = self._running()
+            child = self._running_child()
             assert child.stdin is not None
             assert child.stdout is not None
-            timer = Timer(SECONDS + path.stat().st_size / BYTES_A_SECOND, child.kill)
+            timer = Timer(PROBE_SECONDS + path.stat().st_size / PROBE_BYTES_PER_SECOND, child.kill)
             timer.start()
             try:
                 child.stdin.write(json.dumps(str(path.resolve())) + "\n")
                 child.stdin.flush()
                 answer = child.stdout.readline()
-            except OSError:  # it has ended already
+            except OSError:  # the child has ended
                 answer = ""
             finally:
                 timer.cancel()
             if not answer:
                 self.end()
-            return json.loads(answer) if answer else "whatever reads it ends, or never does"
+            return json.loads(answer) if answer else "reading it crashes or never ends"
 
     def end(self) -> None:
-        """Let the child go."""
+        """Stop the child."""
         if self._child is not None:
-            with suppress(OSError):  # what could not be written to one that had ended
+            with suppress(OSError):  # its pipe is broken
                 self._child.communicate()
             self._child = None
 
-    def _running(self) -> "subprocess.Popen[str]":
+    def _running_child(self) -> "subprocess.Popen[str]":
         if self._child is not None and self._child.poll() is not None:
             self.end()
         if self._child is None:
@@ -335,36 +325,25 @@ class Trial:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 encoding="utf-8",
-                start_new_session=True,  # Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C is for the parent
             )
         return self._child
 
 
-@cache
-def _trial() -> Trial:
-    return Trial()
-
-
-def check_parquet(path: Path) -> None:
-    """Refuse a Parquet file that cannot be read, or that would end this process."""
-    if reason := _trial().why_not(path):
-        raise DataError(f"{path}: the file is damaged or not a table ({reason})")
-
-
-def _read(path: str) -> str:
-    """Read a file; what is wrong with it."""
-    _limit_memory(max(MEMORY, TIMES * Path(path).stat().st_size))
+def _try_reading(path: str) -> str:
+    """Read a whole Parquet file within a limit of memory; returns the problem, empty if there is none."""
+    _limit_memory(max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size))
     try:
         table = pl.scan_parquet(path, glob=False)
-        for start in range(0, table.select(pl.len()).collect().item(), TRIAL_ROWS):
-            table.slice(start, TRIAL_ROWS).collect()
+        for start in range(0, table.select(pl.len()).collect().item(), ROWS):
+            table.slice(start, ROWS).collect()
     except (Exception, pl.exceptions.PanicException) as error:
         return " ".join(str(error).split())[:80] or type(error).__name__
     return ""
 
 
 def _limit_memory(size: int) -> None:
-    """So much more memory than is in use already; Windows has no such limit."""
+    """Allow `size` bytes more than are in use now; Windows has no such limit."""
     if sys.platform == "win32":
         return
     import resource
@@ -376,4 +355,4 @@ def _limit_memory(size: int) -> None:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(json.dumps(_read(json.loads(line))), flush=True)
+        print(json.dumps(_try_reading(json.loads(line))), flush=True)

@@ -1,4 +1,4 @@
-"""Tables: CSV and Parquet files become readings, whole or in pieces, and frames become files.
+"""Tables: CSV and Parquet files become readings, at once or in batches, and frames become files.
 
 Comes from whatever a logger wrote; goes to `readings` (`read_readings`) or, a block of rows at a time, to a
 calibrator (`iterate_tables`). `inspection` proposes the `ColumnMapping` of a file nobody has described yet.
@@ -23,17 +23,7 @@ from scare.data.table_files import LINE, ROWS, TableFile, open_table, strict_num
 from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-
-# A damaged Parquet file can end the process that reads it, so a child process reads it first and says what it found.
-#
-# One child serves this process as long as it lives. It reads every column once, a block of rows at a time, within a
-# limit of memory where the system has one; what it survives is read here again.
-
-
-# Table files: CSV (any of , ; tab, decimal comma, gzip) and Parquet as batches of rows whose lines are known.
-#
-# Messages count lines as an editor does: the header is line 1. A row is one line.
-
+from scare.words import duration
 
 SITE = " site"  # no name in a header begins with a space
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
@@ -42,7 +32,7 @@ STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a ch
 
 
 def read_table(path: Path | str) -> pl.DataFrame:
-    """The whole file as a frame: columns of numbers are Float64, other text stays text."""
+    """Read a whole file into a frame: columns of numbers are Float64, other text stays text."""
     table = open_table(path)
     return with_numbers(table.read(table.columns).drop(LINE), table.decimal)
 
@@ -50,10 +40,10 @@ def read_table(path: Path | str) -> pl.DataFrame:
 def iterate_tables(
     path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
 ) -> Iterator[pl.DataFrame]:
-    """Streams a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
+    """Stream a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
 
-    Without a device column all rows are of `device` or, without one, of a device called as the file. One that was
-    `probed` is not read by another process first.
+    Without a device column all rows belong to `device`, by default the file's name. A Parquet file that was `probed`
+    is not read by a child process first.
     """
     table = open_table(path, probed)
     if mapping.reference and mapping.reference.name not in table.columns:
@@ -63,7 +53,7 @@ def iterate_tables(
 
 
 def stem(path: PurePath) -> str:
-    """A file's name without what says that it is a table.
+    """A file's name without the suffixes of tables.
 
     >>> stem(PurePath("box-01.csv.gz"))
     'box-01'
@@ -85,7 +75,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
 
 
 def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
-    """The device of each row: `device`, unless a column names it."""
+    """The device of each row: from the column, if there is one, otherwise `device`."""
     if not column:
         return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
     for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
@@ -94,7 +84,7 @@ def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFil
 
 
 def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
-    """The readings of each device in a file; without a device column, one called `device` or as the file."""
+    """Read the readings of each device in a file; without a device column, one named `device` or after the file."""
     table = open_table(path)
     frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
     groups = frame.partition_by(DEVICE, maintain_order=True)
@@ -115,7 +105,7 @@ def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFi
 
 
 def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
-    """The text of one more column at each `time`, as `label`, of each device in a file."""
+    """Read the text of one more column at each `time`, as `label`, by device."""
     table = open_table(path)
     frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
     labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
@@ -123,7 +113,7 @@ def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[s
 
 
 def check_step(readings: Readings) -> None:
-    """Raises a DataError if over a tenth of the rows, in one block, follow another step than the rest.
+    """Raise a DataError if over a tenth of the rows, in one block, have another step than the rest.
 
     Steps within a fifth of each other are alike; the block is the run of rows in which the other step
     outnumbers all else the most, so scattered gaps and jitter never add up to one.
@@ -143,14 +133,14 @@ def check_step(readings: Readings) -> None:
     begins = start >= len(steps) - end
     before, after, change = (usual, other, start) if begins else (other, usual, end)
     raise DataError(
-        f"{readings.device}: the time step changes from {round(before, 3):g} s to {round(after, 3):g} s at"
+        f"{readings.device}: the time step changes from {duration(before)} to {duration(after)} at"
         f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
         " coarser step with data.step in a --config file"
     )
 
 
 def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
-    """Start, end and surplus of the block of bool [n] in which true outnumbers false the most."""
+    """Start, end and surplus of the block of `hits` (bool [n]) in which true outnumbers false the most."""
     sums = np.concatenate([[0], np.cumsum(np.where(hits, 1, -1))])
     lowest = np.minimum.accumulate(sums)
     end = int(np.argmax(sums - lowest))
@@ -158,14 +148,14 @@ def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
 
 
 def write_table(frame: pl.DataFrame, path: Path | str) -> None:
-    """Writes a frame as CSV, gzipped CSV or Parquet, by the suffix of `path`; times as ISO 8601 in UTC."""
+    """Write a frame as CSV, gzipped CSV or Parquet, by the suffix of `path`; times as ISO 8601 in UTC."""
     with table_writer(path) as write:
         write(frame)
 
 
 @contextmanager
 def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """A function that appends frames to one file, which appears when the block ends well.
+    """Yield a function that appends frames to one file, which appears when the block succeeds.
 
     >>> folder = TemporaryDirectory()
     >>> with table_writer(Path(folder.name) / "a.csv") as write:
@@ -175,21 +165,18 @@ def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
     ['pm25', '1.0', '2.5']
     >>> folder.cleanup()
     """
-    kinds = {".csv": _writing_csv, ".csv.gz": _writing_csv, ".parquet": _writing_parquet}
-    writing = next((kinds[suffix] for suffix in kinds if str(path).lower().endswith(suffix)), None)
-    if writing is None:
+    kinds = {".csv": _csv_writer, ".csv.gz": _csv_writer, ".parquet": _parquet_writer}
+    writer = next((kinds[suffix] for suffix in kinds if str(path).lower().endswith(suffix)), None)
+    if writer is None:
         raise UsageError(f"cannot write {path}: the name should end in .csv, .csv.gz or .parquet")
-    with replacing(path) as temporary, writing(temporary) as write:
-        yield lambda frame: write(_in_utc(frame))
-
-
-def _in_utc(frame: pl.DataFrame) -> pl.DataFrame:
-    naive, aware = cs.datetime(time_zone=None), cs.datetime(time_zone="*")
-    return frame.with_columns(naive.dt.replace_time_zone("UTC"), aware.dt.convert_time_zone("UTC"))
+    with replacing(path) as temporary, writer(temporary) as write:
+        naive, aware = cs.datetime(time_zone=None), cs.datetime(time_zone="*")
+        in_utc = naive.dt.replace_time_zone("UTC"), aware.dt.convert_time_zone("UTC")
+        yield lambda frame: write(frame.with_columns(*in_utc))
 
 
 @contextmanager
-def _writing_csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+def _csv_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     header = True
 
     def write(frame: pl.DataFrame) -> None:
@@ -199,15 +186,15 @@ def _writing_csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
     with ExitStack() as stack:
         handle: IO[bytes] = stack.enter_context(path.open("wb"))
-        if path.suffix.lower() == ".gz":  # no name or date in its header: equal tables are equal files
+        if path.suffix.lower() == ".gz":  # without name and date in its header, equal tables are equal files
             zipped = gzip.GzipFile("", "wb", 6, handle, mtime=0)
             handle = cast(IO[bytes], stack.enter_context(zipped))
         yield write
 
 
 @contextmanager
-def _writing_parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """Collects parts beside the file and joins them at the end, a row group at a time."""
+def _parquet_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Write parts to a temporary folder and join them at the end, a row group at a time."""
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:
@@ -219,5 +206,4 @@ def _writing_parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
         if len(parts) == 1:
             parts[0].replace(path)
             return
-        whole = pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()
-        whole.sink_parquet(path)
+        (pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()).sink_parquet(path)

@@ -1,7 +1,8 @@
 """Times as loggers write them: ISO 8601, day-first dates, Unix seconds or milliseconds; all become UTC.
 
 A time without an offset is UTC. Whether a slash date is day first or month first is decided by the whole column: a
-number above 12 anywhere proves it, and it is said. Where nothing proves it, somebody has to say.
+number above 12 anywhere proves it, and a warning reports it. Where nothing proves it, the user must state it.
+Comes from `table_files`; goes to `tables` and `inspection`.
 """
 
 import logging
@@ -20,32 +21,32 @@ from scare.data.table_files import HEAD_LINES, LINE, TableFile
 from scare.errors import DataError
 
 logger = logging.getLogger(__name__)
-Dates = Literal["", "day-first", "month-first"]  # how slash dates are written, if somebody says so
+Dates = Literal["", "day-first", "month-first"]  # how slash dates are written, if stated
 SLASHES = re.compile(r"^\s*(\d{1,2})/(\d{1,2})/")
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 CLOCKS = ("%H:%M:%S%.f", "%H:%M", "%H.%M.%S")
 OFFSETS = ("", "%#z", " %#z")
 HAS_OFFSET = re.compile(r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$")
 TIME_FORMATS = [*map("".join, product(DATES, "T ", CLOCKS, OFFSETS)), *DATES]
-TimeReader = Callable[[pl.Series], pl.Series]  # gives null for what it cannot read
+TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot parse
 
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How a table writes its times: in which columns, the first of them, and what reads all like it."""
+    """How a table writes its times: columns, a sample, and the function that parses all like it."""
 
     columns: tuple[str, ...]
     sample: str
     read: TimeReader
-    doubt: str = ""  # why its dates cannot be read, although they are dates
+    doubt: str = ""  # why its dates are ambiguous, if they are
 
 
-def _joined(columns: tuple[str, ...]) -> pl.Expr:
+def _joined_text(columns: tuple[str, ...]) -> pl.Expr:
     return (pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")).alias(TIME)
 
 
 def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = "") -> TimeFormat:
-    """The format of the first time in these columns of a table, `dates` if known; a DataError if that is not a time."""
+    """Find the format of the first time in these columns; a DataError if it is not a time."""
     table.require(columns)
     if columns[0] in table.temporal and len(columns) == 1:
         return TimeFormat(columns, "", _from_temporal)
@@ -62,7 +63,7 @@ def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = 
 
 def _first_time(table: TableFile, columns: tuple[str, ...]) -> pl.DataFrame:
     for batch in table.batches(columns, HEAD_LINES):
-        written = batch.select(LINE, _joined(columns)).drop_nulls()
+        written = batch.select(LINE, _joined_text(columns)).drop_nulls()
         if written.height:
             return written.head(1)
     raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no time at all")
@@ -78,7 +79,7 @@ def _time_readers(first: pl.Series, month_first: bool) -> list[TimeReader]:
 
 
 def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]:
-    """What the whole column shows of slash dates, or why it cannot be told."""
+    """The order of slash dates that the whole column proves, or why it is ambiguous."""
     dates = _slash_dates(table, columns)
     day = next((text for (first, _), text in dates.items() if first > 12), "")
     month = next((text for (_, second), text in dates.items() if second > 12), "")
@@ -86,40 +87,38 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]
     if day and month:
         return "", f"'{day}' and '{month}' are day first and month first in one column; write dates like 2026-01-31"
     if either and not day and not month:
-        return "", _both_readings(either)
+        first, second = (int(number) for number in SLASHES.findall(either)[0])
+        return "", (
+            f"'{either}' may be {first} {month_name[second]} or {second} {month_name[first]}, and no row of the column"
+            " proves which; use --dates day-first or --dates month-first (data.dates in a --config file)"
+        )
     order: Dates = "month-first" if month else "day-first"
     if either:
-        _say(f"{table.path}: dates like '{either}' are read {order.replace('-', ' ')}, as '{day or month}' shows")
+        _warn_once(f"{table.path}: dates like '{either}' are read {order.replace('-', ' ')}, as '{day or month}' shows")
     return order, ""
 
 
 def _slash_dates(table: TableFile, columns: tuple[str, ...]) -> dict[tuple[int, int], str]:
-    """The first two numbers of every date, each with a text that has them."""
+    """The first two numbers of every date, each pair with a text that has them."""
     numbers = [
-        _joined(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
+        _joined_text(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
     ]
     found: dict[tuple[int, int], str] = {}
     for batch in table.batches(columns):
         pairs = (
-            batch.select(*numbers, _joined(columns)).drop_nulls().unique(["1", "2"], keep="first", maintain_order=True)
+            batch.select(*numbers, _joined_text(columns))
+            .drop_nulls()
+            .unique(["1", "2"], keep="first", maintain_order=True)
         )
         for first, second, text in pairs.rows():
             found.setdefault((first, second), text)
     return found
 
 
-def _both_readings(written: str) -> str:
-    first, second = (int(one) for one in SLASHES.findall(written)[0])
-    return (
-        f"'{written}' may be {first} {month_name[second]} or {second} {month_name[first]}, and no row of the column"
-        " tells; say it with --dates day-first or --dates month-first (data.dates in a --config file)"
-    )
-
-
 @cache
-def _say(sentence: str) -> None:
-    """Once, however often a file is read."""
-    logger.warning(sentence)
+def _warn_once(message: str) -> None:
+    """A file may be read several times."""
+    logger.warning(message)
 
 
 def _from_temporal(times: pl.Series) -> pl.Series:
@@ -139,10 +138,10 @@ def _from_text(form: str, times: pl.Series) -> pl.Series:
 
 
 def parse_times(batch: pl.DataFrame, form: TimeFormat, table: TableFile) -> pl.Series:
-    """The times of a batch of `table` in UTC; a DataError names the first line without a readable one."""
+    """Parse the times of a batch of `table` to UTC; a DataError names the first line without one."""
     if form.doubt:
         raise DataError(f"{table.path}: {form.doubt}")
-    written = batch.select(LINE, _joined(form.columns))
+    written = batch.select(LINE, _joined_text(form.columns))
     times = form.read(written[TIME]).alias(TIME)
     for line, value in written.filter(times.is_null()).head(1).rows():
         place = table.place(line, " ".join(form.columns))

@@ -50,7 +50,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("date,NO2,Ref.NO2\n", "no row of numbers"),
-        ("date|NO2|Ref.NO2\n2026-01-01|1|2\n", "divide it by comma, semicolon or tab"),
+        ("date|NO2|Ref.NO2\n2026-01-01|1|2\n", "separate columns by comma, semicolon or tab"),
         ("when,NO2\nyesterday,1\ntoday,2\n", "no column holds times"),
         ("date,NO2\n2026-01-01 00:00:00,1,5\n", "more fields than the header"),
         ("PK\x03\x04\x00\x01", "one field"),
@@ -105,7 +105,7 @@ def test_a_channel_of_nothing_but_sentinels_is_refused(refused) -> None:
 def test_a_time_step_that_changes_is_refused_with_the_moment(refused) -> None:
     frame, rest = colocation(300), colocation(200, seed=1, step_seconds=600)
     write(pl.concat([frame, rest.with_columns(pl.col("date") + timedelta(hours=6))]), "box.csv")
-    refused(TRAIN, DATA, "from 60 s to 600 s at 2026-01-01 ", "data.step")
+    refused(TRAIN, DATA, "from 1 minute to 10 minutes at 2026-01-01 ", "data.step")
 
 
 def test_a_reference_shorter_than_a_window_is_refused(refused) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scare import Calibrator, ColumnMapping, __version__
+from scare import Calibrator, __version__
 from tests.cli.output import RunCli
 from tests.cli.small_tables import colocation, write
+from tests.data.column_mappings import read_mapping
 
 COMMANDS = ["inspect", "simulate", "train", "predict", "info", "demo", "data senseurcity"]
 
@@ -117,7 +118,7 @@ def test_inspect_writes_the_config_it_prints(scare: RunCli) -> None:
     output = scare("scare inspect box.csv --out box.toml")
     text = Path("box.toml").read_text()
     assert text in output.out
-    mapping = ColumnMapping.from_toml("box.toml")
+    mapping = read_mapping("box.toml")
     assert [channel.name for channel in mapping.channels] == ["NO2", "OX", "T", "RH"]
     assert mapping.reference is not None
     assert mapping.reference.name == "Ref.NO2"

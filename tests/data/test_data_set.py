@@ -77,5 +77,5 @@ def test_a_device_that_is_not_there_is_named(folder: Path) -> None:
 def test_a_folder_without_its_files_is_refused(folder: Path) -> None:
     found = read_data_set(describe(folder))
     (folder / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no file \*.csv in .*empty; --files says where"):
+    with pytest.raises(DataError, match=r"no file \*.csv in .*empty; name the folder"):
         found.read(folder / "empty", "PM10")

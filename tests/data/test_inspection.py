@@ -12,6 +12,7 @@ from scare.data.quantities import guess_unit
 from scare.data.readings import Channel
 from scare.data.tables import read_readings
 from scare.errors import DataError
+from tests.data.column_mappings import read_mapping
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_plain_table_is_described_and_read(inspected: Inspect) -> None:
 def test_the_proposed_toml_is_the_mapping(inspected: Inspect, tmp_path: Path) -> None:
     mapping = inspected("time,pm10\n2026-01-01,1\n2026-01-02,2.5\n").mapping
     (tmp_path / "columns.toml").write_text(mapping.to_toml())
-    assert ColumnMapping.from_toml(tmp_path / "columns.toml") == mapping
+    assert read_mapping(tmp_path / "columns.toml") == mapping
 
 
 def test_date_and_time_columns_are_found_together(inspected: Inspect) -> None:

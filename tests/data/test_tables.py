@@ -19,6 +19,8 @@ from scare.data.mapping import ColumnMapping
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import check_step, iterate_tables, read_readings, read_table, table_writer, write_table
 from scare.errors import DataError, UsageError
+from scare.words import duration
+from tests.data.column_mappings import read_mapping
 
 FINDINGS = Path(__file__).parents[1] / "fuzz" / "findings"
 PM25, PM10 = Channel("pm25", "ug/m3"), Channel("pm10", "ug/m3")
@@ -195,7 +197,9 @@ class TestTimes:
     def test_slash_dates_that_nothing_decides_are_refused_with_both_readings(self, tmp_path: Path) -> None:
         text = "time,pm25\n3/4/2026 12:00,1\n3/4/2026 12:01,2\n"
         message = refusal(tmp_path, text)
-        assert message.startswith(": '3/4/2026 12:00' may be 3 April or 4 March, and no row of the column tells; say")
+        assert message.startswith(
+            ": '3/4/2026 12:00' may be 3 April or 4 March, and no row of the column proves which; use"
+        )
         for dates, month in (("day-first", 4), ("month-first", 3)):
             (readings,) = read_readings(tmp_path / "box.csv", replace(MAPPING, dates=dates))
             assert readings.frame["time"][0].month == month
@@ -337,11 +341,13 @@ class TestStep:
         when = NOON + timedelta(seconds=40 * before)
         with pytest.raises(DataError) as caught:
             check_step(evenly((40, before), (30, after)))
-        said = f"changes from {before:g} s to {after:g} s at {when:%Y-%m-%d %H:%M:%S}; split the file there"
-        assert said in str(caught.value)
+        expected = (
+            f"changes from {duration(before)} to {duration(after)} at {when:%Y-%m-%d %H:%M:%S}; split the file there"
+        )
+        assert expected in str(caught.value)
 
     def test_a_short_start_at_another_step_is_refused_at_its_end(self) -> None:
-        with pytest.raises(DataError, match=r"from 600 s to 60 s at 2026-01-01 15:20:00.*data.step"):
+        with pytest.raises(DataError, match=r"from 10 minutes to 1 minute at 2026-01-01 15:20:00.*data.step"):
             check_step(evenly((20, 600), (100, 60)))
 
     def test_gaps_and_jitter_are_no_change_of_step(self) -> None:
@@ -370,7 +376,7 @@ class TestMapping:
 
     @pytest.mark.parametrize("mapping", [MAPPING, FULL])
     def test_toml_gives_the_mapping_back(self, tmp_path: Path, mapping: ColumnMapping) -> None:
-        assert ColumnMapping.from_toml(saved(tmp_path, mapping.to_toml(), "columns.toml")) == mapping
+        assert read_mapping(saved(tmp_path, mapping.to_toml(), "columns.toml")) == mapping
 
     @pytest.mark.parametrize(
         ("text", "said"),
@@ -391,7 +397,7 @@ class TestMapping:
     )
     def test_a_wrong_file_is_refused(self, tmp_path: Path, text: str, said: str) -> None:
         with pytest.raises(UsageError) as caught:
-            ColumnMapping.from_toml(saved(tmp_path, f"[data]\n{text}", "columns.toml"))
+            read_mapping(saved(tmp_path, f"[data]\n{text}", "columns.toml"))
         assert said in str(caught.value)
 
 

@@ -1,0 +1,13 @@
+"""Reads a column mapping back from the `--config` file that it was written to."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
+from scare.records import convert, load_toml
+
+
+def read_mapping(path: Path | str) -> ColumnMapping:
+    """The columns that the section [data] names."""
+    data = convert(tidy_columns(load_toml(path).get("data", {})), DataSection, f"{path}: [data]")
+    return ColumnMapping(**{field.name: getattr(data, field.name) for field in fields(ColumnMapping)})
