@@ -6,7 +6,7 @@
 
 Tasks are in accuracy.toml; those whose files are not under DATA are left out. Each task, and with `--folds` each
 forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in processes of their own,
-intervals from a paired block bootstrap. With `--out` a picture is drawn beside the page.
+intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from rich.console import Console
 
 from benchmarks.accuracy_page import page
 from benchmarks.accuracy_picture import draw_picture
-from benchmarks.accuracy_results import Result
-from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
+from benchmarks.accuracy_results import TaskResult
+from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.experiments.study import choose, grid, prepare, run_study
@@ -34,21 +34,21 @@ IN_FOLDS = "scare-3,ridge-boosting,boosting,ridge"
 
 
 def ours_of(models: str) -> str:
-    """The row that others are compared to."""
+    """The method that others are compared with."""
     return "scare-3" if "scare-3" in choose(models.split(",")) else "scare"
 
 
-def run_task(task: Task, readings: Sequence[Readings], options: argparse.Namespace) -> Result:
+def run_task(task: AccuracyTask, readings: Sequence[Readings], options: argparse.Namespace) -> TaskResult:
     """One task and its folds."""
     rows = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
     folds = [
         _run(f"{task.name}, fold {number}", split, task, options.fold_models, options)
         for number, split in enumerate(fold_task(task, readings, options.folds), start=1)
     ]
-    return Result(task, rows, folds)
+    return TaskResult(task, rows, folds)
 
 
-def _run(name: str, split: Split, task: Task, models: str, options: argparse.Namespace) -> list[Row]:
+def _run(name: str, split: Split, task: AccuracyTask, models: str, options: argparse.Namespace) -> list[Row]:
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
     every, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
     study = prepare(folder, split, [job for job in every if job.seed == 0 or job.method not in once], {})
@@ -56,7 +56,7 @@ def _run(name: str, split: Split, task: Task, models: str, options: argparse.Nam
     return make_table(study, ours_of(models))
 
 
-def plain(result: Result) -> dict[str, Any]:
+def plain(result: TaskResult) -> dict[str, Any]:
     """A result for JSON."""
     rows, *folds = ([row.as_dict() for row in rows] for rows in (result.rows, *result.folds))
     return {"rows": rows, "folds": folds}

@@ -1,4 +1,4 @@
-"""The page of accuracy.py: protocol, all tasks together, a table a task by its set, forward folds."""
+"""The page of accuracy.py: protocol, all tasks together, a table per task by set, forward folds."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.accuracy_results import (
     SAME,
     SINGLE,
-    Result,
+    TaskResult,
     by_set,
     certain,
     geometric_mean,
@@ -21,7 +21,7 @@ from benchmarks.accuracy_results import (
 from scare.data.simulate import SimulationKind, best_achievable_rmse
 from scare.experiments.table import Row
 
-PLAIN = ("linear", "raw")  # what must never be significantly better
+PLAIN = ("linear", "raw")  # these must never be significantly better
 
 PROTOCOL = """\
 Protocol, written before the numbers: tasks, splits and windows are those of `accuracy.toml`; training before the first
@@ -39,9 +39,9 @@ What is above holds within a run: no method sees test rows. It does not hold for
 most of the preset's recipe come from an earlier study on these same readings. Curve, scaling and settling were chosen
 later, on folds before the test periods, by people who had seen test scores of three recipes before. That models are
 selected, and from which candidates, comes from a study in part on these sets. Its thresholds and how the network gets
-its share were then compared by leaving out whole sets; what the other sets choose is worth less on a set that had no
-say than what is shipped here ([by how much](../decisions/default.md#chosen-without-the-set)). So this page flatters
-`scare` against the others.
+its blend weight were then compared by leaving out whole sets; what the other sets choose is worth less on a set
+left out than what is shipped here ([by how much](../decisions/default.md#chosen-without-the-set)). So this page
+flatters `scare` against the others.
 
 Run here: {models}.
 """
@@ -57,7 +57,7 @@ tables above, the first one least; and these are the same readings, scored at ot
 """
 
 
-def page(results: Sequence[Result], ours: str, seeds: str, models: str, picture: str = "") -> str:
+def page(results: Sequence[TaskResult], ours: str, seeds: str, models: str, picture: str = "") -> str:
     """The results as Markdown: all real tasks together, a table a task, then folds. Differences are to `ours`."""
     real = [result for result in results if result.task.simulate is None]
     lines = ["# Accuracy on real and simulated readings", "", PROTOCOL.format(seeds=seeds, models=models)]
@@ -73,20 +73,20 @@ def page(results: Sequence[Result], ours: str, seeds: str, models: str, picture:
     return "\n".join(lines) + "\n"
 
 
-def _together(real: Sequence[Result], ours: str, picture: str) -> list[str]:
-    """What all real tasks say: a line a method, a line a task, the picture."""
+def _together(real: Sequence[TaskResult], ours: str, picture: str) -> list[str]:
+    """All real tasks together: a line per method, a line per task, the picture."""
     drawn = [f"![RMSE of every method on every task, by the lowest there]({picture})", ""] if picture else []
-    said = ["## All real tasks", "", TOGETHER, *_sentences(real, ours)]
-    return [*said, "", *_methods(real, ours), "", *drawn, *_tasks(real, ours)]
+    head = ["## All real tasks", "", TOGETHER, *_sentences(real, ours)]
+    return [*head, "", *_methods(real, ours), "", *drawn, *_tasks(real, ours)]
 
 
-def _methods(real: Sequence[Result], ours: str) -> list[str]:
+def _methods(real: Sequence[TaskResult], ours: str) -> list[str]:
     means = ("RMSE ÷ best other", "each set once", "worst")
     head = ("", *means, "mean rank", "lowest on", f"significantly worse than {ours}")
     return _table(head, [_method(real, ours, name) for name in methods(real, ours)])
 
 
-def _method(real: Sequence[Result], ours: str, name: str) -> list[str]:
+def _method(real: Sequence[TaskResult], ours: str, name: str) -> list[str]:
     found, places = ratios(real, name, ours), ranks(real, name)
     some = f" ({len(places)})" if len(places) < len(real) else ""
     means = [f"{mean:.3f}" for mean in (geometric_mean(found), mean_over_sets(real, name, ours))]
@@ -95,7 +95,7 @@ def _method(real: Sequence[Result], ours: str, name: str) -> list[str]:
     return [name, *means, worst, f"{np.mean(places):.2f}{some}", lowest, lost]
 
 
-def _sentences(real: Sequence[Result], ours: str) -> list[str]:
+def _sentences(real: Sequence[TaskResult], ours: str) -> list[str]:
     """On how many tasks ours is lowest, and on which it is significantly worse than another."""
     if not any(ours in result.errors for result in real):
         return []
@@ -112,7 +112,7 @@ def _named(names: Sequence[str]) -> str:
     return f" ({'; '.join(names)})" if names else ""
 
 
-def _tasks(real: Sequence[Result], ours: str) -> list[str]:
+def _tasks(real: Sequence[TaskResult], ours: str) -> list[str]:
     head = ("set", "task", f"{ours}", "best other", "RMSE", "ratio", "significantly better than ours")
     return _table(
         head,
@@ -124,7 +124,7 @@ def _tasks(real: Sequence[Result], ours: str) -> list[str]:
     )
 
 
-def _task(result: Result, ours: str, name: str, first: bool) -> list[str]:
+def _task(result: TaskResult, ours: str, name: str, first: bool) -> list[str]:
     found = result.errors
     best = next((other for other in found if other not in (ours, SINGLE)), "")
     ratio = result.ratio(ours, ours)
@@ -136,7 +136,7 @@ def _number(error: float | None) -> str:
     return "" if error is None else f"{error:.4g}"
 
 
-def _section(result: Result, ours: str) -> list[str]:
+def _section(result: TaskResult, ours: str) -> list[str]:
     """One task: every method, losses and failures too."""
     simulated, lines = result.task.simulate, []
     best = best_achievable_rmse(simulated) if simulated and simulated.kind is SimulationKind.LINEAR else None
@@ -149,7 +149,7 @@ def _section(result: Result, ours: str) -> list[str]:
 
 
 def _winner(rows: Sequence[Row], ours: str) -> str:
-    """The method whose lead is certain and no rounding error, or nobody."""
+    """The method whose lead is significant and no rounding error; empty if there is none."""
     known = scored(rows)
     if len(known) < 2:
         return ""
@@ -179,7 +179,7 @@ def _difference(row: Row) -> str:
     return f"{found.difference:+.2g}{interval}{'*' if certain(row) else ''}"
 
 
-def _fold_section(result: Result, ours: str) -> list[str]:
+def _fold_section(result: TaskResult, ours: str) -> list[str]:
     """One task: means over folds, and how often ours had the lower error."""
     folds = [{row.method: row for row in scored(rows)} for rows in result.folds]
     lines = []

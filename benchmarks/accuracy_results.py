@@ -1,4 +1,4 @@
-"""What the rows of all tasks say together: ratios to the best other method, ranks, significant losses."""
+"""Summaries over all tasks: ratios to the best other method, ranks, significant losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task
+from benchmarks.accuracy_tasks import AccuracyTask
 from scare.experiments.table import Row
 
 SINGLE = "scare"  # one member of ours: the same method
@@ -14,16 +14,16 @@ SAME = 1e-4  # of the RMSE: two that ended at the same ridge start differ by rou
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """The rows of a task, and of each of its forward folds."""
 
-    task: Task
+    task: AccuracyTask
     rows: list[Row]
     folds: list[list[Row]] = field(default_factory=list)
 
     @property
     def errors(self) -> dict[str, float]:
-        """The RMSE of every method that is scored on what everyone is scored on, best first."""
+        """The RMSE of every method that is scored on the shared rows, best first."""
         return {row.method: rmse(row) for row in scored(self.rows)}
 
     def ratio(self, name: str, ours: str) -> float | None:
@@ -44,42 +44,42 @@ class Result:
         return any(row.method == name and certain(row) and rmse(row) > own for row in scored(self.rows))
 
 
-def by_set(results: Sequence[Result]) -> dict[str, list[Result]]:
+def by_set(results: Sequence[TaskResult]) -> dict[str, list[TaskResult]]:
     """Results by their sets, in order of their first tasks."""
     order = list(dict.fromkeys(result.task.set for result in results))
     ranked = sorted(results, key=lambda result: order.index(result.task.set))
     return {name: list(found) for name, found in groupby(ranked, lambda result: result.task.set)}
 
 
-def methods(results: Sequence[Result], ours: str) -> list[str]:
+def methods(results: Sequence[TaskResult], ours: str) -> list[str]:
     """All methods, by the mean of their ratios over tasks."""
     names = dict.fromkeys(name for result in results for name in result.errors)
     return sorted(names, key=lambda name: geometric_mean(ratios(results, name, ours)))
 
 
-def ratios(results: Sequence[Result], name: str, ours: str) -> list[float]:
+def ratios(results: Sequence[TaskResult], name: str, ours: str) -> list[float]:
     """The ratios of a method on the tasks where it has one."""
     return [ratio for result in results if (ratio := result.ratio(name, ours)) is not None]
 
 
 def geometric_mean(numbers: Sequence[float]) -> float:
-    """NaN of nothing."""
+    """The geometric mean; NaN of an empty list."""
     return float(np.exp(np.mean(np.log(numbers)))) if numbers else float("nan")
 
 
-def mean_over_sets(results: Sequence[Result], name: str, ours: str) -> float:
+def mean_over_sets(results: Sequence[TaskResult], name: str, ours: str) -> float:
     """The geometric mean of a method's ratios, in which every set counts once."""
     found = [ratios(part, name, ours) for part in by_set(results).values()]
     return geometric_mean([geometric_mean(part) for part in found if part])
 
 
-def ranks(results: Sequence[Result], name: str) -> list[int]:
+def ranks(results: Sequence[TaskResult], name: str) -> list[int]:
     """The rank of a method on the tasks where it is scored."""
     return [list(result.errors).index(name) + 1 for result in results if name in result.errors]
 
 
 def scored(rows: Sequence[Row]) -> list[Row]:
-    """The rows that have a score on what everyone is scored on, best first."""
+    """The rows with a score on the shared test rows, best first."""
     return sorted((row for row in rows if row.accuracy is not None and not row.partial), key=rmse)
 
 
@@ -90,5 +90,5 @@ def certain(row: Row) -> bool:
 
 
 def rmse(row: Row) -> float:
-    """NaN where there is none."""
+    """The RMSE of a row; NaN if it has no score."""
     return row.accuracy.rmse if row.accuracy else float("nan")

@@ -19,8 +19,8 @@ from scare.records import Count, read_toml
 
 
 @dataclass(frozen=True)
-class Task:
-    """A task as accuracy.toml tells it (its header says what each setting is)."""
+class AccuracyTask:
+    """A task of accuracy.toml (its header explains every key)."""
 
     name: str
     window: Count
@@ -41,31 +41,31 @@ class Task:
     every: int = 0  # minutes
 
 
-def load_tasks(words: str = "") -> list[Task]:
+def load_tasks(words: str = "") -> list[AccuracyTask]:
     """All tasks, or those with one of these words, comma-separated, in their names."""
-    tasks = read_toml(Path(__file__).with_name("accuracy.toml"), dict[str, tuple[Task, ...]])["task"]
+    tasks = read_toml(Path(__file__).with_name("accuracy.toml"), dict[str, tuple[AccuracyTask, ...]])["task"]
     wanted = [word.strip() for word in words.split(",") if word.strip()]
     return [task for task in tasks if not wanted or any(word in task.name for word in wanted)]
 
 
-def read_task(task: Task, folder: Path | None) -> list[Readings]:
+def read_task(task: AccuracyTask, folder: Path | None) -> list[Readings]:
     """The readings of a task, flagged; none if its files are not there."""
     readings = simulate(task.simulate) if task.simulate else _read_files(task, folder) if folder else []
     return [flag(drop_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
 
 
-def _read_files(task: Task, folder: Path) -> list[Readings]:
+def _read_files(task: AccuracyTask, folder: Path) -> list[Readings]:
     mapping = _mapping(task)
     readings = [one for file in sorted(folder.glob(task.files)) for one in read_readings(file, mapping)]
     return [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
 
 
-def _mapping(task: Task) -> ColumnMapping:
+def _mapping(task: AccuracyTask) -> ColumnMapping:
     channels = tuple(Channel(name, "", *task.limits.get(name, (-np.inf, np.inf))) for name in task.channels)
     return ColumnMapping(task.time, channels, Channel(task.reference), task.device_column, sort=True)
 
 
-def split_task(task: Task, readings: Sequence[Readings], folder: Path | None = None) -> Split:
+def split_task(task: AccuracyTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
     """Training, validation and test of a task whose files are in a folder."""
     if task.split_column and folder:
         files = sorted(folder.glob(task.files))
@@ -89,19 +89,19 @@ def split_task(task: Task, readings: Sequence[Readings], folder: Path | None = N
     return _scored(task, Split(others["train"], others["validation"], (box,), how))
 
 
-def fold_task(task: Task, readings: Sequence[Readings], folds: int) -> list[Split]:
-    """Forward folds of a task that is split by time alone; of others none."""
+def fold_task(task: AccuracyTask, readings: Sequence[Readings], folds: int) -> list[Split]:
+    """Forward folds of a task that is split by time only; none for other tasks."""
     if not folds or task.test or task.split_column:
         return []
     return [_scored(task, fold) for fold in forward_folds(readings, folds, _gap_seconds(task, readings))]
 
 
-def _gap_seconds(task: Task, readings: Sequence[Readings]) -> float:
+def _gap_seconds(task: AccuracyTask, readings: Sequence[Readings]) -> float:
     return task.window * float(np.median([one.step_seconds for one in readings]))
 
 
 def _new_box(readings: Sequence[Readings], split: Split, device: str) -> Readings:
-    """All readings of a device that nobody calibrated; references only where the test has them."""
+    """All readings of a device that was not in training; references only where the test has them."""
     box, scored = (next(one for one in part if one.device == device) for part in (readings, split.test))
     known = scored.frame.select(TIME, REFERENCE)
     return replace(box, frame=box.frame.drop(REFERENCE).join(known, on=TIME, how="left", maintain_order="left"))
@@ -111,7 +111,7 @@ def _device(readings: Sequence[Readings], name: str) -> str:
     return next(one.device for one in readings if one.device.startswith(name))
 
 
-def _scored(task: Task, split: Split) -> Split:
+def _scored(task: AccuracyTask, split: Split) -> Split:
     """The split with references in the test only at the minutes the task is scored at."""
     if not task.every:
         return split

@@ -159,8 +159,8 @@ def memory(folder: Path, rows: int) -> dict[str, float]:
     for share in (100, 10, 1):
         part = some_of(folder, share)
         code = f"from benchmarks.archive import peak; print(peak({str(part)!r}))"
-        said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-        found[f"megabytes_{len(list((part / 'raw').rglob('*.parquet')))}_files"] = float(said.stdout)
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        found[f"megabytes_{len(list((part / 'raw').rglob('*.parquet')))}_files"] = float(done.stdout)
     return found
 
 

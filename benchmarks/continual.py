@@ -1,4 +1,4 @@
-"""Learning from visits: half of the time trains, then a day beside the reference every two weeks; the error over time.
+"""Updating from co-location sessions: half of the time trains, then one day at the reference every two weeks.
 
     python -m benchmarks.continual [--data FOLDER] [--tasks Denver,simulated] [--work out/continual]
         [--out docs/benchmarks/continual.md] [--json]
@@ -33,7 +33,7 @@ from scare.training.recipe import Recipe
 from scare.upkeep.update import update
 
 DAY = 86400.0
-EVERY, LENGTH = 14 * DAY, DAY  # between visits, and of one
+EVERY, LENGTH = 14 * DAY, DAY  # between sessions, and of one
 STEPS, SEED = 600, 0  # of every fit: short, the same for all
 NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
 REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
@@ -41,32 +41,32 @@ LOOKED_AT = ("UCI CO", "Antwerp PM2.5")  # the rules of updates were chosen on t
 
 
 @dataclass(frozen=True)
-class Fleet:
-    """Readings of a task, the window of its models, and the time from which on nothing but visits is known."""
+class CoLocatedFleet:
+    """Readings of a task and the window of its models; after the first half, references are known in sessions only."""
 
     name: str
     readings: tuple[Readings, ...]
     window: int
 
     @property
-    def border(self) -> float:
-        """When half of the references are known."""
+    def start(self) -> float:
+        """Seconds since 1970 at which half of the references have been seen."""
         times = reference_times(self.readings)
         return float(times[len(times) // 2])
 
     @property
-    def visits(self) -> list[float]:
-        """When the visits begin."""
+    def sessions(self) -> list[float]:
+        """Start of each co-location session [s since 1970]."""
         last = max(one.times[-1] for one in self.readings)
-        return list(np.arange(self.border, last - LENGTH, EVERY))
+        return list(np.arange(self.start, last - LENGTH, EVERY))
 
-    def known(self, visits: Sequence[float]) -> list[Readings]:
-        """All readings until the end of these visits, references of the first half and of the visits alone."""
-        end = visits[-1] + LENGTH if visits else self.border
-        return [_only(one.rows(one.times < end), self._is_known(visits)) for one in self.readings]
+    def known(self, sessions: Sequence[float]) -> list[Readings]:
+        """All readings until the end of these sessions, with references only in the first half and in the sessions."""
+        end = sessions[-1] + LENGTH if sessions else self.start
+        return [_only(one.rows(one.times < end), self._is_known(sessions)) for one in self.readings]
 
-    def visit(self, start: float) -> list[Readings]:
-        """Readings of one visit, with the history that its first windows need."""
+    def session(self, start: float) -> list[Readings]:
+        """Readings of one session, with the history that its first windows need."""
         parts = []
         for one in self.readings:
             history = start - self.window * one.step_seconds
@@ -74,10 +74,10 @@ class Fleet:
             parts.append(_only(rows, lambda times: times >= start))
         return parts
 
-    def _is_known(self, visits: Sequence[float]) -> Callable[[np.ndarray], np.ndarray]:
+    def _is_known(self, sessions: Sequence[float]) -> Callable[[np.ndarray], np.ndarray]:
         def known(times: np.ndarray) -> np.ndarray:
-            during = [(times >= start) & (times < start + LENGTH) for start in visits]
-            return np.any([times < self.border, *during], axis=0)
+            during = [(times >= start) & (times < start + LENGTH) for start in sessions]
+            return np.any([times < self.start, *during], axis=0)
 
         return known
 
@@ -88,8 +88,8 @@ def _only(readings: Readings, known: Callable[[np.ndarray], np.ndarray]) -> Read
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, kept).fill_nan(None)))
 
 
-def simulated_fleets() -> list[Fleet]:
-    """Three boxes each: sound ones, ones whose gain and offset drift from the first visits on, ones that die."""
+def simulated_fleets() -> list[CoLocatedFleet]:
+    """Three boxes each: healthy ones, ones whose gain and offset drift from the first sessions on, ones that die."""
     drifts = {
         "simulated PM, no drift": (SimulationKind.PM, 21, ()),
         "simulated PM, gain and offset": (SimulationKind.PM, 22, (DriftKind.GAIN, DriftKind.OFFSET)),
@@ -99,29 +99,31 @@ def simulated_fleets() -> list[Fleet]:
     return [_simulated(name, *settings) for name, settings in drifts.items()]
 
 
-def _simulated(name: str, kind: SimulationKind, seed: int, drifts: Sequence[DriftKind]) -> Fleet:
+def _simulated(name: str, kind: SimulationKind, seed: int, drifts: Sequence[DriftKind]) -> CoLocatedFleet:
     wear = tuple(Drift(drift, box, day=100.0, ramp_days=60.0) for box, drift in enumerate(drifts))
     boxes = simulate(Simulation(boxes=3, days=180, step_seconds=3600, kind=kind, seed=seed, drifts=wear))
-    return Fleet(name, tuple(boxes), 24)
+    return CoLocatedFleet(name, tuple(boxes), 24)
 
 
-def real_fleets(folder: Path | None) -> list[Fleet]:
+def real_fleets(folder: Path | None) -> list[CoLocatedFleet]:
     """The real tasks whose files are there."""
     tasks = [task for task in load_tasks() if task.name in (*REAL, *LOOKED_AT)]
-    found = [Fleet(task.name, tuple(read_task(task, folder)), task.window) for task in tasks] if folder else []
-    return [fleet for fleet in found if fleet.readings]
+    fleets = (
+        [CoLocatedFleet(task.name, tuple(read_task(task, folder)), task.window) for task in tasks] if folder else []
+    )
+    return [fleet for fleet in fleets if fleet.readings]
 
 
-def run_fleet(fleet: Fleet, work: Path) -> dict[str, Any]:
-    """The error of each method in the weeks after each visit, and in all of them."""
+def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
+    """The error of each method in the weeks after each session, and in all of them."""
     shipped = _fitted(fleet, (), work / "shipped.scare")
     boxes = {one.device: shipped for one in fleet.readings}
-    sums, rows, taught = [], [], 0
-    for index, start in enumerate(fleet.visits):
-        seen = fleet.visits[: index + 1]
-        for one in fleet.visit(start):
-            changed, boxes[one.device] = _taught(boxes[one.device], one)
-            taught += changed
+    sums, rows, changed_count = [], [], 0
+    for index, start in enumerate(fleet.sessions):
+        seen = fleet.sessions[: index + 1]
+        for one in fleet.session(start):
+            changed, boxes[one.device] = _updated(boxes[one.device], one)
+            changed_count += changed
         retrained = _fitted(fleet, seen, work / f"retrained-{index}.scare")
         known = [one for one in fleet.known(seen) if np.isfinite(one.targets).any()]
         line = linear_regression(known, shipped.inputs, shipped.target, len(shipped.inputs.channels))
@@ -130,32 +132,34 @@ def run_fleet(fleet: Fleet, work: Path) -> dict[str, Any]:
         found, count = _score(fleet, start, methods)
         sums.append(found)
         rows.append(count)
-        print(f"{fleet.name}: visit {index + 1} of {len(fleet.visits)}", file=sys.stderr)
-    return _summary(fleet, sums, rows, taught)
+        print(f"{fleet.name}: session {index + 1} of {len(fleet.sessions)}", file=sys.stderr)
+    return _summary(fleet, sums, rows, changed_count)
 
 
-def _fitted(fleet: Fleet, visits: Sequence[float], path: Path) -> Calibrator:
-    """A fit to all that is known after these visits, from its file where that is there."""
+def _fitted(fleet: CoLocatedFleet, sessions: Sequence[float], path: Path) -> Calibrator:
+    """A fit to all that is known after these sessions, from its file if that exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = Recipe.preset("default", window=fleet.window, steps=STEPS, seed=SEED)
-        readings = [one for one in fleet.known(visits) if np.isfinite(one.targets).any()]
+        readings = [one for one in fleet.known(sessions) if np.isfinite(one.targets).any()]
         fit(readings, (), recipe).save(path)
     return Calibrator.load(path)
 
 
-def _taught(calibrator: Calibrator, visit: Readings) -> tuple[bool, Calibrator]:
-    """Whether a visit changed a box's calibrator, and what it is now; one that is refused changes nothing."""
+def _updated(calibrator: Calibrator, session: Readings) -> tuple[bool, Calibrator]:
+    """Whether a session changed a box's calibrator, and the calibrator after it; a rejected session changes nothing."""
     try:
-        found = update(calibrator, [visit])
+        found = update(calibrator, [session])
     except DataError as error:
-        print(f"  {visit.device}: {error}", file=sys.stderr)
+        print(f"  {session.device}: {error}", file=sys.stderr)
         return False, calibrator
     return found.changed, found.calibrator
 
 
-def _score(fleet: Fleet, start: float, methods: dict[str, Callable[[str], Calibrator]]) -> tuple[dict[str, float], int]:
-    """Sums of squared errors from a visit to the next, on the rows that everyone has a value for; their number."""
+def _score(
+    fleet: CoLocatedFleet, start: float, methods: dict[str, Callable[[str], Calibrator]]
+) -> tuple[dict[str, float], int]:
+    """Sums of squared errors from a session to the next, on the rows that all methods have; and their number."""
     totals, rows = dict.fromkeys(methods, 0.0), 0
     for one in fleet.readings:
         history = start + LENGTH - (fleet.window + 1) * one.step_seconds
@@ -174,12 +178,14 @@ def _values(calibrator: Calibrator, readings: Readings) -> np.ndarray:
     return calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
 
 
-def _summary(fleet: Fleet, sums: Sequence[dict[str, float]], rows: Sequence[int], taught: int) -> dict[str, Any]:
+def _summary(
+    fleet: CoLocatedFleet, sums: Sequence[dict[str, float]], rows: Sequence[int], changed_count: int
+) -> dict[str, Any]:
     every = max(sum(rows), 1)
     return {
         "boxes": len(fleet.readings),
         "visits": len(sums),
-        "changed": taught,
+        "changed": changed_count,
         "rows": sum(rows),
         "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / every)) for name in sums[0]},
         "periods": [
@@ -191,7 +197,7 @@ def _summary(fleet: Fleet, sums: Sequence[dict[str, float]], rows: Sequence[int]
 
 
 def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A result from its file, or made and put there."""
+    """Read a result from its file; make and write it if there is none."""
     if not path.exists():
         result = make()
         with replacing(path) as temporary:

@@ -1,4 +1,4 @@
-"""The page of continual.py: errors over time with a visit every two weeks, and a new box after hours of one."""
+"""The page of continual.py: errors over time with a co-location every two weeks, and a new box after hours of one."""
 
 from collections.abc import Mapping, Sequence
 from string import Template
@@ -6,19 +6,20 @@ from typing import Any
 
 NEVER, UPDATED = "never updated", "updated"
 NEAR = 1.05  # times the fleet's own error: as good as that
-WORSE = 1.02  # times the error of never updating: a loss worth telling
-PAGE = Template("""# Learning from visits
+WORSE = 1.02  # times the error of never updating: counted as a loss
+PAGE = Template("""# Updating from co-location sessions
 
 Made by `python -m benchmarks.continual --data DATA --out docs/benchmarks/continual.md`; do not edit.
 
 Protocol: half of the references, in the order of time, train a calibrator (`scare`, preset `default`, 600 steps,
-seed 0). From then on the reference comes for one day every two weeks. Scored are all other days. *Updated*: each box
-by [`scare update`](../update.md) after each of its visits. *Retrained in full*: the recipe fitted anew, after each
-visit, to the first half and all visits so far. *Retrained line*: a regression on the newest readings of all channels,
-likewise. The same rows for everyone. RMSE in the unit of the reference.
+seed 0). From then on each box stands next to the reference for one day every two weeks, a co-location session. All
+other days are scored. *Updated*: each box by [`scare update`](../update.md) after each of its sessions. *Retrained in
+full*: the recipe fitted anew, after each session, to the first half and all sessions so far. *Retrained line*: a
+regression on the newest readings of all channels, likewise. All methods are scored on the same rows. RMSE in the
+unit of the reference.
 
-The rules of updates (how much is remembered, how long a candidate is judged, the prior) were chosen on $chosen and on
-simulated drift of other seeds; the other sets had no say.
+The rules of updates (how much is remembered, how long a candidate is tested, the prior) were chosen on $chosen and on
+simulated drift of other seeds; the other sets were not used.
 
 $summary
 
@@ -28,7 +29,8 @@ Boxes of JRC that training did not have. The reference comes for the hours befor
 made by `scare update --device`, of those hours alone, or of all its readings with references in those hours only.
 *Settled*: no reference, its scaling from its first 96 hours of readings, as `scare predict` does. *The fleet's own*:
 the error of the same calibrator on the boxes it was trained on, in the same days. RMSE. The rules were chosen on
-simulated fleets; a dash: the visit was refused. *Reached*: the hours from which on it is within 5 % of the fleet's own.
+simulated fleets; a dash: the session was rejected. *Reached*: the hours from which on it is within
+5 % of the fleet's own.
 
 $transfers
 
@@ -39,13 +41,13 @@ $sections
 
 
 def page(
-    visits: Mapping[str, Mapping[str, Any]], transfers: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]
+    sessions: Mapping[str, Mapping[str, Any]], transfers: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]
 ) -> str:
     """The page, in Markdown."""
     return PAGE.substitute(
         chosen=" and ".join(chosen),
-        summary=_summary(visits, chosen),
-        sections="\n\n".join(_section(*item) for item in visits.items()),
+        summary=_summary(sessions, chosen),
+        sections="\n\n".join(_section(*item) for item in sessions.items()),
         transfers=_transfers(transfers),
     )
 
@@ -55,11 +57,11 @@ def _table(*rows: Sequence[str]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 
 
-def _summary(visits: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]) -> str:
+def _summary(sessions: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]) -> str:
     """All sets in a row each: errors, and how often two weeks were worse than without updates."""
-    methods = list(next(iter(visits.values()))["rmse"]) if visits else []
+    methods = list(next(iter(sessions.values()))["rmse"]) if sessions else []
     rows = []
-    for name, found in visits.items():
+    for name, found in sessions.items():
         errors = [f"{found['rmse'][method]:.4g}" for method in methods]
         ratio = found["rmse"][UPDATED] / found["rmse"][NEVER]
         lost = f"{len(_losses(found))} of {len(found['periods'])}"
@@ -75,13 +77,13 @@ def _section(name: str, found: Mapping[str, Any]) -> str:
     """One set, fortnight by fortnight."""
     boxes = "1 box" if found["boxes"] == 1 else f"{found['boxes']} boxes"
     about = (
-        f"{boxes}, {found['visits']} visits each, {found['rows']:,} rows scored;"
-        f" {found['changed']} of {found['boxes'] * found['visits']} visits changed a calibrator."
+        f"{boxes}, {found['visits']} sessions each, {found['rows']:,} rows scored;"
+        f" {found['changed']} of {found['boxes'] * found['visits']} sessions changed a calibrator."
     )
     rows = [
         [str(index), *(f"{error:.4g}" for error in period.values())] for index, period in enumerate(found["periods"], 1)
     ]
-    return "\n\n".join([f"### {name}", about, _table(["after visit", *found["rmse"]], *rows)])
+    return "\n\n".join([f"### {name}", about, _table(["after session", *found["rmse"]], *rows)])
 
 
 def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:

@@ -22,16 +22,16 @@ from benchmarks.drift_fleets import (
     BOXES,
     DRIFTS,
     FOUND_WITHIN,
+    SETTINGS,
     SOUND,
-    WORLDS,
-    World,
+    SimulatedSetting,
     false_alarms,
     make_days,
-    see,
     waits,
+    watch_fleet,
 )
 from benchmarks.drift_picture import Fleets, draw_curves
-from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation, watch_tasks
+from benchmarks.drift_real import WatchedTask, by_day, mean_loss, rank_correlation, watch_tasks
 from scare.data.quantities import display_unit
 from scare.files import replacing
 from scare.upkeep.drift import DriftState
@@ -41,15 +41,15 @@ ALL = (SOUND, *DRIFTS)
 ASKED = (DriftState.LOOK, DriftState.RECOLLOCATE)
 PAGE = Template("""# Drift without a reference
 
-Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit. What is
-judged is [`scare watch`](../watch.md).
+Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit. This page
+tests [`scare watch`](../watch.md).
 
 ## Simulated fleets
 
 Protocol, written before the numbers. Eight boxes stand side by side for 14 days, where a line is fitted to their
-channels. Then they are put up, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places that
-wanders within hours), and watched for 60 days. On day 25 one of them begins to drift, and the drift is all there after
-14 days. Sound boxes drift as well, as the simulator has it: their gain walks by 1 % a day, 5 % a month. A false alarm
+channels. Then they are deployed, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places
+that wanders within hours), and watched for 60 days. On day 25 one of them begins to drift, complete after
+14 days. Sound boxes drift as well in the simulator: their gain walks by 1 % a day, 5 % a month. A false alarm
 is a sound box that comes to be in a state, counted each time, a box and month of 30 days. Units and thresholds were
 chosen on seeds 0 to 19; these are seeds $first to $last.
 
@@ -60,20 +60,20 @@ chosen on seeds 0 to 19; these are seeds $first to $last.
 
 ![Drifts found against false alarms, for every threshold](drift.svg)
 
-$worlds
+$settings
 
 ### Smaller fleets
 
-The same fleets, their first boxes only, all four worlds together. A box alone is compared with training and with
-itself. There is no season in these worlds: in a year it would raise more false alarms.
+The same fleets, their first boxes only, all four settings together. A box alone is compared with training and with
+itself. There is no season in these settings: in a year it would raise more false alarms.
 
 $smaller
 
 ## Real later days
 
-All boxes stood beside a reference, which `scare watch` does not see. They are watched from the beginning of training
+All boxes stood next to a reference, which `scare watch` does not see. They are watched from the beginning of training
 on; units and truth are those of the days after training. Numbers are rank correlations (Spearman) between the units of
-a box and what the reference tells:
+a box and what the reference shows:
 
 - *loss*: its RMSE of the last days less that of its first days.
 - *loss beyond the fleet*: less the fleet's median loss of that day. What all boxes lose together (a season, another
@@ -82,7 +82,7 @@ a box and what the reference tells:
   fleet's median. This is what can be seen; whether it moved away from the truth or towards it cannot.
 - *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
 
-No interval is given: days overlap, and boxes are few. JRC: ten days, the first five held against the last two, lengths
+No interval is given: days overlap, and boxes are few. JRC: ten days, the first five compared with the last two, lengths
 for short records that were set with these ten days in view, before their numbers. Denver: nine months, four boxes side
 by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several stations. Units and
 thresholds were not chosen on these.
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.units:
         print_units(seeds, given.work)
         return
-    found = {boxes: run_worlds(boxes, seeds, given.work) for boxes in (BOXES, *SMALLER)}
+    found = {boxes: run_settings(boxes, seeds, given.work) for boxes in (BOXES, *SMALLER)}
     real = watch_tasks(given.data, given.models, given.work) if given.data else []
     if given.out:
         draw_curves(found[BOXES], given.out.with_suffix(".svg"))
@@ -117,54 +117,56 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps(as_plain(found, real), indent=1) if given.json else page(found, real, seeds))
 
 
-def run_worlds(boxes: int, seeds: Sequence[int], work: Path) -> dict[World, Fleets]:
-    """The units of fleets of so many boxes, by world and drift."""
-    found: dict[World, Fleets] = {}
-    for world in WORLDS:
-        print(f"{world.name}: {boxes} boxes", file=sys.stderr)
-        fleets = [make_days(world, seed, work) for seed in seeds]
-        found[world] = {drift: [see(one, drift, boxes) for one in fleets] for drift in ALL}
+def run_settings(boxes: int, seeds: Sequence[int], work: Path) -> dict[SimulatedSetting, Fleets]:
+    """The units of fleets of so many boxes, by setting and drift."""
+    found: dict[SimulatedSetting, Fleets] = {}
+    for setting in SETTINGS:
+        print(f"{setting.name}: {boxes} boxes", file=sys.stderr)
+        fleets = [make_days(setting, seed, work) for seed in seeds]
+        found[setting] = {drift: [watch_fleet(one, drift, boxes) for one in fleets] for drift in ALL}
     return found
 
 
 def print_units(seeds: Sequence[int], work: Path) -> None:
     """The 99th percentile of what sound boxes show, of every measure."""
-    for world in WORLDS:
-        judged = [one for seed in seeds for one in make_days(world, seed, work).judged(SOUND, BOXES)]
-        sizes = np.nanquantile(np.abs(np.concatenate([one.values for one in judged])), 0.99, axis=0)
+    for setting in SETTINGS:
+        assessed = [one for seed in seeds for one in make_days(setting, seed, work).assessed(SOUND, BOXES)]
+        sizes = np.nanquantile(np.abs(np.concatenate([one.values for one in assessed])), 0.99, axis=0)
         print(
-            world.name,
-            *(f"{name} {size:.3g}" for name, size in zip(judged[0].measures, sizes, strict=True)),
+            setting.name,
+            *(f"{name} {size:.3g}" for name, size in zip(assessed[0].measures, sizes, strict=True)),
             sep="\n  ",
         )
 
 
-def page(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched], seeds: Sequence[int]) -> str:
+def page(
+    found: Mapping[int, Mapping[SimulatedSetting, Fleets]], real: Sequence[WatchedTask], seeds: Sequence[int]
+) -> str:
     """The page."""
-    worlds = [
-        [world.name, state.label, *_found_cells(fleets, state)]
+    settings = [
+        [setting.name, state.label, *_found_cells(fleets, state)]
         for state in ASKED
-        for world, fleets in found[BOXES].items()
+        for setting, fleets in found[BOXES].items()
     ]
     smaller = [
-        [str(boxes), state.label, *_found_cells(_together(worlds), state)]
+        [str(boxes), state.label, *_found_cells(_together(settings), state)]
         for state in ASKED
-        for boxes, worlds in found.items()
+        for boxes, settings in found.items()
     ]
     head = ["state", "false alarms a box and month", *(f"found: {drift}" for drift in ALL)]
     return PAGE.substitute(
         first=seeds[0],
         last=seeds[-1],
         within=FOUND_WITHIN,
-        worlds=_table(["world", *head], worlds),
+        settings=_table(["setting", *head], settings),
         smaller=_table(["boxes", *head], smaller),
         real=_table(REAL_HEAD, [_real_cells(one) for one in real]) if real else "Not run: no readings were given.",
         boxes="\n\n".join(map(_boxes, real)),
     )
 
 
-def _together(worlds: Mapping[World, Fleets]) -> Fleets:
-    return {drift: [one for fleets in worlds.values() for one in fleets[drift]] for drift in ALL}
+def _together(settings: Mapping[SimulatedSetting, Fleets]) -> Fleets:
+    return {drift: [one for fleets in settings.values() for one in fleets[drift]] for drift in ALL}
 
 
 def _found_cells(fleets: Fleets, state: DriftState) -> list[str]:
@@ -183,7 +185,7 @@ REAL_HEAD += ["bias moved beyond the fleet", "the same, by day"]
 REAL_HEAD += [f"mean loss beyond the fleet while {state.label} (box-days)" for state in DriftState]
 
 
-def _real_cells(one: Watched) -> list[str]:
+def _real_cells(one: WatchedTask) -> list[str]:
     numbers = [rank_correlation(one.units, one.loss)]
     numbers += [
         measure(one.units, truth) for truth in (one.beyond, one.moved) for measure in (rank_correlation, by_day)
@@ -199,7 +201,7 @@ def _real_cells(one: Watched) -> list[str]:
     ]
 
 
-def _boxes(one: Watched) -> str:
+def _boxes(one: WatchedTask) -> str:
     """The boxes of a task, the one with the most units on the last day first."""
     unit = f" [{display_unit(one.unit)}]" if one.unit else ""
     head = [
@@ -225,16 +227,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def as_plain(found: Mapping[int, Mapping[World, Fleets]], real: Sequence[Watched]) -> dict[str, Any]:
+def as_plain(found: Mapping[int, Mapping[SimulatedSetting, Fleets]], real: Sequence[WatchedTask]) -> dict[str, Any]:
     """The numbers of the page."""
     simulated = [
         {
             "boxes": boxes,
-            **asdict(world),
+            **asdict(setting),
             "states": {state.label: _found_cells(fleets, state) for state in ASKED},
         }
-        for boxes, worlds in found.items()
-        for world, fleets in worlds.items()
+        for boxes, settings in found.items()
+        for setting, fleets in settings.items()
     ]
     return {"simulated": simulated, "real": {one.name: _real_cells(one) for one in real}}
 

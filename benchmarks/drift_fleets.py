@@ -31,7 +31,7 @@ from scare.upkeep.drift import (
 DAY = 86400.0
 BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
 TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last since boxes were put up
-JUDGED_FROM = USUAL_DAYS + RECENT_DAYS - 1
+ASSESSED_FROM = USUAL_DAYS + RECENT_DAYS - 1
 FOUND_WITHIN = 30  # days
 SOUND = "none"
 DRIFTS = {
@@ -44,7 +44,7 @@ DRIFTS = {
 
 
 @dataclass(frozen=True)
-class World:
+class SimulatedSetting:
     """What boxes measure, and by what share the air of one differs from another's."""
 
     kind: SimulationKind
@@ -56,11 +56,13 @@ class World:
         return f"{self.kind}, {f'{100 * self.apart:.0f} % apart' if self.apart else 'side by side'}"
 
 
-WORLDS = tuple(World(kind, apart) for kind in (SimulationKind.PM, SimulationKind.GAS) for apart in (0.0, 0.2))
+SETTINGS = tuple(
+    SimulatedSetting(kind, apart) for kind in (SimulationKind.PM, SimulationKind.GAS) for apart in (0.0, 0.2)
+)
 
 
 @dataclass(frozen=True)
-class Days:
+class FleetHours:
     """A fleet's hours: of sound boxes [boxes, days, 24, 1 + channels], and of the first one with each drift."""
 
     drift_meter: DriftMeter
@@ -74,19 +76,19 @@ class Days:
             hours[0] = self.drifted[drift]
         return hours
 
-    def judged(self, drift: str, boxes: int) -> Iterator[Assessment]:
-        """That fleet at the end of every day that is judged."""
+    def assessed(self, drift: str, boxes: int) -> Iterator[Assessment]:
+        """That fleet at the end of every day that is assessed."""
         hours = self.fleet(drift, boxes)
         sums = np.stack([self.drift_meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
-        for day in range(JUDGED_FROM, sums.shape[1]):
+        for day in range(ASSESSED_FROM, sums.shape[1]):
             yield assess(periods(sums[:, : day + 1], self.drift_meter, USUAL_DAYS, RECENT_DAYS), self.drift_meter)
 
 
-def make_days(world: World, seed: int, work: Path) -> Days:
-    """A fleet of a world, from the folder where it is there."""
-    path = work / f"{world.kind}-{world.apart:g}-{seed}.npz"
+def make_days(setting: SimulatedSetting, seed: int, work: Path) -> FleetHours:
+    """A fleet of a setting, from the folder where it is there."""
+    path = work / f"{setting.kind}-{setting.apart:g}-{seed}.npz"
     if not path.exists():
-        days = _simulate(world, seed)
+        days = _simulate(setting, seed)
         named = {f"drift {name}": hours for name, hours in days.drifted.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -94,23 +96,23 @@ def make_days(world: World, seed: int, work: Path) -> Days:
             np.savez(file, sound=days.sound, channels=names, borders=days.drift_meter.borders, **named)
     with np.load(path) as kept:
         known = DriftMeter(tuple(map(str, kept["channels"])), kept["borders"])
-        return Days(known, kept["sound"], {name: kept[f"drift {name}"] for name in DRIFTS})
+        return FleetHours(known, kept["sound"], {name: kept[f"drift {name}"] for name in DRIFTS})
 
 
-def _simulate(world: World, seed: int) -> Days:
-    whole = Simulation(BOXES, TRAINED_DAYS + WATCHED_DAYS, STEP_SECONDS, world.kind, seed)
-    put_up = whole.start.timestamp() + TRAINED_DAYS * DAY
-    calibrator = fit_line([one.rows(one.times < put_up) for one in simulate(whole)])
-    town = replace(whole, place_spread=world.apart)
+def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
+    simulation = Simulation(BOXES, TRAINED_DAYS + WATCHED_DAYS, STEP_SECONDS, setting.kind, seed)
+    deployed = simulation.start.timestamp() + TRAINED_DAYS * DAY
+    calibrator = fit_line([one.rows(one.times < deployed) for one in simulate(simulation)])
+    town = replace(simulation, place_spread=setting.apart)
 
     def hours(box: int, *drifts: Drift) -> tuple[str, np.ndarray, np.ndarray]:
         readings = simulate_box(replace(town, drifts=drifts), box).readings
-        return readings.device, *box_hours(calibrator, readings.rows(readings.times >= put_up))
+        return readings.device, *box_hours(calibrator, readings.rows(readings.times >= deployed))
 
     sound = align_boxes([hours(box) for box in range(BOXES)]).values
     begins = TRAINED_DAYS + DRIFTS_ON
     drifted = {name: align_boxes([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
-    return Days(drift_meter(calibrator), sound, drifted)
+    return FleetHours(drift_meter(calibrator), sound, drifted)
 
 
 def fit_line(train: Sequence[Readings]) -> Calibrator:
@@ -122,17 +124,17 @@ def fit_line(train: Sequence[Readings]) -> Calibrator:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The units and states of every box on every day that is judged, [boxes, days] each."""
+class FleetUnits:
+    """The units and states of every box on every day that is assessed, [boxes, days] each."""
 
     units: np.ndarray
     states: np.ndarray
 
 
-def see(days: Days, drift: str, boxes: int) -> Seen:
+def watch_fleet(days: FleetHours, drift: str, boxes: int) -> FleetUnits:
     """A fleet of the first boxes, the very first with this drift, as it is watched."""
-    judged = list(days.judged(drift, boxes))
-    return Seen(*(np.stack([getattr(one, name) for one in judged], axis=1) for name in ("scores", "states")))
+    assessed = list(days.assessed(drift, boxes))
+    return FleetUnits(*(np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states")))
 
 
 def false_alarms(alarms: Sequence[np.ndarray]) -> float:
@@ -151,5 +153,5 @@ def waits(alarms: Sequence[np.ndarray]) -> np.ndarray:
     >>> waits([np.array([[False] * 5 + [False, True]])])
     array([1.])
     """
-    late = [np.flatnonzero(one[0, DRIFTS_ON - JUDGED_FROM :]) for one in alarms]
+    late = [np.flatnonzero(one[0, DRIFTS_ON - ASSESSED_FROM :]) for one in alarms]
     return np.array([float(one[0]) if len(one) else np.inf for one in late])

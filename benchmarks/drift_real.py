@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
 from scare.training.fit import fit
@@ -35,7 +35,7 @@ STEPS = 300
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedTask:
     """Units, states and loss of accuracy of boxes by day, [boxes, days] each, loss NaN where it is not known."""
 
     name: str
@@ -58,13 +58,13 @@ class Watched:
         return np.abs(self.bias - median(self.bias, 0))
 
 
-def watch_tasks(data: Path, models: Path, work: Path) -> list[Watched]:
+def watch_tasks(data: Path, models: Path, work: Path) -> list[WatchedTask]:
     """All tasks whose readings are there."""
     tasks = [task for task in load_tasks() if task.name in TASKS]
     return [_watch(task, readings, data, models, work) for task in tasks if (readings := read_task(task, data))]
 
 
-def _watch(task: Task, readings: list[Readings], data: Path, models: Path, work: Path) -> Watched:
+def _watch(task: AccuracyTask, readings: list[Readings], data: Path, models: Path, work: Path) -> WatchedTask:
     print(f"{task.name}: watching", file=sys.stderr)
     split = split_task(task, readings, data)
     calibrator = _model(task, split.train, split.validation, models, work)
@@ -74,18 +74,18 @@ def _watch(task: Task, readings: list[Readings], data: Path, models: Path, work:
     lengths, known = split_days(hours.values.shape[1]), drift_meter(calibrator)
     sums = np.stack([known.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
-    judged = [assess(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
+    assessed = [assess(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
     counts, errors, squares = _errors(calibrator, watched, hours, task.every)
     first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
     usual = np.sqrt(_mean(squares, counts, first_days))
     loss = np.stack([np.sqrt(_mean(squares, counts, part)) - usual for part in last_days], axis=1)
     bias = np.stack([_mean(errors, counts, part) - _mean(errors, counts, first_days) for part in last_days], axis=1)
-    units, states = (np.stack([getattr(one, name) for one in judged], axis=1) for name in ("scores", "states"))
-    return Watched(task.name, hours.devices, calibrator.target.unit, units, states, usual, loss, bias)
+    units, states = (np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states"))
+    return WatchedTask(task.name, hours.devices, calibrator.target.unit, units, states, usual, loss, bias)
 
 
 def _model(
-    task: Task, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
+    task: AccuracyTask, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
 ) -> Calibrator:
     """A model trained for the accuracy page, or a short fit of our own."""
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name.replace('.', '_'))}.scare".replace("PM2-5", "PM2_5")
@@ -135,7 +135,7 @@ def by_day(units: np.ndarray, loss: np.ndarray) -> float:
     return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
 
-def mean_loss(one: Watched, state: DriftState) -> tuple[float, int]:
+def mean_loss(one: WatchedTask, state: DriftState) -> tuple[float, int]:
     """The mean loss beyond the fleet's, as a share of the usual RMSE, of box-days in a state, and their number."""
     share = one.beyond / one.usual[:, None]
     inside = (one.states == state) & np.isfinite(share)

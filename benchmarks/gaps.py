@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED
 from scare.data.split import Split
@@ -191,7 +191,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [*facts, rmse["shared"], difference, top5["shared"], rmse["every"], top5["every"], rmse["refused"]]
 
 
-def run_task(task: Task, data: Path, seeds: int, work: Path) -> list[dict[str, Any]]:
+def run_task(task: AccuracyTask, data: Path, seeds: int, work: Path) -> list[dict[str, Any]]:
     """The rows of a task; none if its files are not there."""
     readings = read_task(task, data)
     if not readings:

@@ -1,10 +1,10 @@
-"""How often intervals hold the truth, how wide they are, and how quantile boosting does beside them.
+"""How often intervals contain the reference, how wide they are, and the same of quantile boosting.
 
     python -m benchmarks.intervals DATA [--models FOLDER] [--tasks NO2] [--work out/intervals]
         [--out docs/benchmarks/intervals.md] [--json]
 
-Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (a hyphen for what is no letter or
-number), and fitted otherwise. What was found stays in `--work`, a file a task, and is not made again.
+Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (other characters than letters
+and digits become hyphens), and fitted otherwise. Results stay in `--work`, one file per task, and are not made again.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_both, one_thread
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import LESS_SURE, LEVEL, derive
@@ -40,10 +40,10 @@ PAGE = Template("""# Intervals
 Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
 
 $level % intervals on the test rows of the tasks of `accuracy.toml`: validation follows training, test follows
-validation. Calibrators are of preset `default`, seed 0. How the rule was chosen, and how it does on a set that had no
-say, is in [decisions](../decisions/intervals.md).
+validation. Calibrators are of preset `default`, seed 0. How the rule was chosen, and how it does on a set that was
+not used for it, is in [decisions](../decisions/intervals.md).
 
-- *held*: share of the rows whose reference lies in the interval, in %. *Flagged*: share of rows flagged UNSETTLED,
+- *covered*: share of the rows whose reference lies in the interval, in %. *Flagged*: share of rows flagged UNSETTLED,
   SPIKE or OUTSIDE, whose intervals are wider.
 - *Winkler*: the mean width plus $penalty times the mean distance of what lies outside; less is better. Width and
   Winkler score are in the target's unit.
@@ -57,12 +57,12 @@ $head
 $rows
 """)
 HEAD = (
-    *("task", "rows", "flagged", "held", "held, not flagged", "width", "Winkler"),
-    *("derived: held", "Winkler", "boosting: held", "width", "Winkler"),
+    *("task", "rows", "flagged", "covered", "covered, not flagged", "width", "Winkler"),
+    *("derived: covered", "Winkler", "boosting: covered", "width", "Winkler"),
 )
 
 
-def run_task(task: Task, split: Split, models: Path | None) -> dict[str, Any]:
+def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str, Any]:
     """Coverage, width and score of each on the test rows that all have an interval for."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in task.name)
     kept = models / f"{stem}.scare" if models else None
@@ -139,10 +139,10 @@ def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
 def _cells(name: str, found: dict[str, Any]) -> list[str]:
     ours, older, trees = (found[one] for one in (OURS, DERIVED, BOOSTING))
     plain = found["not flagged"]
-    held = [f"{100 * one['share']:.1f}" if one else "" for one in (ours, plain, older, trees)]
+    covered = [f"{100 * one['share']:.1f}" if one else "" for one in (ours, plain, older, trees)]
     numbers = [f"{ours['width']:.3g}", f"{ours['winkler']:.3g}"]
-    more = [held[2], f"{older['winkler']:.3g}", held[3], f"{trees['width']:.3g}", f"{trees['winkler']:.3g}"]
-    return [name, f"{ours['rows']:,}", f"{found['flagged']:.1%}", held[0], held[1], *numbers, *more]
+    more = [covered[2], f"{older['winkler']:.3g}", covered[3], f"{trees['width']:.3g}", f"{trees['winkler']:.3g}"]
+    return [name, f"{ours['rows']:,}", f"{found['flagged']:.1%}", covered[0], covered[1], *numbers, *more]
 
 
 def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
@@ -154,7 +154,8 @@ def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
     ratios = {name: np.log(one[OURS]["winkler"] / one[BOOSTING]["winkler"]) for name, one in results.items()}
     better = sum(ratio < 0 for ratio in ratios.values())
     lines = [
-        f"- {one}: {100 * mean[one]:.1f} % held (mean over sets); between {100 * BAND[0]:.0f} and {100 * BAND[1]:.0f} %"
+        f"- {one}: {100 * mean[one]:.1f} % covered (mean over sets);"
+        f" between {100 * BAND[0]:.0f} and {100 * BAND[1]:.0f} %"
         f" on {inside[one]} of {len(results)} tasks, below on {under[one]}"
         for one in (OURS, DERIVED, BOOSTING)
     ]

@@ -1,8 +1,8 @@
-"""What the live rooms bear, part by part: makes docs/benchmarks/live.md.
+"""Throughput and latency of live calibration, part by part; makes docs/benchmarks/live.md.
 
     python -m benchmarks.live [--parts fleet,gateway] [--work out/live] [--out docs/benchmarks/live.md] [--json]
 
-What a part found stays in `--work`; a page has every part that is there.
+The result of a part stays in `--work`; the page has every part that was measured.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def print_page(found: dict[str, Any]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a whole file, in a folder that may not be there yet."""
+    """Write a file and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -139,9 +139,9 @@ def send(port: int) -> dict[tuple[str, str], float]:
         rows = rng.normal(CENTER, SCALE, (some, 3)).clip(0.1, 80.0).round(2).tolist()
         for index, (dust, heat, damp) in enumerate(rows):
             device, moment = f"box-{first * some + index}", START + 60.0 * minute
-            told = {"time": moment, "pm25": dust, "temperature": heat, "humidity": damp}
+            reading = {"time": moment, "pm25": dust, "temperature": heat, "humidity": damp}
             sent[device, format_time(moment)] = time.monotonic()
-            last = box.client.publish(f"readings/{device}", json.dumps(told), 1)
+            last = box.client.publish(f"readings/{device}", json.dumps(reading), 1)
     last.wait_for_publish(60)
     box.close()
     return sent

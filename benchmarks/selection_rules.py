@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.accuracy_results import SINGLE
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.linear import same_unit
 from scare.calibrator.plan import run
 from scare.data.flags import TRAINING, drop_dead_devices
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
 Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each member
 
 
-def keep(task: Task, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
+def keep(task: AccuracyTask, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
     """Train, and take down what is given."""
     recipe = replace(Recipe.preset("default", task.window, members=MEMBERS), rules=rules)
     parts, _ = drop_dead_devices({TRAINING: split.train, "validation": split.validation, "test": split.test})
@@ -164,7 +164,7 @@ def _error_of_other(row: dict[str, Any]) -> float | None:
     return None if row["failed"] or is_ours else float(row["rmse"])
 
 
-def train_all(tasks: Sequence[Task], options: argparse.Namespace) -> dict[str, dict[str, Kept]]:
+def train_all(tasks: Sequence[AccuracyTask], options: argparse.Namespace) -> dict[str, dict[str, Kept]]:
     """By rules and task; what is kept already is not trained again."""
     found: dict[str, dict[str, Kept]] = {name: {} for name in RULES}
     for task in tasks:

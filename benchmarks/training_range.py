@@ -1,4 +1,4 @@
-"""What holding readings beyond training costs: RMSE on the test rows of accuracy.toml, held, not held, at the edge.
+"""What clamping readings at the training range costs: RMSE on the test rows of accuracy.toml.
 
     python -m benchmarks.training_range DATA [--tasks JRC] [--work out/training_range] [--json]
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.data.split import Split
@@ -24,34 +24,35 @@ from scare.windowing.examples import make_examples
 from scare.windowing.grid import ANY
 from scare.windowing.training_range import TrainingRange
 
-COLUMNS = "| task | turned out | first channel held | outside, validation | test | RMSE | held | all at the edge |"
+COLUMNS = (
+    "| task | turned out | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
+)
 
 
 @dataclass(frozen=True)
-class Found:
-    """One task: where its first channel is held, shares of rows outside, and errors on the test rows."""
+class RangeResult:
+    """One task: where its first channel is clamped, shares of rows outside the training range, errors on test rows."""
 
     task: str
     outcome: str
-    held: str
+    clamped: str
     outside_validation: float
     outside_test: float
     free_rmse: float
-    held_rmse: float
+    clamped_rmse: float
     edge_rmse: float
 
     @property
     def line(self) -> str:
-        """A row of the table; errors as ratios to the one that is not held."""
+        """A row of the table; errors as ratios to the error without clamping."""
         shares = f"{self.outside_validation:.1%} | {self.outside_test:.1%}"
-        ratios = [f"{rmse / self.free_rmse:.3f}" for rmse in (self.held_rmse, self.edge_rmse)]
-        return (
-            f"| {self.task} | {self.outcome} | {self.held} | {shares} | {self.free_rmse:.3g} | {' | '.join(ratios)} |"
-        )
+        ratios = [f"{rmse / self.free_rmse:.3f}" for rmse in (self.clamped_rmse, self.edge_rmse)]
+        cells = [self.task, self.outcome, self.clamped, shares, f"{self.free_rmse:.3g}", *ratios]
+        return f"| {' | '.join(cells)} |"
 
 
-def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
-    """A calibrator with the training_range of its training rows, and the same without or with closer edges."""
+def measure(name: str, calibrator: Calibrator, split: Split) -> RangeResult:
+    """Score a calibrator without clamping, with it, and with every channel clamped at the edge of training."""
     if calibrator.inputs.training_range is None:
         examples = make_examples(split.train, replace(calibrator.inputs, policy=ANY))
         calibrator = with_training_range(calibrator, split.train, examples)
@@ -61,18 +62,18 @@ def measure(name: str, calibrator: Calibrator, split: Split) -> Found:
     shares = flagged_outside(calibrator.inputs, validation=split.validation, test=split.test)
     errors = [_rmse(calibrator, one, split) for one in (None, known, closer)]
     outcome = str(calibrator.facts.get("outcome", "network"))
-    return Found(name, outcome, _where(known), shares["validation"], shares["test"], *errors)
+    return RangeResult(name, outcome, _where(known), shares["validation"], shares["test"], *errors)
 
 
 def _where(known: TrainingRange) -> str:
-    """Where the first channel is held: below and above."""
+    """Where the first channel is clamped: below and above."""
     ends = {"below": known.clamp_low[0] < known.low[0], "above": known.clamp_high[0] > known.high[0]}
     far = [side for side, is_far in ends.items() if is_far]
     return "far out" if len(far) == 2 else f"far out {far[0]}" if far else "at the edge"
 
 
 def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: Split) -> float:
-    """The error on the test rows with another training_range."""
+    """RMSE on the test rows with another training range."""
     changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range)), []
     for one in split.test:
         answers = changed.stream(one.device).push(one.times, changed.inputs.select(one))
@@ -81,8 +82,8 @@ def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: S
     return float(np.sqrt(np.concatenate(squares).mean()))
 
 
-def fitted(task: Task, split: Split, work: Path) -> Calibrator:
-    """The calibrator of a task, from the folder or fitted."""
+def fitted(task: AccuracyTask, split: Split, work: Path) -> Calibrator:
+    """The calibrator of a task, from `work` if it is there."""
     path = work / f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name)}.scare"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
@@ -98,15 +99,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("out/training_range"))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = []
+    results = []
     for task in load_tasks(given.tasks):
         if readings := read_task(task, given.data):
             split = split_task(task, readings, given.data)
-            found.append(measure(task.name, fitted(task, split, given.work), split))
+            results.append(measure(task.name, fitted(task, split, given.work), split))
     if given.json:
-        print(json.dumps([asdict(one) for one in found], indent=1))
+        print(json.dumps([asdict(one) for one in results], indent=1))
     else:
-        print("\n".join([COLUMNS, "|---" * 8 + "|", *(one.line for one in found)]))
+        print("\n".join([COLUMNS, "|---" * 8 + "|", *(one.line for one in results)]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Transfer: a calibrator of other boxes, and hours of a reference beside a new one (part of continual.py)."""
+"""Transfer of a calibrator to a new box after hours of co-location (part of continual.py)."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.accuracy_tasks import Task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, Readings
 from scare.errors import DataError
@@ -18,7 +18,7 @@ from scare.training.recipe import Recipe
 from scare.upkeep.update import adopt
 
 HOURS = (2, 4, 8, 24, 48, 96)
-NEW_BOX = "new box"  # begins the names of the tasks
+NEW_BOX = "new box"  # prefix of the names of the tasks
 
 
 def run_transfer(data: Path, work: Path, words: Sequence[str]) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def run_transfer(data: Path, work: Path, words: Sequence[str]) -> dict[str, Any]
     return {task.name: _run(task, data, work / task.name) for task in wanted if read_task(task, data)}
 
 
-def _run(task: Task, data: Path, work: Path) -> dict[str, Any]:
-    """Errors in the test: of known boxes, of the new one settled and unsettled, and after hours beside a reference."""
+def _run(task: AccuracyTask, data: Path, work: Path) -> dict[str, Any]:
+    """Errors in the test: of known boxes, of the new one settled and unsettled, and after hours of co-location."""
     readings = read_task(task, data)
     split = split_task(task, readings, data)
     calibrator = _fitted(task, split.train, split.validation, work / "fleet.scare")
@@ -48,20 +48,20 @@ def _run(task: Task, data: Path, work: Path) -> dict[str, Any]:
     }
 
 
-def _fitted(task: Task, train: Sequence[Readings], held: Sequence[Readings], path: Path) -> Calibrator:
+def _fitted(task: AccuracyTask, train: Sequence[Readings], validation: Sequence[Readings], path: Path) -> Calibrator:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        fit(train, held, Recipe.preset("default", window=task.window)).save(path)
+        fit(train, validation, Recipe.preset("default", window=task.window)).save(path)
     return Calibrator.load(path)
 
 
 def _after(calibrator: Calibrator, box: Readings, start: float, hours: float, rows: float) -> float | None:
-    """The error of what is made of hours with a reference, and of rows, before the test; None if they are refused."""
-    visit = box.rows((box.times >= start - 3600 * rows) & (box.times < start))
-    references = np.where(visit.times >= start - 3600 * hours, visit.targets, np.nan)
-    frame = visit.frame.with_columns(pl.Series(REFERENCE, references).fill_nan(None))
+    """The error after `hours` with a reference among the last `rows` hours before the test; None if rejected."""
+    session = box.rows((box.times >= start - 3600 * rows) & (box.times < start))
+    references = np.where(session.times >= start - 3600 * hours, session.targets, np.nan)
+    frame = session.frame.with_columns(pl.Series(REFERENCE, references).fill_nan(None))
     try:
-        return _rmse(adopt(calibrator, replace(visit, frame=frame)).calibrator, box, start)
+        return _rmse(adopt(calibrator, replace(session, frame=frame)).calibrator, box, start)
     except DataError as error:
         print(f"{hours} h: {error}", file=sys.stderr)
         return None

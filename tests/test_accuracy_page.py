@@ -13,8 +13,8 @@ import pytest
 from benchmarks.accuracy import run_task
 from benchmarks.accuracy_page import page
 from benchmarks.accuracy_picture import LIMIT, draw_picture, relative
-from benchmarks.accuracy_results import Result
-from benchmarks.accuracy_tasks import Task, fold_task, load_tasks, read_task, split_task
+from benchmarks.accuracy_results import TaskResult
+from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
 from scare.experiments.bootstrap import Interval
 from scare.experiments.table import Row
@@ -23,7 +23,7 @@ from scare.scorecard.accuracy import Accuracy
 TASKS = load_tasks()
 SETS = ("JRC", "UCI", "Antwerp", "Bulot", "Denver", "QUANT", "GRIMM", "BITS")
 START = datetime(2026, 1, 1, tzinfo=UTC)
-TASK = Task(
+TASK = AccuracyTask(
     "made up",
     window=8,
     files="boxes/*.csv",
@@ -61,7 +61,7 @@ def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winne
     return Row(name, 8, 1, accuracy, accuracy, to_ours, winner, {"parameters": 5.0})
 
 
-def lines_of(results: Sequence[Result]) -> list[str]:
+def lines_of(results: Sequence[TaskResult]) -> list[str]:
     return page(results, "scare-3", "1 seed", "").splitlines()
 
 
@@ -75,15 +75,15 @@ def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
     assert "scare-3` has the lowest" not in text
 
 
-def task(name: str, of: str = "A") -> Task:
-    return Task(name, 8, set=of)
+def task(name: str, of: str = "A") -> AccuracyTask:
+    return AccuracyTask(name, 8, set=of)
 
 
 def test_methods_are_told_by_ratio_rank_and_losses() -> None:
     results = [
-        Result(task("a"), [row("scare-3", 1.0), row("scare", 1.1, 0.05, 0.15), row("x", 2.0, 0.5, 1.5)]),
-        Result(task("b"), [row("x", 1.0, -4.0, -2.0), row("z", 2.0, -2.5, 0.5), row("scare-3", 4.0)]),
-        Result(task("c", "B"), [row("scare-3", 1.0), row("x", 4.0, -1.0, 7.0)]),
+        TaskResult(task("a"), [row("scare-3", 1.0), row("scare", 1.1, 0.05, 0.15), row("x", 2.0, 0.5, 1.5)]),
+        TaskResult(task("b"), [row("x", 1.0, -4.0, -2.0), row("z", 2.0, -2.5, 0.5), row("scare-3", 4.0)]),
+        TaskResult(task("c", "B"), [row("scare-3", 1.0), row("x", 4.0, -1.0, 7.0)]),
     ]
     lines = lines_of(results)
     head = "|  | RMSE ÷ best other | each set once | worst | mean rank | lowest on | significantly worse than scare-3 |"
@@ -102,7 +102,7 @@ def test_methods_are_told_by_ratio_rank_and_losses() -> None:
 
 def test_tasks_are_grouped_by_their_sets() -> None:
     names = (("a", "A"), ("b", "B"), ("c", "A"))
-    results = [Result(task(*one), [row("scare-3", 1.0), row("raw", 0.5, -0.7, -0.3)]) for one in names]
+    results = [TaskResult(task(*one), [row("scare-3", 1.0), row("raw", 0.5, -0.7, -0.3)]) for one in names]
     lines = lines_of(results)
     start = lines.index("| set | task | scare-3 | best other | RMSE | ratio | significantly better than ours |")
     assert lines[start + 2 : start + 5] == [
@@ -121,14 +121,14 @@ def test_tasks_are_grouped_by_their_sets() -> None:
 
 
 def test_a_loss_by_rounding_is_none() -> None:
-    result = Result(task("a"), [row("scare-3", 1.0), row("ridge", 1.0 - 1e-6, -1e-6, -1e-7)])
+    result = TaskResult(task("a"), [row("scare-3", 1.0), row("ridge", 1.0 - 1e-6, -1e-6, -1e-7)])
     assert result.losses("scare-3") == []
     assert not result.beaten("ridge", "scare-3")
 
 
 def test_the_picture_has_a_line_a_task_and_a_dot_a_method(tmp_path: Path) -> None:
     rows = [row("scare-3", 1.0), row("scare", 1.1), row("x", 2.0), row("y", 90.0)]
-    results = [Result(task("worse"), [*rows[1:], row("scare-3", 3.0)]), Result(task("better"), rows)]
+    results = [TaskResult(task("worse"), [*rows[1:], row("scare-3", 3.0)]), TaskResult(task("better"), rows)]
     path = draw_picture(results, "scare-3", tmp_path / "page.svg")
     text = path.read_text(encoding="utf-8")
     assert relative(results[1], "scare-3") == {"scare-3": 1.0, "x": 2.0, "y": LIMIT}
@@ -142,7 +142,7 @@ def test_the_picture_has_a_line_a_task_and_a_dot_a_method(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("second", "winner", "bold"), [(2.0, True, True), (2.0, False, False), (1.00001, True, False)])
 def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) -> None:
-    lines = lines_of([Result(Task("a", 8), [row("x", 1.0, winner=winner), row("y", second)])])
+    lines = lines_of([TaskResult(AccuracyTask("a", 8), [row("x", 1.0, winner=winner), row("y", second)])])
     assert any(line.startswith("| **x** | 1 |") for line in lines) == bold
     assert not any("**y**" in line for line in lines)
 
@@ -151,17 +151,17 @@ def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) 
 def test_ours_is_bold_only_if_it_beats_every_other_method_for_certain(low: float, bold: bool) -> None:
     own = [row("scare-3", 1.0, winner=True), row("scare", 1.1, -0.1, 0.3)]
     rows = [*own, row("x", 2.0, low, 1.5), row("y", 3.0, 1.0, 3.0)]
-    assert any("**scare-3**" in line for line in lines_of([Result(Task("a", 8), rows)])) == bold
+    assert any("**scare-3**" in line for line in lines_of([TaskResult(AccuracyTask("a", 8), rows)])) == bold
 
 
 def test_another_is_bold_only_if_it_beats_ours_for_certain() -> None:
     rows = [row("x", 1.0, -0.9, 0.1, winner=True), row("y", 1.2, -0.8, 0.2), row("scare-3", 1.4)]
-    assert not any("**" in line for line in lines_of([Result(Task("a", 8), rows)]))
+    assert not any("**" in line for line in lines_of([TaskResult(AccuracyTask("a", 8), rows)]))
 
 
 def test_folds_are_averaged_and_wins_counted() -> None:
     folds = [[row("scare-3", 1.0), row("ridge", 2.0)], [row("ridge", 2.0), row("scare-3", 4.0)], [row("ridge", 3.5)]]
-    lines = lines_of([Result(Task("a", 8), [row("ridge", 2.0)], folds)])
+    lines = lines_of([TaskResult(AccuracyTask("a", 8), [row("ridge", 2.0)], folds)])
     assert "### a, 3 folds" in lines
     assert "| scare-3 | 2.5 | 5 |  |" in lines
     assert "| ridge | 2.5 | 5 | 1 of 2 |" in lines

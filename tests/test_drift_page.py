@@ -9,27 +9,36 @@ import pytest
 
 from benchmarks import drift_fleets
 from benchmarks.drift import BOXES, page
-from benchmarks.drift_fleets import DRIFTS, DRIFTS_ON, JUDGED_FROM, SOUND, WORLDS, Seen, make_days, see
-from benchmarks.drift_real import Watched, by_day, mean_loss, rank_correlation
+from benchmarks.drift_fleets import (
+    ASSESSED_FROM,
+    DRIFTS,
+    DRIFTS_ON,
+    SETTINGS,
+    SOUND,
+    FleetUnits,
+    make_days,
+    watch_fleet,
+)
+from benchmarks.drift_real import WatchedTask, by_day, mean_loss, rank_correlation
 from scare.upkeep.drift import THRESHOLDS, DriftState
 
-DAYS = 60 - JUDGED_FROM
+DAYS = 60 - ASSESSED_FROM
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def made_up(first_alarm: int) -> Seen:
+def made_up(first_alarm: int) -> FleetUnits:
     """Two boxes; the first is sent back from this day after the drift began, the other never."""
     states = np.zeros((2, DAYS), int)
-    states[0, DRIFTS_ON - JUDGED_FROM + first_alarm :] = DriftState.RECOLLOCATE
-    return Seen(states * 1.0, states)
+    states[0, DRIFTS_ON - ASSESSED_FROM + first_alarm :] = DriftState.RECOLLOCATE
+    return FleetUnits(states * 1.0, states)
 
 
 def test_the_page_says_how_soon_and_how_often() -> None:
     fleets = {drift: [made_up(4), made_up(6), made_up(DAYS)] for drift in (SOUND, *DRIFTS)}
-    text = page({BOXES: dict.fromkeys(WORLDS, fleets)}, [], range(7, 10))
+    text = page({BOXES: dict.fromkeys(SETTINGS, fleets)}, [], range(7, 10))
     assert "these are seeds 7 to 9" in text
     alarms = 2 / (3 * 2 * DAYS / 30)  # two of the six boxes, once each
-    assert text.count(f"| look | {alarms:.3f} | 67%, 5 d |") == len(WORLDS) + 1
+    assert text.count(f"| look | {alarms:.3f} | 67%, 5 d |") == len(SETTINGS) + 1
     assert "no readings were given" in text
 
 
@@ -37,18 +46,18 @@ def test_a_fleet_is_simulated_once_and_a_dead_cell_is_found(tmp_path: Path, monk
     monkeypatch.setattr(drift_fleets, "STEP_SECONDS", 3600.0)
     monkeypatch.setattr(drift_fleets, "BOXES", 5)
     monkeypatch.setattr(drift_fleets, "DRIFTS", {"dying cell": DRIFTS["dying cell"]})
-    days = make_days(WORLDS[2], 3, tmp_path)
-    seen = see(days, "dying cell", 5)
+    days = make_days(SETTINGS[2], 3, tmp_path)
+    seen = watch_fleet(days, "dying cell", 5)
     assert seen.units.shape == (5, DAYS)
     assert seen.units[0, -1] >= THRESHOLDS[DriftState.RECOLLOCATE] > seen.units[0, 0]
     monkeypatch.setattr(drift_fleets, "_simulate", None)
-    np.testing.assert_array_equal(make_days(WORLDS[2], 3, tmp_path).sound, days.sound)
+    np.testing.assert_array_equal(make_days(SETTINGS[2], 3, tmp_path).sound, days.sound)
 
 
 def test_losses_are_ranked_beside_the_fleet() -> None:
     loss = np.array([[1.0, 5.0], [2.0, 6.0], [4.0, 9.0]])
     states = np.array([[0, 0], [0, 1], [1, 1]])
-    one = Watched("a", ("x", "y", "z"), "", loss * 2, states, np.full(3, 2.0), loss, -loss)
+    one = WatchedTask("a", ("x", "y", "z"), "", loss * 2, states, np.full(3, 2.0), loss, -loss)
     np.testing.assert_array_equal(one.beyond, [[-1, -1], [0, 0], [2, 3]])
     np.testing.assert_array_equal(one.moved, np.abs(one.beyond))
     assert rank_correlation(one.units, one.loss) == by_day(one.units, one.loss) == 1.0
