@@ -48,7 +48,7 @@ def duration(seconds: float, signed: bool = False) -> str:
 
 
 def spell_counts(flags: Mapping[str, int]) -> str:
-    """Say how many rows carry each flag, without the flags that no row carries.
+    """Spell out how many rows carry each flag, without the flags that no row carries.
 
     >>> spell_counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
     '1,200 spike, 3 warm-up'

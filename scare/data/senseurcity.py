@@ -131,7 +131,7 @@ def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
     """The newest row of each window that TESLA's code accepts, int [windows], for `times` in seconds [rows].
 
     The span it tests reaches one row beyond the window, so the last row is never a target. Its upper bound is
-    years for 360 rows, so gaps pass; only windows of rows denser than one a minute are refused.
+    years for 360 rows, so gaps pass; only windows of rows denser than one a minute are rejected.
 
     >>> tesla_windows(np.array([0, 60, 120, 9000, 9060]), window=2)
     array([1, 2, 3])
@@ -142,7 +142,7 @@ def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
 
 
 def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
-    """The newest row of each window that spans at most 1.2 minutes per row, int [windows]; gaps are refused.
+    """The newest row of each window that spans at most 1.2 minutes per row, int [windows]; gaps are rejected.
 
     >>> strict_windows(np.array([0, 60, 120, 9000, 9060]), window=2)
     array([1, 2, 4])
@@ -251,7 +251,7 @@ def _list_members(path: Path) -> list[str]:
         with ZipFile(path) as archive:
             return archive.namelist()
     except BadZipFile as error:
-        raise DataError(f"{path} is not a whole zip archive; download it again") from error
+        raise DataError(f"{path} is not a complete zip archive; download it again") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 

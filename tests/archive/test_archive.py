@@ -1,6 +1,10 @@
 """Archives: file by file what the whole would give, only what has changed, and whole after any kill."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +32,8 @@ from tests.archive.small_archive import (
     write_device,
 )
 from tests.calibrator.building import make_calibrator
+
+MAIN = "from scare.cli import main; main()"
 
 
 def result(archive: Archive, device: str) -> pl.DataFrame:
@@ -276,3 +282,27 @@ def test_a_journal_keeps_a_state_however_it_lies_in_memory(tmp_path: Path) -> No
     assert (lines, until) == ([line], {"box-1": 7.5})
     for name, array in kept.items():
         np.testing.assert_array_equal(state["box-1"][name], array)
+
+
+def start_predict(folder: Path, out: str) -> "subprocess.Popen[bytes]":
+    line = ["predict", str(folder / "dust.scare"), str(folder / "raw"), "--out", str(folder / out), "--jobs", "2"]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-c", MAIN, *line], start_new_session=True, stdout=quiet, stderr=quiet)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a group of processes is killed by its number")
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+def test_what_was_killed_goes_on(tmp_path: Path, sign: signal.Signals) -> None:
+    make_model(tmp_path)
+    for number in range(12):
+        write_device(tmp_path / "raw", f"box-{number}", rows_of("box", number, 9000), rows=3000)
+    assert start_predict(tmp_path, "whole").wait() == 0
+    for already in (0, 5, 20):
+        process = start_predict(tmp_path, "broken")
+        while process.poll() is None and len(list((tmp_path / "broken").rglob("[!.]*.parquet"))) <= already:
+            time.sleep(0.01)
+        os.killpg(process.pid, sign)
+        assert process.wait() in (0, -sign, 130)
+    assert start_predict(tmp_path, "broken").wait() == 0
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")

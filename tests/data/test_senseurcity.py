@@ -175,7 +175,7 @@ def test_a_path_to_nothing_is_refused(tmp_path):
 
 def test_a_truncated_zip_is_refused(archive):
     archive.write_bytes(archive.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"data\.zip is not a whole zip archive"):
+    with pytest.raises(DataError, match=r"data\.zip is not a complete zip archive"):
         read(archive)
 
 
