@@ -1,9 +1,10 @@
-"""Baselines are what users have today, each fitted by one call: (training, validation, inputs, target).
+"""Classical baselines: what practitioners use today, each fitted by one call (training, validation, inputs, target).
 
-What comes back has `predict(readings)` with the column `calibrated`, and `facts` with `parameters` and `bytes`. The
-linear ones and the published corrections are calibrators, so they are saved and exported like any model. A baseline
-that the data do not allow raises `NotApplicableError` with the reason. A regression sees its channels scaled per
-device as the rival's are: a practitioner fits each box, too.
+`BASELINES` lists them: the raw reading, linear and multiple regression on the newest reading, ridge regression on the
+window, gradient boosting, persistence and published corrections. What comes back has `predict(readings)` with the
+column `calibrated`, and `facts` with `parameters` and `bytes`. Linear ones and published corrections are calibrators,
+so they are saved and exported like any model. A baseline that the data do not allow raises `NotApplicableError` with
+the reason. A regression sees its channels scaled per device as the rivals' are: a practitioner fits each box, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,106 +28,95 @@ from scare.windowing.examples import Examples, check_examples, design_matrix, ma
 from scare.windowing.grid import ANY
 from scare.windowing.inputs import Inputs, WindowStream
 
-# Persistence: the reference as it was one window ago, without any sensor.
-#
-# Stations publish late. A calibration that is no better than the station's last published value is not worth its
-# sensor, and a slow pollutant makes every score look good: persistence shows how much of it is the air's own memory.
-# It needs a reference beside the sensor when it predicts, so it is a baseline only, never a calibrator.
+GOLDEN = 64  # windows stored with their outputs
+PART_BYTES = 1 << 26  # of windows in float64, in memory at once
+MOST_PRODUCTS = 4e11  # multiplications in the normal equations: more examples are thinned evenly
+ROUNDS, RATE, SEED = 200, 0.08, 0  # of gradient boosting
+ROWS = 8192  # windows predicted at once
 
 
-@dataclass(frozen=True)
-class Persistence:
-    """The newest reference at least `lag_seconds` old and at most twice that."""
+class Predictor(Protocol):
+    """A calibrator or a baseline, as a comparison uses it."""
 
-    lag_seconds: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Its description, with `parameters` and `bytes`."""
+        ...
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated`, null where no reference is old and new enough."""
-        if readings.reference is None:
-            raise NotApplicableError(f"needs the reference when it predicts; {readings.device} has none")
-        real = np.isfinite(readings.targets)
-        times, values = readings.times[real], readings.targets[real]
-        until = readings.times - self.lag_seconds
-        newest = np.searchsorted(times, until, side="right") - 1
-        calibrated = np.full(len(readings), np.nan)
-        old = newest >= 0
-        calibrated[old] = values[newest[old]]
-        calibrated[old] = np.where(until[old] - times[newest[old]] <= self.lag_seconds, calibrated[old], np.nan)
-        return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
+        """The rows of one device with `calibrated`, null where there is no value."""
+        ...
 
 
-def persistence(
-    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
-) -> Persistence:
-    """The reference one window ago; nothing is fitted."""
-    found = Persistence(inputs.window * inputs.step_seconds, {"model": "persistence", "parameters": 0, "bytes": 0})
-    for one in (*train, *validation):
-        if np.isfinite(one.targets).any() and found.predict(one)[CALIBRATED].is_not_null().any():
-            return found
-    hours = found.lag_seconds / 3600
-    raise NotApplicableError(f"needs a reference one window ({hours:.3g} hours) earlier; no row has one")
+Baseline = Callable[[Sequence[Readings], Sequence[Readings], Inputs, Channel], Predictor]
 
 
-# Ridge regression on the whole window: a closed form, and the least any linear network should reach.
+def _raw(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
+    first = inputs.channels[0]
+    if not same_unit(first, target):
+        raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
+    return raw_reading(inputs, target)
 
 
-GOLDEN = 64  # windows stored with their outputs
-PART_BYTES = 1 << 26  # of windows in float64, held at once
-MOST_PRODUCTS = 4e11  # multiplications in the normal equations: more examples are thinned evenly
+def _linear(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
+    return linear_regression(train, inputs, target)
+
+
+def _multiple(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
+    if len(inputs.channels) < 2:
+        raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
+    calibrator = linear_regression(train, inputs, target, len(inputs.channels))
+    return calibrator.with_facts(model="multiple-linear")
+
+
+def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
+    """Least squares on the newest reading of the first `channels` channels."""
+    inputs = newest_inputs(inputs, channels)
+    rows, targets = [], []
+    for one in readings:
+        affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
+        rows.append(affine.apply(inputs.usable(one)))
+        targets.append(inputs.scaling.target.apply(one.targets[:, None])[:, 0])
+    design, wanted = np.concatenate(rows), np.concatenate(targets)
+    known = np.isfinite(design).all(axis=1) & np.isfinite(wanted)
+    if not known.any():
+        raise DataError("no row has both a reading and a reference")
+    solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))])[known], wanted[known], rcond=None)
+    line = linear_calibrator(inputs, target, solution[:-1], float(solution[-1]), "linear")
+    golden = design[known][:GOLDEN, None].astype(np.float32)
+    return replace(line, golden=Sample(golden, line.compute(golden)))
 
 
 def window_ridge(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
 ) -> Calibrator:
-    """Ridge on all readings of the window, its penalty chosen on validation: flatten and one dense step."""
-    examples, held = make_both(train, validation, inputs)
+    """Ridge regression on all readings of the window, its penalty chosen on validation.
+
+    A closed form, and the least that any linear network should reach.
+    """
+    examples, held_out = make_both(train, validation, inputs)
     size = inputs.window * len(inputs.channels)
     moments = Moments.from_batches(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size)
     solutions = [moments.solve(penalty) for penalty in PENALTIES]
-    best = int(np.argmin(squared_errors(_parts(held, np.arange(len(held))), solutions)))
+    best = int(np.argmin(squared_errors(_parts(held_out, np.arange(len(held_out))), solutions)))
     weights, bias = solutions[best]
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
     steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", parts)
     plan = Plan(inputs.window, len(inputs.channels), steps)
-    cost, golden = count(plan), held.windows(held.spread(GOLDEN))
+    cost, golden = count(plan), held_out.windows(held_out.spread(GOLDEN))
     facts = {"model": "ridge", "penalty": PENALTIES[best], "parameters": cost.weights, "bytes": cost.weight_bytes}
-    none = Sample(golden[:0], np.empty(0))
-    outputs = Calibrator(plan, inputs, target, none, none).compute(golden)
-    return Calibrator(plan, inputs, target, Sample(golden, outputs), none, facts)
-
-
-def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs) -> tuple[Examples, Examples]:
-    """The examples of training, short windows among them, and of validation; refused where one of them has none."""
-    learning = replace(inputs, policy=ANY)
-    examples, held = make_examples(train, learning), make_examples(validation, inputs)
-    check_examples(examples, train, learning, "training")
-    check_examples(held, validation, inputs, "validation")
-    return examples, held
-
-
-def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Flat windows [n, window·channels] and targets [n], few enough at a time."""
-    rows = max(1, PART_BYTES // (8 * examples.window * examples.series.shape[1]))
-    for start in range(0, len(which), rows):
-        chosen = which[start : start + rows]
-        yield examples.windows(chosen).reshape(len(chosen), -1), examples.targets[chosen]
-
-
-# Gradient boosting on newest value, lags and rolling means, alone or on the residual of ridge on the same features.
-#
-# The features are the hats of `layers/hats`, which are just that: the newest value, then averages over lags, each twice
-# as wide every second step. Trees are kept in memory and never saved: scikit-learn stores them as pickles only, and a
-# pickle runs code.
-
-
-ROUNDS, RATE, SEED = 200, 0.08, 0
-ROWS = 8192  # windows predicted at once
+    empty = Sample(golden[:0], np.empty(0))
+    calibrator = Calibrator(plan, inputs, target, empty, empty, facts)
+    return replace(calibrator, golden=Sample(golden, calibrator.compute(golden)))
 
 
 @dataclass(frozen=True)
 class Boosted:
-    """A fitted baseline: ridge on the features (zero without), plus trees on the same."""
+    """Ridge regression on the features (zero without it) plus gradient-boosted trees on the same.
+
+    The features are hats (`layers.front.HatBasis`): the newest value, then averages over lags, each twice as wide every
+    second step. Trees stay in memory: scikit-learn stores them as pickles only, and a pickle runs code.
+    """
 
     inputs: Inputs
     basis: np.ndarray | None  # [window, features a channel]; None: the window itself
@@ -155,41 +145,37 @@ class Boosted:
 
 
 def boosted(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Boosted:
-    """Boosted trees on the features."""
+    """Gradient-boosted trees on newest value, lags and rolling means."""
     return _fit(train, validation, inputs, with_ridge=False)
 
 
 def ridge_and_boosted(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
 ) -> Boosted:
-    """Ridge on the features, its penalty and inputs chosen on validation, and trees on what it leaves over."""
+    """Ridge regression on the features, chosen on validation, and gradient-boosted trees on its residuals."""
     return _fit(train, validation, inputs, with_ridge=True)
 
 
 def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, with_ridge: bool) -> Boosted:
-    examples, held = make_both(train, validation, inputs)
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    examples, held_out = make_both(train, validation, inputs)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
     learned = design_matrix(examples, basis)
     targets, flat = learned.targets, learned.features.reshape(len(learned.targets), -1)
     line = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
-        line = fit_ridge(learned, design_matrix(held, basis), newest=0)
-    trees = _grow(flat, targets - flat @ line[0] - line[1])
+        line = fit_ridge(learned, design_matrix(held_out, basis), newest=0)
+    trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
+    trees = one_thread(trees.fit, flat, targets - flat @ line[0] - line[1])
     splits, leaves = _count_nodes(trees)
     numbers = 2 * splits + leaves + (len(line[0]) + 1 if with_ridge else 0)
     facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
     return Boosted(inputs, basis, line, trees, facts)
 
 
-def _grow(flat: np.ndarray, targets: np.ndarray) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
-    return one_thread(trees.fit, flat, targets)
-
-
 def one_thread(work: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """The result of scikit-learn's work on one thread: its threads wait for each other, long on a busy machine."""
+    """Run scikit-learn on one thread: its threads wait for each other, long on a busy machine."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
@@ -203,56 +189,43 @@ def _count_nodes(trees: Any) -> tuple[int, int]:
     return sum(map(len, nodes)) - leaves, leaves
 
 
-class Predictor(Protocol):
-    """What a comparison needs of a calibrator or a baseline."""
+@dataclass(frozen=True)
+class Persistence:
+    """The newest reference at least `lag_seconds` old and at most twice that, without any sensor.
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What it is; its `parameters` and `bytes` among it."""
-        ...
+    Stations publish late. A calibration that is no better than the station's last published value is not worth its
+    sensor, and a slow pollutant makes every score look good: persistence shows how much of it is the air's own memory.
+    It needs a reference when it predicts, so it is a baseline only, never a calibrator.
+    """
+
+    lag_seconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated`, null where there is no value."""
-        ...
+        """The rows of one device with `calibrated`, null where no reference is old and new enough."""
+        if readings.reference is None:
+            raise NotApplicableError(f"needs the reference when it predicts; {readings.device} has none")
+        real = np.isfinite(readings.targets)
+        times, values = readings.times[real], readings.targets[real]
+        until = readings.times - self.lag_seconds
+        newest = np.searchsorted(times, until, side="right") - 1
+        calibrated = np.full(len(readings), np.nan)
+        old = newest >= 0
+        calibrated[old] = values[newest[old]]
+        calibrated[old] = np.where(until[old] - times[newest[old]] <= self.lag_seconds, calibrated[old], np.nan)
+        return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
 
 
-Baseline = Callable[[Sequence[Readings], Sequence[Readings], Inputs, Channel], Predictor]
-
-
-def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
-    """Least squares on the newest reading of the first `channels` channels."""
-    inputs = newest_inputs(inputs, channels)
-    rows, targets = [], []
-    for one in readings:
-        affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
-        rows.append(affine.apply(inputs.usable(one)))
-        targets.append(inputs.scaling.target.apply(one.targets[:, None])[:, 0])
-    design, wanted = np.concatenate(rows), np.concatenate(targets)
-    known = np.isfinite(design).all(axis=1) & np.isfinite(wanted)
-    if not known.any():
-        raise DataError("no row has both a reading and a reference")
-    solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))])[known], wanted[known], rcond=None)
-    line = linear_calibrator(inputs, target, solution[:-1], float(solution[-1]), "linear")
-    golden = design[known][:GOLDEN, None].astype(np.float32)
-    return replace(line, golden=Sample(golden, line.compute(golden)))
-
-
-def _raw(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    first = inputs.channels[0]
-    if not same_unit(first, target):
-        raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
-    return raw_reading(inputs, target)
-
-
-def _linear(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    return linear_regression(train, inputs, target)
-
-
-def _multiple(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    if len(inputs.channels) < 2:
-        raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
-    calibrator = linear_regression(train, inputs, target, len(inputs.channels))
-    return calibrator.with_facts(model="multiple-linear")
+def persistence(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
+) -> Persistence:
+    """The reference one window ago; nothing is fitted."""
+    fitted = Persistence(inputs.window * inputs.step_seconds, {"model": "persistence", "parameters": 0, "bytes": 0})
+    for one in (*train, *validation):
+        if np.isfinite(one.targets).any() and fitted.predict(one)[CALIBRATED].is_not_null().any():
+            return fitted
+    hours = fitted.lag_seconds / 3600
+    raise NotApplicableError(f"needs a reference one window ({hours:.3g} hours) earlier; no row has one")
 
 
 def _published(name: str) -> Baseline:
@@ -266,6 +239,23 @@ def _published(name: str) -> Baseline:
         return replace(calibrator, inputs=replace(calibrator.inputs, quality=inputs.quality))
 
     return fit
+
+
+def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs) -> tuple[Examples, Examples]:
+    """Examples of training, short windows among them, and of validation; an error if either has none."""
+    learning = replace(inputs, policy=ANY)
+    examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
+    check_examples(examples, train, learning, "training")
+    check_examples(held_out, validation, inputs, "validation")
+    return examples, held_out
+
+
+def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
+    rows = max(1, PART_BYTES // (8 * examples.window * examples.series.shape[1]))
+    for start in range(0, len(which), rows):
+        chosen = which[start : start + rows]
+        yield examples.windows(chosen).reshape(len(chosen), -1), examples.targets[chosen]
 
 
 BASELINES: dict[str, Baseline] = {

@@ -21,7 +21,6 @@ from jax import Array
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations
-from scare.layers.plan_steps import numbers
 from scare.models.contract import Network
 from scare.records import Count
 
@@ -86,8 +85,8 @@ class DLinearNetwork(Network):
 
     def plan(self) -> Plan:
         """The network as kernel calls."""
-        weight = self.joined(numbers(self.seasonal), numbers(self.trend)).reshape(-1, 1)
-        bias = (numbers(self.seasonal_bias) + numbers(self.trend_bias)).reshape(1)
+        weight = self.joined(np.asarray(self.seasonal), np.asarray(self.trend)).reshape(-1, 1)
+        bias = (np.asarray(self.seasonal_bias) + np.asarray(self.trend_bias)).reshape(1)
         dense = Step("dense", ("flat",), "y", {"weight": weight, "bias": bias})
         return Plan(self.window, self.channels, (Step("flatten", (INPUT,), "flat"), dense))
 

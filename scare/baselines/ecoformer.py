@@ -4,7 +4,7 @@
                            └─────────────────────────────┘└──────────────────────────┘
 
 Only the newest token is read, so all that follows the hash codes is computed for it alone: exact, and linear in N
-in training too. The hash is fitted to the tokens at the beginning of each round (`layers/hash_attention`).
+in training too. The hash is fitted to the tokens at the beginning of each round (`layers.ecoformer_attention`).
 
 Attention sees a set: without positions the order of all readings but the newest is lost.
 
@@ -32,7 +32,7 @@ from scare.records import Count
 
 FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
 FITTED_WINDOWS = 64
-START = 0.02  # deviation of the positions at the start
+START = 0.02  # standard deviation of the initial positions
 TOGETHER = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
 
 
@@ -82,7 +82,7 @@ class EcoFormer:
         return (channels + 1) * width + self.positions * window * width + block + width + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes: tokens and codes of all readings, the rest once."""
+        """Operations of one inference of the folded plan: tokens and codes of all readings, the rest once."""
         width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN
         hashing = 2 * width + self.supports * (width + self.bits)
         token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
@@ -127,11 +127,11 @@ class EcoFormerNetwork(Network):
 
     @property
     def _constant(self) -> Array:
-        """What a token has without a reading, [width], or its position's [rows, width]."""
+        """The part of a token that no reading changes: [width], or with positions [rows, width]."""
         return self.embedding.bias if self.position is None else self.embedding.bias + self.position
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """With its hash fitted to some of these windows."""
+        """Fit the hash to some of these windows."""
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)
         drawn = features[jax.random.permutation(draw_key, len(features))[:count]]

@@ -1,4 +1,4 @@
-"""A linear layer as the baselines' published code starts it: uniform within ±1/√inputs, bias included."""
+"""Linear layer of the rivals, initialised as in their published code: uniform within ±1/√inputs, bias included."""
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ class Linear(eqx.Module):
         return project(x, self.weight) + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         return [dense(source, output, self.weight, self.bias)]
 
 

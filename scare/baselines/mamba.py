@@ -3,10 +3,13 @@
     x [N, C] ─ embed ─ u [N, D] ─ norm ─ mixer at row N ─ + ─ norm ─ head ─ y
                        └────────── newest row ─────────── +
 
-The mixer's newest output is a weighted sum over the window (layers/state_space.py), exact and without recurrence.
+A state h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ B_t per head, read as y_t = h_t C_t + D x_t, gives at the newest row N
 
-Differs from the published code: one block, a linear embedding of the readings in place of word vectors, one
-value as the output, and sizes for a sensor (the published width starts at 768).
+    y_N = Σ_s exp(A Σ_{r>s} Δ_r) (C_N·B_s) Δ_s x_s + D x_N,
+
+a weighted sum without recurrence: x, B and Δ are needed at every row; C, the gate, the norm and the output projection
+at the newest row only. Differs from the published code: one block, a linear embedding of the readings in place of word
+vectors, one value as the output, and sizes for a sensor (the published width starts at 768).
 """
 
 from dataclasses import dataclass
@@ -22,21 +25,96 @@ from scare.baselines.linear import Linear, draw_within, project
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations
-from scare.layers.plan_steps import add, dense, numbers
+from scare.layers.plan_steps import add, dense
 from scare.models.contract import Network
 from scare.records import Count
 
-# The Mamba-2 mixer (Dao and Gu 2024) where only its newest output is wanted: no recurrence, one weighted sum.
-#
-# A state h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ B_t per head, read as y_t = h_t C_t + D x_t, gives at the newest row N
-#
-#     y_N = Σ_s exp(A Σ_{r>s} Δ_r) (C_N·B_s) Δ_s x_s + D x_N,
-#
-# so x, B and Δ are needed at every row; C, the gate, the norm and the output projection at the newest row only.
-
-
 EPSILON = 1e-5  # under the root of a mean square
-SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # Δ at the start
+SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # of the initial Δ
+TOGETHER = 256  # windows computed at once in inference
+
+
+@dataclass(frozen=True)
+class Mamba:
+    """The architecture of one Mamba-2 block.
+
+    >>> Mamba.default().parameters(360, 1)
+    8013
+    """
+
+    width: Count = 32  # D
+    expand: Count = 2  # inner width = expand × width
+    head_width: Count = 16  # P
+    state: Count = 16  # S
+    taps: Count = 4  # k, of the causal convolution
+
+    citation: ClassVar[str] = (
+        "Dao, Gu: Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State Space"
+        " Duality, ICML 2024"
+    )
+    complexity: ClassVar[str] = "O(N)"
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.expand, self.head_width, self.state, self.taps) < 1:
+            raise UsageError("every size of Mamba must be at least 1")
+        if self.inner % self.head_width:
+            raise UsageError(f"Mamba's inner width {self.inner} is not a multiple of its head width {self.head_width}")
+
+    @staticmethod
+    def default() -> "Mamba":
+        """The size of the comparison at a window of 360."""
+        return Mamba()
+
+    @property
+    def inner(self) -> int:
+        """Features inside the block."""
+        return self.expand * self.width
+
+    @property
+    def heads(self) -> int:
+        """How many heads share the inner features."""
+        return self.inner // self.head_width
+
+    def build(self, window: int, channels: int, key: Array) -> "MambaNetwork":
+        """Random parameters; the window's length does not matter."""
+        keys = jax.random.split(key, 3)
+        return MambaNetwork(
+            window=window,
+            channels=channels,
+            embedding=Linear.create(channels, self.width, keys[0]),
+            norm=RootMeanSquareNorm.create(self.width),
+            mixer=StateSpaceMixer.create(self.width, self.inner, self.heads, self.state, self.taps, keys[1]),
+            last_norm=RootMeanSquareNorm.create(self.width),
+            head=Linear.create(self.width, 1, keys[2]),
+        )
+
+    def parameters(self, window: int, channels: int) -> int:
+        """Number of trained parameters."""
+        width, inner, state, heads = self.width, self.inner, self.state, self.heads
+        projections = width * (2 * inner + 2 * state + heads) + inner * width
+        convolutions = (self.taps + 1) * (inner + 2 * state)
+        return (channels + 1) * width + projections + convolutions + 3 * heads + inner + 2 * width + width + 1
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """Operations of one inference of the folded plan: rows first, then what the newest row alone needs."""
+        width, inner, state, few = self.width, self.inner, self.state, min(channels + 1, self.width)
+        mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
+        rows = Operations(
+            multiply_adds=window * few * (channels + 2) + (few + self.taps) * mixed + few * steps,
+            additions=mixed,
+            exponentials=mixed,
+            divisions=2 * window + mixed,
+        )
+        summed = Operations(
+            multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
+        )
+        newest = Operations(
+            multiply_adds=reached * (few + self.taps) * state + (few + width + 3) * inner + (channels + 3) * width,
+            additions=state + inner + width,
+            exponentials=state + inner,
+            divisions=state + inner + 4,
+        )
+        return rows + summed + newest
 
 
 class RootMeanSquareNorm(eqx.Module):
@@ -54,26 +132,26 @@ class RootMeanSquareNorm(eqx.Module):
         return x / root_mean_square(x) * self.gain
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """All but the gain, which `into` moves to the matrices that read the output."""
+        """All but the gain, which `folded_into` moves to the matrices that read the output."""
         return [Step("rms_norm", (source,), output, settings={"epsilon": EPSILON})]
 
-    def into(self, weight: Array) -> Array:
-        """A matrix [width, outputs] that takes the gain upon itself."""
+    def folded_into(self, weight: Array) -> Array:
+        """A matrix [width, outputs] with the gain folded into it."""
         return self.gain[:, None] * weight
 
     def few_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """The norm of tokens x W + b on few numbers a row, and the basis [few, width]: output · basis is what it gives.
+        """The norm of tokens x W + b on few numbers a row, and a basis [few, width]: output · basis is the norm.
 
         [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q, and as long as [x, 1] R.
         """
-        joint = np.vstack([numbers(embedding.weight), numbers(embedding.bias)])
+        joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
         rows, few = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
         share = len(rows) / rows.shape[1]  # the kernel's mean is over fewer numbers
         steps = [
             dense(source, f"{output}.few", few[:-1], few[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),
         ]
-        return steps, rows * numbers(self.gain) * share**-0.5
+        return steps, rows * np.asarray(self.gain) * share**-0.5
 
 
 class CausalConvolution(eqx.Module):
@@ -105,7 +183,7 @@ class CausalConvolution(eqx.Module):
 
     def steps(self, source: str, output: str) -> list[Step]:
         """The convolution of a source [rows, features] as kernel calls."""
-        weights = {"taps": numbers(self.taps), "bias": numbers(self.bias)}
+        weights = {"taps": np.asarray(self.taps), "bias": np.asarray(self.bias)}
         return [Step("causal_convolution", (source,), output, weights)]
 
     def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
@@ -170,141 +248,25 @@ class StateSpaceMixer(eqx.Module):
 
     def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
         """The same as kernel calls, for tokens source · basis of this many rows."""
-        weights = {"decay": -np.exp(numbers(self.log_decay)), "direct": numbers(self.direct)}
+        weights = {"decay": -np.exp(np.asarray(self.log_decay)), "direct": np.asarray(self.direct)}
         return [
-            dense(source, "value", basis @ numbers(self.value)),
+            dense(source, "value", basis @ np.asarray(self.value)),
             *self.value_convolution.steps("value", "value.mixed"),
             Step("silu", ("value.mixed",), "value.active"),
-            dense(source, "write", basis @ numbers(self.write)),
+            dense(source, "write", basis @ np.asarray(self.write)),
             *self.write_convolution.steps("write", "write.mixed"),
             Step("silu", ("write.mixed",), "write.active"),
-            *self.read_convolution.newest_steps(source, basis @ numbers(self.read), rows, "read"),
+            *self.read_convolution.newest_steps(source, basis @ np.asarray(self.read), rows, "read"),
             Step("silu", ("read",), "read.active"),
-            dense(source, "step", basis @ numbers(self.step), self.step_bias),
+            dense(source, "step", basis @ np.asarray(self.step), self.step_bias),
             Step("state_space", ("value.active", "write.active", "read.active", "step"), "state", weights),
-            *self._gate_steps(source, basis, "state", "gated"),
-            *self.norm.steps("gated", "gated.norm"),
-            dense("gated.norm", output, self.norm.into(self.out)),
-        ]
-
-    def _gate_steps(self, source: str, basis: np.ndarray, gated: str, output: str) -> list[Step]:
-        return [
             Step("newest", (source,), "gate.row"),
-            dense("gate.row", "gate", basis @ numbers(self.gate)),
+            dense("gate.row", "gate", basis @ np.asarray(self.gate)),
             Step("silu", ("gate",), "gate.active"),
-            Step("multiply", (gated, "gate.active"), output),
+            Step("multiply", ("state", "gate.active"), "gated"),
+            *self.norm.steps("gated", "gated.norm"),
+            dense("gated.norm", output, self.norm.folded_into(self.out)),
         ]
-
-
-def root_mean_square(x: Array) -> Array:
-    """The root mean square of each vector of x [..., width], [..., 1]."""
-    return jnp.sqrt(jnp.square(x).mean(axis=-1, keepdims=True) + EPSILON)
-
-
-def newest_output(value: Array, write: Array, read: Array, step: Array, decay: Array) -> Array:
-    """Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
-
-    `value` x [batch, rows, inner], `write` B [batch, rows, state], `read` C [batch, state], `step` Δ [batch, rows,
-    heads], `decay` A [heads]. Sums run from the newest row back, so no exponent is a difference of long sums.
-    """
-    since = jax.lax.cumsum(step, axis=1, reverse=True)
-    later = jnp.pad(since[:, 1:], ((0, 0), (0, 1), (0, 0)))
-    share = jnp.exp(decay * later) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
-    heads = value.reshape(*value.shape[:2], step.shape[2], -1)
-    return jnp.einsum("bth,bthp->bhp", share, heads).reshape(len(value), -1)
-
-
-def draw_step_bias(heads: int, key: Array) -> Array:
-    """softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)) of Δ log-uniform in [1e-3, 1e-1]."""
-    share = jax.random.uniform(key, (heads,))
-    step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
-    return step + jnp.log(-jnp.expm1(-step))
-
-
-TOGETHER = 256  # windows computed at once in use
-
-
-@dataclass(frozen=True)
-class Mamba:
-    """The architecture of one Mamba-2 block.
-
-    >>> Mamba.default().parameters(360, 1)
-    8013
-    """
-
-    width: Count = 32  # D
-    expand: Count = 2  # inner width a width
-    head_width: Count = 16  # P
-    state: Count = 16  # S
-    taps: Count = 4  # k, of the causal convolution
-
-    citation: ClassVar[str] = (
-        "Dao, Gu: Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State Space"
-        " Duality, ICML 2024"
-    )
-    complexity: ClassVar[str] = "O(N)"
-
-    def __post_init__(self) -> None:
-        if min(self.width, self.expand, self.head_width, self.state, self.taps) < 1:
-            raise UsageError("every size of Mamba must be at least 1")
-        if self.inner % self.head_width:
-            raise UsageError(f"Mamba's inner width {self.inner} is not a multiple of its head width {self.head_width}")
-
-    @staticmethod
-    def default() -> "Mamba":
-        """The size of the comparison at a window of 360."""
-        return Mamba()
-
-    @property
-    def inner(self) -> int:
-        """Features inside the block."""
-        return self.expand * self.width
-
-    @property
-    def heads(self) -> int:
-        """How many heads share the inner features."""
-        return self.inner // self.head_width
-
-    def build(self, window: int, channels: int, key: Array) -> "MambaNetwork":
-        """Random parameters; the window's length does not matter."""
-        keys = jax.random.split(key, 3)
-        return MambaNetwork(
-            window=window,
-            channels=channels,
-            embedding=Linear.create(channels, self.width, keys[0]),
-            norm=RootMeanSquareNorm.create(self.width),
-            mixer=StateSpaceMixer.create(self.width, self.inner, self.heads, self.state, self.taps, keys[1]),
-            last_norm=RootMeanSquareNorm.create(self.width),
-            head=Linear.create(self.width, 1, keys[2]),
-        )
-
-    def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves."""
-        width, inner, state, heads = self.width, self.inner, self.state, self.heads
-        projections = width * (2 * inner + 2 * state + heads) + inner * width
-        convolutions = (self.taps + 1) * (inner + 2 * state)
-        return (channels + 1) * width + projections + convolutions + 3 * heads + inner + 2 * width + width + 1
-
-    def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes: rows first, then what the newest row alone needs."""
-        width, inner, state, few = self.width, self.inner, self.state, min(channels + 1, self.width)
-        mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
-        rows = Operations(
-            multiply_adds=window * few * (channels + 2) + (few + self.taps) * mixed + few * steps,
-            additions=mixed,
-            exponentials=mixed,
-            divisions=2 * window + mixed,
-        )
-        summed = Operations(
-            multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
-        )
-        newest = Operations(
-            multiply_adds=reached * (few + self.taps) * state + (few + width + 3) * inner + (channels + 3) * width,
-            additions=state + inner + width,
-            exponentials=state + inner,
-            divisions=state + inner + 4,
-        )
-        return rows + summed + newest
 
 
 class MambaNetwork(Network):
@@ -345,6 +307,31 @@ class MambaNetwork(Network):
             *self.embedding.steps("now", "token"),
             add("token", "mixed", "block"),
             *self.last_norm.steps("block", "block.norm"),
-            dense("block.norm", "y", self.last_norm.into(self.head.weight), self.head.bias),
+            dense("block.norm", "y", self.last_norm.folded_into(self.head.weight), self.head.bias),
         ]
         return Plan(self.window, self.channels, tuple(steps))
+
+
+def root_mean_square(x: Array) -> Array:
+    """The root mean square of each vector of x [..., width], [..., 1]."""
+    return jnp.sqrt(jnp.square(x).mean(axis=-1, keepdims=True) + EPSILON)
+
+
+def newest_output(value: Array, write: Array, read: Array, step: Array, decay: Array) -> Array:
+    """Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
+
+    `value` x [batch, rows, inner], `write` B [batch, rows, state], `read` C [batch, state], `step` Δ [batch, rows,
+    heads], `decay` A [heads]. Sums run from the newest row back, so no exponent is a difference of long sums.
+    """
+    since = jax.lax.cumsum(step, axis=1, reverse=True)
+    later = jnp.pad(since[:, 1:], ((0, 0), (0, 1), (0, 0)))
+    share = jnp.exp(decay * later) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
+    heads = value.reshape(*value.shape[:2], step.shape[2], -1)
+    return jnp.einsum("bth,bthp->bhp", share, heads).reshape(len(value), -1)
+
+
+def draw_step_bias(heads: int, key: Array) -> Array:
+    """softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)) of Δ log-uniform in [1e-3, 1e-1]."""
+    share = jax.random.uniform(key, (heads,))
+    step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
+    return step + jnp.log(-jnp.expm1(-step))

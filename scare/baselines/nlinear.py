@@ -14,11 +14,11 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import Operations
-from scare.layers.plan_steps import numbers
 from scare.models.contract import Network
 
 
@@ -67,8 +67,10 @@ class NLinearNetwork(Network):
 
     def plan(self) -> Plan:
         """The network as kernel calls; subtracting and adding back are folded into the newest row's weights."""
-        weight = numbers(self.weight).copy()
+        weight = np.asarray(self.weight).copy()
         weight[-1] -= weight.sum(axis=0)
         weight[-1, 0] += 1
-        dense = Step("dense", ("flat",), "y", {"weight": weight.reshape(-1, 1), "bias": numbers(self.bias).reshape(1)})
+        dense = Step(
+            "dense", ("flat",), "y", {"weight": weight.reshape(-1, 1), "bias": np.asarray(self.bias).reshape(1)}
+        )
         return Plan(self.window, self.channels, (Step("flatten", (INPUT,), "flat"), dense))

@@ -2,6 +2,8 @@
 
     x [N, C] ─ patches of 16, every 8 ─ embed + position ─ n tokens ─ 3 encoder layers ─ flatten ─ head ─ y
 
+    encoder layer: tokens ─ attention ─ + ─ batch norm ─ feed-forward (GELU) ─ + ─ batch norm ─ tokens
+
 Differs from the published code: a patch holds all channels, because calibration has one target (there each
 channel is a series of its own; with one channel the two are the same), GELU in its tanh form, and instance
 normalisation off unless asked for: it gives the input's level back to the output and so hides a gain error.
@@ -21,14 +23,103 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations, count_patches, patch_rows
 from scare.layers.buffers import Buffer
-from scare.layers.plan_steps import add, dense, numbers
+from scare.layers.plan_steps import add, dense
 from scare.models.contract import Network
 from scare.records import Amount, Count
 
-# A window as patches, each a token; a window's own mean and deviation, taken out and put back (PatchTST's front).
-
-
 EPSILON = 1e-5  # under the root of a window's variance
+NORM_EPSILON = 1e-5
+MOMENTUM = 0.1  # share of the batch in the running statistics
+TOGETHER = 256  # windows computed at once in inference: their scores are patches² numbers a head
+
+
+@dataclass(frozen=True)
+class PatchTST:
+    """The architecture of PatchTST.
+
+    >>> PatchTST.default().parameters(360, 1)
+    17889
+    """
+
+    patch: Count = 16  # P
+    stride: Count = 8
+    width: Count = 16  # d
+    heads: Count = 4
+    hidden: Count = 128  # F
+    layers: Count = 3
+    dropout: Amount = 0.1  # in training
+    instance_norm: bool = False
+
+    citation: ClassVar[str] = (
+        "Nie, Nguyen, Sinthong, Kalagnanam: A Time Series is Worth 64 Words: Long-term Forecasting with Transformers,"
+        " ICLR 2023"
+    )
+    complexity: ClassVar[str] = "O(N²)"
+
+    def __post_init__(self) -> None:
+        if min(self.patch, self.stride, self.width, self.heads, self.hidden, self.layers) < 1:
+            raise UsageError("every size of PatchTST must be at least 1")
+        if self.width % self.heads:
+            raise UsageError(f"PatchTST's width {self.width} is not a multiple of its {self.heads} heads")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"dropout is a share from 0 to below 1, not {self.dropout:g}")
+
+    @staticmethod
+    def default() -> "PatchTST":
+        """The published size for small data."""
+        return PatchTST()
+
+    def tokens(self, window: int) -> int:
+        """How many patches a window gives."""
+        if window < self.patch - self.stride:
+            raise UsageError(
+                f"PatchTST needs a window of at least {self.patch - self.stride} readings for one patch, not {window}"
+            )
+        return count_patches(window, self.patch, self.stride)
+
+    def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
+        """Random parameters."""
+        tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
+        return PatchTSTNetwork(
+            window=window,
+            channels=channels,
+            architecture=self,
+            embedding=PatchEmbedding.create((window, channels), self.patch, self.stride, self.width, keys[0]),
+            layers=tuple(EncoderLayer.create(self.width, self.heads, self.hidden, k) for k in keys[2:]),
+            head=Linear.create(tokens * self.width, 1, keys[1]),
+        )
+
+    def parameters(self, window: int, channels: int) -> int:
+        """Number of trained parameters."""
+        tokens, width, hidden = self.tokens(window), self.width, self.hidden
+        embedding = (self.patch * channels + 1) * width + tokens * width
+        layer = 4 * (width**2 + width) + 2 * width * hidden + hidden + width + 4 * width
+        return embedding + self.layers * layer + tokens * width + 1
+
+    def operations(self, window: int, channels: int) -> Operations:
+        """Operations of one inference of the folded plan; the last norm is part of the head."""
+        tokens, width, size = self.tokens(window), self.width, window * channels
+        seen = self.patch * channels
+        first = 3 * tokens * width * (min(seen, width) - width)  # projections of a patch narrower than a token
+        total = Operations(multiply_adds=tokens * seen * width + first)
+        for layer in range(self.layers):
+            total += self._layer_operations(tokens, added=layer > 0, normed=layer < self.layers - 1)
+        total += Operations(multiply_adds=tokens * width)
+        if self.instance_norm:
+            total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
+        return total
+
+    def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
+        """A layer, to whose scores others are added or not, with its last norm or without."""
+        numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
+        scores = pairs * self.heads
+        projections = 4 * numbers * self.width + 2 * numbers * self.hidden
+        return Operations(
+            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (2 if normed else 1) * numbers,
+            additions=(3 if added else 2) * scores + hidden + 2 * numbers,
+            exponentials=scores + hidden,
+            divisions=tokens * self.heads + hidden,
+        )
 
 
 class PatchEmbedding(eqx.Module):
@@ -62,39 +153,6 @@ class PatchEmbedding(eqx.Module):
         ]
 
 
-def standardize(x: Array) -> tuple[Array, Array]:
-    """Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
-
-    Reversible instance normalisation (Kim et al. 2022) without its affine part.
-    """
-    mean = x.mean(axis=1, keepdims=True)
-    deviation = jnp.sqrt(jnp.square(x - mean).mean(axis=1, keepdims=True) + EPSILON)
-    return (x - mean) / deviation, jnp.concatenate([mean, deviation], axis=1)
-
-
-def restore(outputs: Array, moments: Array) -> Array:
-    """Outputs [batch] in the scale of the first channel.
-
-    Differs from the published code: there each channel forecasts itself; here the first is the sensor's own.
-    """
-    return outputs * moments[:, 1, 0] + moments[:, 0, 0]
-
-
-def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
-    """`standardize` as kernel calls."""
-    return [
-        Step("window_moments", (source,), moments, settings={"epsilon": EPSILON}),
-        Step("standardize", (source, moments), output),
-    ]
-
-
-# Batch normalisation and dropout: what a network does in training and not, or otherwise, in use.
-
-
-NORM_EPSILON = 1e-5
-MOMENTUM = 0.1  # share of the batch in the running statistics
-
-
 class BatchNorm(eqx.Module):
     """Each feature to mean 0 and variance 1 over tokens and windows, then gain and bias."""
 
@@ -109,16 +167,16 @@ class BatchNorm(eqx.Module):
         return BatchNorm(jnp.ones(width), jnp.zeros(width), Buffer(jnp.zeros(width)), Buffer(jnp.ones(width)))
 
     def __call__(self, tokens: Array) -> Array:
-        """Apply to tokens [batch, tokens, width] with the statistics held."""
+        """Apply to tokens [batch, tokens, width] with the running statistics."""
         return (tokens - self.mean()) / jnp.sqrt(self.variance() + NORM_EPSILON) * self.gain + self.bias
 
     def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":
-        """The same with the batch's own statistics, and the norm whose statistics have moved towards them."""
+        """Like `__call__`, with the batch's own statistics; also the norm whose running statistics have moved."""
         rows = tokens.reshape(-1, tokens.shape[-1])
         mean = rows.mean(axis=0)
-        apart = rows - mean
-        variance = jnp.square(apart).mean(axis=0)
-        out = (apart * (self.gain / jnp.sqrt(variance + NORM_EPSILON)) + self.bias).reshape(tokens.shape)
+        centred = rows - mean
+        variance = jnp.square(centred).mean(axis=0)
+        out = (centred * (self.gain / jnp.sqrt(variance + NORM_EPSILON)) + self.bias).reshape(tokens.shape)
         unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
         moved = [
             Buffer((1 - MOMENTUM) * old() + MOMENTUM * jax.lax.stop_gradient(new))
@@ -127,33 +185,21 @@ class BatchNorm(eqx.Module):
         return out, BatchNorm(self.gain, self.bias, *moved)
 
     def folded(self) -> tuple[np.ndarray, np.ndarray]:
-        """For a plan: with the statistics held, the norm is x · scale + shift."""
-        scale = numbers(self.gain) / np.sqrt(numbers(self.variance.array) + NORM_EPSILON)
-        return scale, numbers(self.bias) - numbers(self.mean.array) * scale
+        """Scale and shift for a plan: with its running statistics the norm is x · scale + shift."""
+        scale = np.asarray(self.gain) / np.sqrt(np.asarray(self.variance.array) + NORM_EPSILON)
+        return scale, np.asarray(self.bias) - np.asarray(self.mean.array) * scale
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         scale, shift = self.folded()
         return [Step("affine", (source,), output, {"scale": scale, "shift": shift})]
 
 
-def drop(x: Array, rate: float, key: Array) -> Array:
-    """x with a share `rate` of its numbers set to zero and the others enlarged, so that their mean stays."""
-    if rate == 0:
-        return x
-    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
-    return jnp.where(kept, x / (1 - rate), 0)
-
-
-# PatchTST's encoder layer (Nie et al. 2023): attention that adds its scores to those of the layer before.
-#
-#     tokens ─ attention ─ + ─ batch norm ─ feed-forward (GELU) ─ + ─ batch norm ─ tokens
-#
-# Queries and keys meet in scores before softmax; those of the previous layer are added (residual attention).
-
-
 class ResidualAttention(eqx.Module):
-    """Tokens [batch, tokens, width] to mixed values of the same shape, and scores [batch, heads, tokens, tokens]."""
+    """Attention that adds the scores of the layer before to its own, before softmax (residual attention).
+
+    Tokens [batch, tokens, width] to mixed values of the same shape, and scores [batch, heads, tokens, tokens].
+    """
 
     query: Linear
     key: Linear
@@ -220,7 +266,7 @@ class EncoderLayer(eqx.Module):
         )
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """The layer in use."""
+        """The layer in inference."""
         mixed, scores = self.attention(tokens, before)
         tokens = self.first_norm(tokens + mixed)
         return self.second_norm(tokens + self.outer(jax.nn.gelu(self.inner(tokens)))), scores
@@ -228,7 +274,7 @@ class EncoderLayer(eqx.Module):
     def learn(
         self, tokens: Array, before: Array | None, dropout: float, key: Array
     ) -> "tuple[Array, Array, EncoderLayer]":
-        """The layer in training: with dropout and the batch's statistics, and the layer that has learnt them.
+        """The layer in training: dropout, the batch's statistics, and the layer whose running statistics have moved.
 
         The published layer drops what attention gives twice, after its projection and before the sum: here at once.
         """
@@ -254,100 +300,8 @@ class EncoderLayer(eqx.Module):
 
     @staticmethod
     def scores(name: str) -> str:
-        """What `steps` call the scores of a layer."""
+        """Name of a layer's scores in `steps`."""
         return f"{name}.attended.scores"
-
-
-TOGETHER = 256  # windows computed at once in use: their scores are patches² numbers a head
-
-
-@dataclass(frozen=True)
-class PatchTST:
-    """The architecture of PatchTST.
-
-    >>> PatchTST.default().parameters(360, 1)
-    17889
-    """
-
-    patch: Count = 16  # P
-    stride: Count = 8
-    width: Count = 16  # d
-    heads: Count = 4
-    hidden: Count = 128  # F
-    layers: Count = 3
-    dropout: Amount = 0.1  # in training
-    instance_norm: bool = False
-
-    citation: ClassVar[str] = (
-        "Nie, Nguyen, Sinthong, Kalagnanam: A Time Series is Worth 64 Words: Long-term Forecasting with Transformers,"
-        " ICLR 2023"
-    )
-    complexity: ClassVar[str] = "O(N²)"
-
-    def __post_init__(self) -> None:
-        if min(self.patch, self.stride, self.width, self.heads, self.hidden, self.layers) < 1:
-            raise UsageError("every size of PatchTST must be at least 1")
-        if self.width % self.heads:
-            raise UsageError(f"PatchTST's width {self.width} is not a multiple of its {self.heads} heads")
-        if not 0 <= self.dropout < 1:
-            raise UsageError(f"dropout is a share from 0 to below 1, not {self.dropout:g}")
-
-    @staticmethod
-    def default() -> "PatchTST":
-        """The published size for small data."""
-        return PatchTST()
-
-    def tokens(self, window: int) -> int:
-        """How many patches a window gives."""
-        if window < self.patch - self.stride:
-            raise UsageError(
-                f"PatchTST needs a window of at least {self.patch - self.stride} readings for one patch, not {window}"
-            )
-        return count_patches(window, self.patch, self.stride)
-
-    def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
-        """Random parameters."""
-        tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
-        return PatchTSTNetwork(
-            window=window,
-            channels=channels,
-            architecture=self,
-            embedding=PatchEmbedding.create((window, channels), self.patch, self.stride, self.width, keys[0]),
-            layers=tuple(EncoderLayer.create(self.width, self.heads, self.hidden, k) for k in keys[2:]),
-            head=Linear.create(tokens * self.width, 1, keys[1]),
-        )
-
-    def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves."""
-        tokens, width, hidden = self.tokens(window), self.width, self.hidden
-        embedding = (self.patch * channels + 1) * width + tokens * width
-        layer = 4 * (width**2 + width) + 2 * width * hidden + hidden + width + 4 * width
-        return embedding + self.layers * layer + tokens * width + 1
-
-    def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes; the last norm is part of the head."""
-        tokens, width, size = self.tokens(window), self.width, window * channels
-        seen = self.patch * channels
-        first = 3 * tokens * width * (min(seen, width) - width)  # projections of a patch narrower than a token
-        total = Operations(multiply_adds=tokens * seen * width + first)
-        for layer in range(self.layers):
-            total += self._layer_operations(tokens, added=layer > 0, normed=layer < self.layers - 1)
-        total += Operations(multiply_adds=tokens * width)
-        if self.instance_norm:
-            total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
-        return total
-
-    def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
-        """A layer, to whose scores others are added or not, with its last norm or without."""
-        numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
-        scores = pairs * self.heads
-        projections = 4 * numbers * self.width + 2 * numbers * self.hidden
-        return Operations(
-            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (2 if normed else 1) * numbers,
-            additions=(3 if added else 2) * scores + hidden + 2 * numbers,
-            exponentials=scores + hidden,
-            divisions=tokens * self.heads + hidden,
-        )
 
 
 class PatchTSTNetwork(Network):
@@ -361,7 +315,7 @@ class PatchTSTNetwork(Network):
     undecayed = frozenset({"bias", "gain", "position"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch], with the statistics of the norms held."""
+        """Scaled targets [batch], with the norms' running statistics."""
         if len(features) <= TOGETHER:
             return self._read(features)
         return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
@@ -409,9 +363,43 @@ class PatchTSTNetwork(Network):
     def _head_steps(self, source: str, output: str) -> list[Step]:
         """The head, and in it the last layer's norm: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
         scale, shift = self.layers[-1].second_norm.folded()
-        weight = numbers(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
-        bias = numbers(self.head.bias) + (weight @ shift).sum()
+        weight = np.asarray(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
+        bias = np.asarray(self.head.bias) + (weight @ shift).sum()
         return [
             Step("flatten", (source,), "read"),
             dense("read", output, (weight * scale).reshape(-1, 1), bias),
         ]
+
+
+def standardize(x: Array) -> tuple[Array, Array]:
+    """Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
+
+    Reversible instance normalisation (Kim et al. 2022) without its affine part.
+    """
+    mean = x.mean(axis=1, keepdims=True)
+    deviation = jnp.sqrt(jnp.square(x - mean).mean(axis=1, keepdims=True) + EPSILON)
+    return (x - mean) / deviation, jnp.concatenate([mean, deviation], axis=1)
+
+
+def restore(outputs: Array, moments: Array) -> Array:
+    """Outputs [batch] in the scale of the first channel.
+
+    Differs from the published code: there each channel forecasts itself; here the first is the sensor's own.
+    """
+    return outputs * moments[:, 1, 0] + moments[:, 0, 0]
+
+
+def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
+    """`standardize` as kernel calls."""
+    return [
+        Step("window_moments", (source,), moments, settings={"epsilon": EPSILON}),
+        Step("standardize", (source, moments), output),
+    ]
+
+
+def drop(x: Array, rate: float, key: Array) -> Array:
+    """x with a share `rate` of its numbers set to zero and the others enlarged, so that their mean stays."""
+    if rate == 0:
+        return x
+    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
+    return jnp.where(kept, x / (1 - rate), 0)

@@ -3,9 +3,9 @@
     x [N, C] ─ classifier ─ mean over the window > ½ ? ─┬─ yes ─ deep: transformer or LSTM on all rows ─ y
                                                         └─ no ── simple: two layers on the newest row ── y
 
-Bottom-up training in three phases: both branches, then the classifier on labels that say where the deep branch pays,
-then both output layers under the classifier's choice. Top-down inference: a decision for the deep branch holds for 12
-windows, one for the simple branch for 60 (kernel `select`; `calibrator.kernels.choice`).
+Bottom-up training in three phases: both branches, then the classifier on soft labels that say where the deep branch
+pays, then both output layers under the classifier's choice. Top-down inference: a decision for the deep branch holds
+for 12 windows, one for the simple branch for 60 (kernel `select` in `kernels.choice`).
 
 As in the published code, the classifier learns a label at the newest row alone and decides by its mean over the window.
 Differs from the published code: each window decides for itself in training, where there a batch decides as one; a label
@@ -27,54 +27,13 @@ from jax import Array
 from scare.baselines.linear import Linear, draw_within
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.kernels import Operations
-from scare.layers.plan_steps import numbers
-from scare.models.contract import EvaluateAll, Network, soft_labels
+from scare.models.contract import EvaluateAll, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 
-# A long short-term memory read at its last row (Hochreiter and Schmidhuber 1997, with forget gate).
-
-
-class Lstm(eqx.Module):
-    """Rows [batch, rows, channels] to the last hidden state [batch, hidden]; gates i, f, g, o side by side.
-
-    There are two bias vectors, as in the frameworks' own layer; only their sum matters, and the plan holds the sum.
-    """
-
-    input: Array  # [channels, 4·hidden]
-    hidden: Array  # [hidden, 4·hidden]
-    input_bias: Array  # [4·hidden]
-    hidden_bias: Array
-
-    @staticmethod
-    def create(channels: int, hidden: int, key: Array) -> "Lstm":
-        """Everything uniform within ±1/√hidden."""
-        shapes = ((channels, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,), (4 * hidden,))
-        keys = jax.random.split(key, len(shapes))
-        return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
-
-    def __call__(self, x: Array) -> Array:
-        """The state after the last row, from zero."""
-        seen = x @ self.input + (self.input_bias + self.hidden_bias)
-        start = jnp.zeros((len(x), len(self.hidden)), seen.dtype)
-
-        def step(carried: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], None]:
-            state, memory = carried
-            write, keep, new, show = jnp.split(row + state @ self.hidden, 4, axis=1)
-            memory = jax.nn.sigmoid(keep) * memory + jax.nn.sigmoid(write) * jnp.tanh(new)
-            return (jax.nn.sigmoid(show) * jnp.tanh(memory), memory), None
-
-        (state, _), _ = jax.lax.scan(step, (start, start), seen.swapaxes(0, 1))
-        return state
-
-    def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
-        weights = {"input": self.input, "hidden": self.hidden, "bias": self.input_bias + self.hidden_bias}
-        return [Step("lstm", (source,), output, {name: numbers(array) for name, array in weights.items()})]
-
-
 SLOPE = 0.1  # of the leaky cut-off below zero
 TINY = 1e-6  # keeps a logarithm finite
+BOX = 100  # examples over which labels are smoothed and their changes counted
 
 
 class Deep(StrEnum):
@@ -108,7 +67,7 @@ class Sendal:
     complexity: ClassVar[str] = "O(N²); O(N) with an LSTM"
     exempt: ClassVar[dict[str, str]] = {
         "every_parameter_has_a_finite_gradient": "the output has no gradient through the classifier's choice, nor in"
-        " the branch not chosen; each phase has a loss that does, which tests/models/test_sendal.py checks"
+        " the branch not chosen; each phase has a loss that does, which tests/baselines/test_sendal.py checks"
     }
 
     @staticmethod
@@ -138,26 +97,22 @@ class Sendal:
         return SendalNetwork(window, channels, self, simple, deep, Linear.create(channels, 1, keys[2]))
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves."""
+        """Number of trained parameters."""
         simple, classifier = (channels + 1) * self.hidden + self.hidden + 1, channels + 1
         if self.deep is Deep.LSTM:
             return simple + classifier + 4 * self.hidden * (channels + self.hidden + 2) + self.hidden + 1
         return simple + classifier + self.transformer.parameters(window, channels)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """What the dearest inference of the folded plan takes: the classifier and the deep branch."""
-        asked, units = self.classifier_operations(window, channels), window * self.hidden
+        """The most expensive inference of the folded plan: the classifier and the deep branch."""
+        decision, units = self.classifier_operations(window, channels), window * self.hidden
         if self.deep is Deep.TRANSFORMER:
-            return asked + self.transformer.operations(window, channels)
+            return decision + self.transformer.operations(window, channels)
         gates = units * (4 * (channels + self.hidden) + 3)
-        return asked + Operations(gates + self.hidden, 7 * units, exponentials=5 * units, divisions=5 * units)
-
-    def simple_operations(self, window: int, channels: int) -> Operations:
-        """What an inference by the simple branch takes when the classifier is not asked."""
-        return Operations(multiply_adds=(channels + 2) * self.hidden)
+        return decision + Operations(gates + self.hidden, 7 * units, exponentials=5 * units, divisions=5 * units)
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
-        """What a decision takes."""
+        """Operations of one decision."""
         return Operations(window * channels, 2 * window, exponentials=window, divisions=window + 1)
 
 
@@ -178,13 +133,52 @@ class SimpleBranch(eqx.Module):
         return self.head(jax.nn.leaky_relu(self.inner(features[:, -1]), SLOPE))[:, 0]
 
     def steps(self, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         return [
             Step("newest", (INPUT,), "now"),
             *self.inner.steps("now", "few"),
             Step("leaky_relu", ("few",), "bent", settings={"slope": SLOPE}),
             *self.head.steps("bent", output),
         ]
+
+
+class Lstm(eqx.Module):
+    """Long short-term memory with a forget gate (Hochreiter and Schmidhuber 1997), read at its last row.
+
+    Rows [batch, rows, channels] to the last hidden state [batch, hidden]; gates i, f, g, o side by side. There are two
+    bias vectors, as in the frameworks' own layer; only their sum matters, and the plan has the sum.
+    """
+
+    input: Array  # [channels, 4·hidden]
+    hidden: Array  # [hidden, 4·hidden]
+    input_bias: Array  # [4·hidden]
+    hidden_bias: Array
+
+    @staticmethod
+    def create(channels: int, hidden: int, key: Array) -> "Lstm":
+        """Everything uniform within ±1/√hidden."""
+        shapes = ((channels, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,), (4 * hidden,))
+        keys = jax.random.split(key, len(shapes))
+        return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
+
+    def __call__(self, x: Array) -> Array:
+        """The state after the last row, from zero."""
+        seen = x @ self.input + (self.input_bias + self.hidden_bias)
+        start = jnp.zeros((len(x), len(self.hidden)), seen.dtype)
+
+        def step(carried: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], None]:
+            state, memory = carried
+            write, keep, new, show = jnp.split(row + state @ self.hidden, 4, axis=1)
+            memory = jax.nn.sigmoid(keep) * memory + jax.nn.sigmoid(write) * jnp.tanh(new)
+            return (jax.nn.sigmoid(show) * jnp.tanh(memory), memory), None
+
+        (state, _), _ = jax.lax.scan(step, (start, start), seen.swapaxes(0, 1))
+        return state
+
+    def steps(self, source: str, output: str) -> list[Step]:
+        """The layer as kernel calls."""
+        weights = {"input": self.input, "hidden": self.hidden, "bias": self.input_bias + self.hidden_bias}
+        return [Step("lstm", (source,), output, {name: np.asarray(array) for name, array in weights.items()})]
 
 
 class LstmBranch(eqx.Module):
@@ -226,7 +220,7 @@ class SendalNetwork(Network):
         return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
 
     def branches(self, features: Array) -> Array:
-        """What the simple and the deep branch say, [batch, 2]."""
+        """Outputs of the simple and the deep branch, [batch, 2]."""
         return jnp.stack([self.simple(features), self.deep(features)], axis=1)
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
@@ -258,17 +252,39 @@ class SendalNetwork(Network):
 
     def plan(self) -> Plan:
         """The network as kernel calls: decision, simple branch, deep branch, choice."""
+        if isinstance(self.deep, ScareNetwork):
+            deep = self.deep.plan().steps  # its last value is called `deep`
+        else:
+            deep = (*self.deep.memory.steps(INPUT, "state"), *self.deep.head.steps("state", "deep"))
         periods = {"deep_period": self.architecture.deep_period, "simple_period": self.architecture.simple_period}
         steps = [
             *self.classifier.steps(INPUT, "doubt"),
             Step("sigmoid_mean", ("doubt",), "decision"),
             *self.simple.steps("simple"),
-            *self._deep_steps(),
+            *deep,
             Step(SELECT, ("decision", "simple", "deep"), "y", settings=periods),
         ]
         return Plan(self.window, self.channels, tuple(steps))
 
-    def _deep_steps(self) -> tuple[Step, ...]:
-        if isinstance(self.deep, ScareNetwork):
-            return self.deep.plan().steps  # its last value is called `deep`
-        return (*self.deep.memory.steps(INPUT, "state"), *self.deep.head.steps("state", "deep"))
+
+def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margin: float) -> np.ndarray:
+    """How much the deep branch pays at each example in time order, 0 to 1: [n] from targets and both outputs [n].
+
+    It pays where its error is smaller by more than the margin. Added are whether it mostly pays within the box around
+    an example, and how often that changes in the box; the sum is scaled to [0, 1] and small values are magnified.
+    The box is the 50 examples before, the example itself and the 49 after it, as in the published code. Boxes run
+    across devices.
+
+    Differs from the published code: beyond the ends the first and the last label are repeated (there zeros), the range
+    of the labels is that of training alone, and constant labels are not scaled (they would always mean the simple
+    branch).
+    """
+    pays = np.abs(targets - simple) - np.abs(targets - deep) > margin
+    around = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
+    changes = (around[1:] != around[:-1]).astype(float)
+    mostly = np.convolve(around[1:], np.ones(BOX), "valid") > BOX / 2
+    label = mostly + np.convolve(changes, np.ones(BOX), "valid")
+    if label.min() == label.max():
+        return mostly.astype(np.float32)
+    label = (label - label.min()) / (label.max() - label.min() + 1e-4)
+    return (4 * label / (3 * label + 1)).astype(np.float32)

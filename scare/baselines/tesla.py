@@ -6,22 +6,25 @@
 One token a bin: the newest reading is a bin of its own, the oldest bin holds hundreds. SCARE is its descendant.
 
 Differs from the published code: attention projections start within plain Glorot limits (there the framework took
-the fans of a convolution, so limits were 0.25 and 0.31 instead of 0.39), every window length works (`layers/bins`),
-and with several channels the embeddings read all of them.
+the fans of a convolution, so limits were 0.25 and 0.31 instead of 0.39); bins of equal length stay apart, so every
+window length works (there it fails when the oldest bin is as long as another); and with several channels the embeddings
+read all of them.
 """
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from scare.baselines.bins import LogarithmicBinner
-from scare.calibrator.plan import INPUT, Plan
+from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import Operations
 from scare.layers.feed_forward import LayerNorm
-from scare.layers.front import DualEmbedding, logarithmic_bins
+from scare.layers.front import DualEmbedding, SequenceLensProjector, logarithmic_bins
 from scare.layers.heads import TwoStepHead
 from scare.layers.plan_steps import add
 from scare.layers.softmax_attention import SoftmaxAttention
@@ -64,7 +67,7 @@ class Tesla:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves."""
+        """Number of trained parameters."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         embedding = (channels + 1) * width + (window * channels + 1) * width
         binner = window + bins * width
@@ -72,7 +75,7 @@ class Tesla:
         return embedding + binner + attention + 2 * width + (bins + 1) + (width + 1)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes; L bins."""
+        """Operations of one inference of the folded plan; L bins."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         front = window * channels * (1 + width) + bins * channels * width + bins * width
         direct, parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
@@ -84,6 +87,52 @@ class Tesla:
             exponentials=pairs * self.heads,
             divisions=bins * self.heads + 2 * bins,
         )
+
+
+class LogarithmicBinner(eqx.Module):
+    """Tokens [batch, rows, width] to bin tokens [batch, bins, width], each a learned weighted sum of its readings.
+
+    Bins double in length from the newest reading back (`logarithmic_bins`). It is a `SequenceLensProjector` whose
+    matrix has one weight a row, so the tokens of single readings are never needed here either.
+    """
+
+    weight: Array  # [rows], shared by the features
+    bias: Array  # [bins, width]
+
+    @staticmethod
+    def create(rows: int, width: int, key: Array) -> "LogarithmicBinner":
+        """Glorot weights, each bin a dense layer of one output; zero bias."""
+        lengths = logarithmic_bins(rows)
+        limit = np.repeat([sqrt(6 / (length + 1)) for length in lengths], lengths)
+        weight = jax.random.uniform(key, (rows,), minval=-1.0) * limit
+        return LogarithmicBinner(weight, jnp.zeros((len(lengths), width)))
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first row of each bin, oldest bin first, [bins]."""
+        return np.cumsum([0, *logarithmic_bins(self.weight.shape[0])[:-1]])
+
+    @property
+    def projector(self) -> SequenceLensProjector:
+        """The same as a lens projector: row t of its matrix [rows, bins] has weight t at its bin and zeros."""
+        rows = np.arange(self.weight.shape[0])
+        members = np.searchsorted(self.starts, rows, side="right")[:, None] == np.arange(1, len(self.starts) + 1)
+        return SequenceLensProjector(self.weight[:, None] * members, self.bias)
+
+    def __call__(self, tokens: Array) -> Array:
+        """The published form."""
+        return self.projector(tokens)
+
+    def fused(self, x: Array, embedding: DualEmbedding) -> Array:
+        """The same as `self(embedding(x))` without a token per reading."""
+        return self.projector.fused(x, embedding)
+
+    def steps(self, source: str, embedding: DualEmbedding, output: str) -> list[Step]:
+        """`fused` as kernel calls."""
+        weight, bias = np.asarray(self.weight), np.asarray(self.bias)
+        share = np.add.reduceat(weight, self.starts)
+        seen = Step("bins", (source,), "seen", {"weight": weight, "start": self.starts.astype(np.int32)})
+        return [seen, *embedding.token_steps("seen", source, output, share, bias, np.ones(len(weight)))]
 
 
 class TeslaNetwork(Network):

@@ -3,7 +3,13 @@
 Weight of key i for query j: β + h(q_j)·h(k_i) with β = bits + 1, always positive. In bits, with q and k packed
 in words: β + bits − 2·popcount(q XOR k); that is the kernel `bitwise_attention` of the plan.
 
-Paper gap: the bias is "omitted for clarity" in print but mandatory (half of all denominators would be ≤ 0).
+h(x) = sign[(κ(x) − μ1)ᵀ A] is the RBF hash (paper, sections EBA and optimisation): κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ)
+against m support samples ŝ_j, μ the mean of κ, A [m, bits], trained through the sign.
+
+Paper gap: the bias β is "omitted for clarity" in print but mandatory (half of all denominators would be ≤ 0). Unit
+vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule (σ = running mean of
+‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why. `raw` takes vectors as they are, the paper's
+literal form.
 """
 
 from typing import Any
@@ -17,53 +23,8 @@ from scare.calibrator.plan import Step
 from scare.layers.buffers import Buffer
 from scare.layers.plan_steps import dense, hash_codes
 
-# Support sampling: which tokens of a batch an RBF hash compares with while it is trained.
-
-
-def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
-    """`count` of all tokens [batch, lenses, width], each as likely: the paper's sampling."""
-    flat = tokens.reshape(-1, tokens.shape[-1])
-    return flat[jax.random.randint(key, (count,), 0, len(flat))]
-
-
-def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
-    """`count` of all tokens [batch, tokens, width], each as likely and none twice while there are others."""
-    flat = tokens.reshape(-1, tokens.shape[-1])
-    return flat[jnp.resize(jax.random.permutation(key, len(flat)), (count,))]
-
-
-def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """`count` tokens, the j-th from lens j mod L of a random window, so that A can attach to its lens."""
-    windows = jax.random.randint(key, (count,), 0, len(tokens))
-    return tokens[windows, jnp.arange(count) % tokens.shape[1]]
-
-
-# The straight-through sign: ±1 forwards, a gradient backwards, so that hash codes are trained end to end.
-
-
-def sign(a: Array) -> Array:
-    """±1 with sign(0) = +1; the gradient passes unchanged where |a| ≤ 1 (clipped straight-through)."""
-    passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
-    hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
-    return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
-
-
-# RBF hash: h(x) = sign[(κ(x) − μ1)ᵀ A], trained through the sign (paper, sections EBA and optimisation).
-#
-# κ_j(x) = exp(−‖x̂ − ŝ_j‖² / 2σ) against m support samples, μ their mean, A [m, bits].
-#
-# Paper gap: unit vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule
-# (σ = running mean of ‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why. `raw` takes vectors as they
-# are, the paper's literal form.
-
-
-EPSILON = 1e-12  # under the square root of a length
+EPSILON = 1e-12  # under the square root of a norm
 MEMORY = 0.99  # share of the old bandwidth kept at each step
-
-
-def unit(x: Array) -> Array:
-    """Rows of length one."""
-    return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
 
 
 class RbfHash(eqx.Module):
@@ -91,7 +52,7 @@ class RbfHash(eqx.Module):
         return x @ supports.T - lengths / 2
 
     def activations(self, x: Array) -> Array:
-        """What the sign is taken of, [..., bits]."""
+        """The hash before its sign, [..., bits]."""
         kernel = jnp.exp(self._half_distances(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
@@ -119,9 +80,9 @@ class RbfHash(eqx.Module):
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
-        """The same projection with another support set."""
-        held = self.frozen if frozen is None else Buffer(frozen)
-        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), held, self.raw)
+        """The hash with the same projection and another support set."""
+        flag = self.frozen if frozen is None else Buffer(frozen)
+        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), flag, self.raw)
 
 
 class EfficientBitwiseAttention(eqx.Module):
@@ -145,18 +106,18 @@ class EfficientBitwiseAttention(eqx.Module):
         return self.hashing.projection.shape[1] + 1
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention with the support set held."""
+        """Attention with the current support set."""
         query_codes, key_codes = self.hashing(tokens @ self.query), self.hashing(tokens @ self.key)
         weights = self.bias + query_codes @ key_codes.swapaxes(1, 2)
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)
 
     def resampled(self, tokens: Array, drawn: Array) -> "EfficientBitwiseAttention":
-        """The same attention with a support set drawn from these tokens."""
+        """The attention with a support set drawn from these tokens."""
         vectors = jnp.concatenate([tokens @ self.query, tokens @ self.key], axis=1)
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         hashing = self.hashing.folded()
         return [
             dense(source, "query", self.query),
@@ -171,3 +132,33 @@ class EfficientBitwiseAttention(eqx.Module):
                 settings={"bits": self.bias - 1, "bias": self.bias},
             ),
         ]
+
+
+def unit(x: Array) -> Array:
+    """Rows of length one."""
+    return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
+
+
+def sign(a: Array) -> Array:
+    """±1 with sign(0) = +1 and a straight-through gradient, which passes unchanged where |a| ≤ 1."""
+    passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
+    hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
+    return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
+
+
+def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
+    """Draw `count` of all tokens [batch, lenses, width] with equal probability: the paper's support sampling."""
+    flat = tokens.reshape(-1, tokens.shape[-1])
+    return flat[jax.random.randint(key, (count,), 0, len(flat))]
+
+
+def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
+    """Draw `count` of all tokens [batch, tokens, width] with equal probability, none twice while there are others."""
+    flat = tokens.reshape(-1, tokens.shape[-1])
+    return flat[jnp.resize(jax.random.permutation(key, len(flat)), (count,))]
+
+
+def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
+    """Draw `count` tokens, the j-th from lens j mod L of a random window, so that row j of A belongs to one lens."""
+    windows = jax.random.randint(key, (count,), 0, len(tokens))
+    return tokens[windows, jnp.arange(count) % tokens.shape[1]]

@@ -5,7 +5,7 @@ support; A is found bit by bit so that codes agree where tokens are alike (Hammi
 gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
 code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
 
-Differs from the published code: the bandwidth is that of all tokens of a fit and held until the next (there each window
+Differs from the published code: the bandwidth is that of all tokens of a fit and kept until the next (there each window
 and head has its own, in use too, and gradients go through it), supports come from all windows of a fit (there from the
 first), and fewer neighbours are asked for when tokens are few. docs/decisions/rivals.md says why.
 """
@@ -27,7 +27,7 @@ ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
 
 
 class Bias(StrEnum):
-    """What β is multiplied with in the numerator."""
+    """What β multiplies in the numerator."""
 
     SUM = "sum"  # the sum of all values, as in the paper: β on every pair
     TOKEN = "token"  # the token's own value, as in the published code
@@ -72,7 +72,7 @@ class HashAttention(eqx.Module):
         return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention with the hash held."""
+        """Attention with the current hash."""
         return self._attend(tokens, slice(None))
 
     def newest(self, tokens: Array) -> Array:
@@ -80,7 +80,7 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
-        """What the tokens in `queries` attend to among all."""
+        """Attention of the tokens in `queries` over all tokens."""
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
         values = tokens @ self.value + self.value_bias
         similar = codes[:, queries] @ codes.swapaxes(1, 2)
@@ -89,7 +89,7 @@ class HashAttention(eqx.Module):
         return (similar @ values + self.bias * favoured) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls: pair by pair where the form allows it, for few tokens."""
+        """The layer as kernel calls: pair by pair where the form allows it, for few tokens."""
         pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),
@@ -119,7 +119,7 @@ class HashAttention(eqx.Module):
         return {"bits": self.bias - 1, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
-        """The codes of all tokens; the stored centre becomes a bias."""
+        """Codes of all tokens as kernel calls; the stored centre becomes a bias."""
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -133,7 +133,7 @@ class HashAttention(eqx.Module):
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
-        """The same attention with supports, bandwidth and A fitted to these tokens."""
+        """The attention with supports, bandwidth and A fitted to these tokens."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         drawn = draw_distinct(vectors, len(self.supports.array), key)
         spread = (2.0 - 2.0 * vectors @ drawn.T).mean()
@@ -146,14 +146,14 @@ class HashAttention(eqx.Module):
 
 
 def _affinity(vectors: Array) -> Array:
-    """+1 for each token's most similar tokens, −1 for its least similar, 0 between, [batch, tokens, tokens]."""
+    """Hamming affinity: +1 for each token's nearest tokens, −1 for its farthest, 0 between, [batch, tokens, tokens]."""
     count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
     rank = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1).argsort(axis=-1)
     return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
 
 
 def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
-    """Each column of A in turn, by gradient steps on what the columns before it left over."""
+    """Fit each column of A in turn, by gradient steps on the affinity that the columns before it left over."""
 
     def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
         found = _fit_bit(kernel, rest, column, projection.shape[1])
@@ -164,7 +164,7 @@ def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
 
 
 def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
-    """One column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
+    """Fit one column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
 
     def loss(code: Array) -> Array:
         return -jnp.einsum("bi,bij,bj->", code, rest, code) / (code.size * bits)

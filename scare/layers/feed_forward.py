@@ -5,20 +5,21 @@ from enum import StrEnum
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.plan_steps import dense, numbers
+from scare.layers.plan_steps import dense
 
 
 class Activation(StrEnum):
-    """What a feed-forward network bends with; the name of its kernel too."""
+    """Activation of a feed-forward network; its value is the kernel's name."""
 
     RELU = "relu"
     GELU = "gelu"  # in its tanh form
 
     def __call__(self, x: Array) -> Array:
-        """Bend each number."""
+        """Apply to each number."""
         return jax.nn.relu(x) if self is Activation.RELU else jax.nn.gelu(x, approximate=True)
 
 
@@ -44,7 +45,7 @@ class FeedForward(eqx.Module):
         return self.activation(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         return [
             dense(source, "hidden", self.inner, self.inner_bias),
             Step(self.activation.value, ("hidden",), "active"),
@@ -71,6 +72,6 @@ class LayerNorm(eqx.Module):
         return centred / jnp.sqrt(variance + self.epsilon) * self.gain + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
-        weights = {"gain": numbers(self.gain), "bias": numbers(self.bias)}
+        """The layer as kernel calls."""
+        weights = {"gain": np.asarray(self.gain), "bias": np.asarray(self.bias)}
         return [Step("layer_norm", (source,), output, weights, {"epsilon": self.epsilon})]

@@ -1,4 +1,15 @@
-"""Sequence Lens Projector: Z = Wᵀ X + B, log2 N tokens that each see the whole window (paper, section SLP)."""
+"""The front of SCARE: from readings to tokens (paper, overview and section SLP).
+
+    x [N, C] ─(hat basis Φ)─ u [K, C] ─ dual embedding E, G ─ tokens ─ lens projector W, B ─ Z [L, D]
+
+Dual embedding: each reading for itself (local) and the window as a whole (global). Token t is
+x_t E + b_local + (b_global + Gᵀ vec x); the bracket is the same for every token. Sequence Lens Projector: Z = Wᵀ X + B,
+L = log2 N tokens that each see the whole window. Both are linear, so tokens of single readings are never needed:
+`SequenceLensProjector.fused`.
+
+Hats are a triangular basis in log time (not in the paper: preset `default`, docs/decisions/default.md). W = ΦΘ makes
+the projector smooth in time with nothing of size N to train, and the window is touched only by u = Φᵀx.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,12 +23,7 @@ from jax import Array
 
 from scare.calibrator.plan import Step
 from scare.kernels import hat_fractions, hat_matrix
-from scare.layers.plan_steps import dense, numbers
-
-# Dual embedding: each reading for itself (local) and the window as a whole (global); paper, overview section.
-#
-# With x [T, C], token t is x_t E + b_local + (b_global + Gᵀ vec x). The bracket is the same for every token, so
-# `lens` never needs the tokens themselves: see `SequenceLensProjector.fused`.
+from scare.layers.plan_steps import dense
 
 
 class DualEmbedding(eqx.Module):
@@ -39,7 +45,7 @@ class DualEmbedding(eqx.Module):
         return DualEmbedding(local, jnp.zeros(width), glorot, jnp.zeros(width))
 
     def shared(self, x: Array) -> Array:
-        """What all tokens of a window have in common, [batch, width]."""
+        """The part that all tokens of a window share, [batch, width]."""
         if self.overall is None or self.overall_bias is None:
             return jnp.broadcast_to(self.local_bias, (len(x), self.local_bias.shape[0]))
         return x.reshape(len(x), -1) @ self.overall + (self.overall_bias + self.local_bias)
@@ -52,21 +58,21 @@ class DualEmbedding(eqx.Module):
         """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
         if self.overall is None:
             return [dense(source, output, self.local, self.local_bias)]
-        rows = np.ones(len(scale), numbers(self.local).dtype)
+        rows = np.ones(len(scale), np.asarray(self.local).dtype)
         return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
 
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
         """seen · local + share ⊗ shared(source) + bias, where rows of source are 1/scale of the features."""
-        local, constant = numbers(self.local), numbers(self.local_bias)
+        local, constant = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
             return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]
-        overall = numbers(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
+        overall = np.asarray(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
         rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
         return [
             Step("flatten", (source,), "flat"),
-            Step("dense", ("flat",), "shared", {"weight": overall, "bias": constant + numbers(self.overall_bias)}),
+            Step("dense", ("flat",), "shared", {"weight": overall, "bias": constant + np.asarray(self.overall_bias)}),
             Step("dense", (seen,), "rows", rows),
             Step("add_outer", ("rows", "shared"), output, {"share": share}),
         ]
@@ -91,7 +97,7 @@ class SequenceLensProjector(eqx.Module):
         return jnp.einsum("tl,btd->bld", self.weight, tokens) + self.bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """The same as `self(embedding(x))` without a token per reading.
+        """Equal to `self(embedding(x))`, without a token per reading.
 
         Both are linear, so Z = (Wᵀx) E + s ⊗ shared(x) + B with s = Wᵀ1: exact, gradients included.
         """
@@ -101,10 +107,10 @@ class SequenceLensProjector(eqx.Module):
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
         """`fused` as kernel calls for a source whose rows are 1/scale of the features."""
-        weight = numbers(self.weight)
+        weight = np.asarray(self.weight)
         share = weight.sum(axis=0)
         seen = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})
-        return [seen, *embedding.token_steps("seen", source, output, share, numbers(self.bias), scale)]
+        return [seen, *embedding.token_steps("seen", source, output, share, np.asarray(self.bias), scale)]
 
 
 def logarithmic_bins(rows: int) -> list[int]:
@@ -131,16 +137,12 @@ def bin_averages(window: int, lenses: int) -> np.ndarray:
     return matrix / matrix.sum(axis=0)
 
 
-# The hat basis: overlapping triangles in log time, a fixed smooth lens matrix Φ.
-#
-# Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
-# the two knots around it. W = ΦΘ makes the projector smooth in time with nothing of size N to train, and the
-# window is touched only by u = Φᵀx. (Not in the paper: preset `default`, docs/decisions/default.md.)
-
-
 @dataclass(frozen=True)
 class HatBasis:
-    """Hats over a window, oldest row first; column 0 of the matrix is about the newest reading.
+    """Overlapping triangles (hats) over a window, oldest row first; column 0 of the matrix is the newest reading's.
+
+    Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
+    the two knots around it.
 
     >>> [HatBasis(window).size for window in (24, 48, 60, 360)]
     [9, 11, 12, 17]
@@ -159,7 +161,7 @@ class HatBasis:
 
     @property
     def size(self) -> int:
-        """How many hats there are."""
+        """Number of hats."""
         return len(self.knots)
 
     @cached_property
@@ -170,7 +172,7 @@ class HatBasis:
 
     @cached_property
     def scale(self) -> np.ndarray:
-        """What makes each hat's weights sum to one, [size]."""
+        """Factors that make each hat's weights sum to one, [size]."""
         return 1 / hat_matrix(*self.sums, self.size).sum(axis=0)
 
     @cached_property

@@ -1,16 +1,27 @@
-"""Heads: from the tokens of a block to the calibrated value."""
+"""Heads: from the tokens of a block to the calibrated value, and the interactions of readings added beside them.
+
+Interactions are products of every two newest readings: what a line cannot do. A cell's sensitivity changes with
+temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that a
+reading never seen in training cannot run away squared.
+"""
+
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.plan_steps import dense, numbers
+from scare.layers.plan_steps import dense
+
+LIMIT = 3.0  # standard deviations
+Numbers = TypeVar("Numbers", np.ndarray, Array)
 
 
 class FlatHead(eqx.Module):
-    """One dense layer over all tokens; starts at zero so that the skip speaks first."""
+    """One dense layer over all tokens; starts at zero, so that the output is at first that of the linear skip."""
 
     weight: Array  # [tokens·width]
     bias: Array  # []
@@ -25,12 +36,12 @@ class FlatHead(eqx.Module):
         return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         return [Step("flatten", (source,), "read"), dense("read", output, self.weight[:, None], self.bias[None])]
 
 
 class TwoStepHead(eqx.Module):
-    """Over lenses for each feature, then over features."""
+    """A dense layer over the lenses for each feature, then one over the features."""
 
     over_tokens: Array  # [tokens]
     token_bias: Array  # []
@@ -52,10 +63,35 @@ class TwoStepHead(eqx.Module):
         return features @ self.over_width + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
-        weights = {"weight": numbers(self.over_tokens[:, None]), "bias": numbers(self.token_bias[None])}
+        """The layer as kernel calls."""
+        weights = {"weight": np.asarray(self.over_tokens[:, None]), "bias": np.asarray(self.token_bias[None])}
         return [
             Step("lens", (source,), "pooled", weights),
             Step("flatten", ("pooled",), "read"),
             dense("read", output, self.over_width[:, None], self.bias[None]),
         ]
+
+
+def count_products(channels: int) -> int:
+    """Number of pairs of channels, squares among them."""
+    return channels * (channels + 1) // 2
+
+
+def products(readings: Numbers) -> Numbers:
+    """Products of every two of the readings [batch, channels], clamped to the limit: [batch, pairs].
+
+    >>> products(np.array([[2.0, -5.0]]))
+    array([[ 4., -6.,  9.]])
+    """
+    first, second = np.triu_indices(readings.shape[1])
+    clamped = (np if isinstance(readings, np.ndarray) else jnp).clip(readings, -LIMIT, LIMIT)
+    return clamped[:, first] * clamped[:, second]
+
+
+def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
+    """weight · products of the source [channels] as kernel calls; the source is 1/scale of the readings."""
+    mixed = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
+    return [
+        Step("products", (source,), f"{output}.pairs", settings={"limit": LIMIT / scale}),
+        Step("dense", (f"{output}.pairs",), output, {"weight": mixed}),
+    ]

@@ -1,4 +1,4 @@
-"""How a trained layer becomes kernel calls of a plan."""
+"""Plan steps of trained layers: dense, add and hash codes as kernel calls."""
 
 from typing import Any
 
@@ -8,14 +8,9 @@ from jax import Array
 from scare.calibrator.plan import Step
 
 
-def numbers(array: Array | np.ndarray) -> np.ndarray:
-    """A parameter as a NumPy array of the same precision."""
-    return np.asarray(array)
-
-
 def dense(source: str, output: str, weight: Array | np.ndarray, bias: Array | np.ndarray | None = None) -> Step:
     """source · weight + bias."""
-    weights = {"weight": numbers(weight)} | ({} if bias is None else {"bias": numbers(bias)})
+    weights = {"weight": np.asarray(weight)} | ({} if bias is None else {"bias": np.asarray(bias)})
     return Step("dense", (source,), output, weights)
 
 
@@ -30,11 +25,11 @@ def hash_codes(source: str, output: str, hashing: dict[str, Any]) -> Step:
     Centring by the mean kernel value is folded into the projection by the caller, where it is exact.
     """
     sharpness = 1 / float(hashing["bandwidth"])
-    weights = {"projection": numbers(hashing["projection"])}
+    weights = {"projection": np.asarray(hashing["projection"])}
     if hashing.get("raw"):
-        weights["supports"] = numbers(hashing["supports"])
+        weights["supports"] = np.asarray(hashing["supports"])
         return Step("raw_hash_codes", (source,), output, weights, {"sharpness": sharpness})
-    weights["supports"] = numbers(hashing["supports"] / hashing["bandwidth"])
+    weights["supports"] = np.asarray(hashing["supports"] / hashing["bandwidth"])
     if hashing.get("bias") is not None:
-        weights["bias"] = numbers(hashing["bias"])
+        weights["bias"] = np.asarray(hashing["bias"])
     return Step("hash_codes", (source,), output, weights, {"sharpness": sharpness, "epsilon": hashing["epsilon"]})

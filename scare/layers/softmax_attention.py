@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 
 from scare.calibrator.plan import Step
 from scare.layers.front import DualEmbedding
-from scare.layers.plan_steps import dense, numbers
+from scare.layers.plan_steps import dense
 
 
 class SoftmaxAttention(eqx.Module):
@@ -44,7 +44,7 @@ class SoftmaxAttention(eqx.Module):
         return mixed @ self.out + self.out_bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """The same as `self(embedding(x))` for a local embedding, with nothing wider than x [batch, rows, C] mixed.
+        """Equal to `self(embedding(x))` for a local embedding, but mixes nothing wider than x [batch, rows, C].
 
         A token is x E + b: its score as a key is linear in x, up to what all keys share and softmax does not see, and
         a mean of values is the value of a mean row. Exact, gradients included; x are readings and have none.
@@ -59,7 +59,7 @@ class SoftmaxAttention(eqx.Module):
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
         """`fused` as kernel calls, given the rows of x and their tokens: a row is key and value of every head."""
         channels, bias = len(embedding.local), embedding.local_bias
-        keys, values = (self._apart(embedding.local @ part) for part in (self.key, self.value))
+        keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
         scale = (channels * self.heads / len(keys)) ** 0.5  # the kernel divides by the root of its own width
         return [
             dense(tokens, "query", self.query, self.query_bias),
@@ -70,15 +70,15 @@ class SoftmaxAttention(eqx.Module):
             dense("mixed", output, self.out, self.out_bias),
         ]
 
-    def _apart(self, projected: Array) -> np.ndarray:
-        """A projection of rows [C, heads·key_width] as one of heads, [heads·key_width, heads·C]: none sees another."""
-        return block_diag(*(head.T for head in np.split(numbers(projected), self.heads, axis=1)))
+    def _block_diagonal(self, projected: Array) -> np.ndarray:
+        """Block-diagonal key or value projection [heads·key_width, heads·C], so that heads do not mix."""
+        return block_diag(*(head.T for head in np.split(np.asarray(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls."""
+        """The layer as kernel calls."""
         return [
             dense(source, "query", self.query, self.query_bias),
             dense(source, "key", self.key, self.key_bias),
@@ -90,34 +90,35 @@ class SoftmaxAttention(eqx.Module):
 
 @jax.custom_vjp
 def mean_rows(slopes: Array, rows: Array) -> Array:
-    """For each slope [batch, slopes, C] the mean of rows [batch, rows, C] weighed by exp(slope · row).
+    """For each slope [batch, slopes, C] the mean of rows [batch, rows, C] weighted by exp(slope · row).
 
-    Its gradient is the covariance of the rows so weighed, which is summed beside it: no weight is kept or made twice.
+    Its gradient is the weighted covariance of the rows, which is summed in the same pass: no weight is stored or
+    computed twice.
     """
-    return _weighed(slopes, rows)[0]
+    return _moments(slopes, rows)[0]
 
 
-def _weighed(slopes: Array, rows: Array) -> tuple[Array, Array]:
-    """Means and covariances, window by window: the weights of one stay near the processor."""
-    means, covariances = jax.lax.map(_weighed_in_a_window, (slopes, rows))
+def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
+    """Weighted means and covariances, window by window: the weights of one stay in the processor's cache."""
+    means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances
 
 
-def _weighed_in_a_window(given: tuple[Array, Array]) -> tuple[Array, Array]:
-    slopes, rows = given
+def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
+    slopes, rows = window
     count, channels = rows.shape
-    middle = rows.mean(axis=0)
-    apart = rows - middle  # moves all scores of a slope alike, and keeps the covariance exact
-    scores = slopes @ apart.T
+    centre = rows.mean(axis=0)
+    centred = rows - centre  # moves all scores of a slope alike, and keeps the covariance exact
+    scores = slopes @ centred.T
     weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))
-    products = (apart[:, :, None] * apart[:, None]).reshape(count, -1)
-    sums = weights @ jnp.concatenate([jnp.ones_like(apart[:, :1]), apart, products], axis=1)
+    products = (centred[:, :, None] * centred[:, None]).reshape(count, -1)
+    sums = weights @ jnp.concatenate([jnp.ones_like(centred[:, :1]), centred, products], axis=1)
     means, squares = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)
-    return middle + means, squares.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
+    return centre + means, squares.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
 
 
 def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:
-    means, covariances = _weighed(slopes, rows)
+    means, covariances = _moments(slopes, rows)
     return means, (covariances, rows)
 
 

@@ -1,12 +1,12 @@
-"""The model contract: what every model gives to training and takes from it.
+"""The model contract: the interface between a model and training.
 
-An `Architecture` is a frozen record of architecture (at most eight fields); `build` makes its `Network`, the parameters
-for one window length and number of channels. A network reads features [batch, rows, channels]: the scaled
-windows themselves, or what its fixed `basis` makes of them. Everything but `__call__` and `plan` has a default
-for networks that need nothing special.
+An `Architecture` is a frozen record of hyper-parameters (at most eight fields); `build` makes its `Network`, the
+parameters for one window length and number of channels. A network reads features [batch, rows, channels]: the scaled
+windows, or the windows in its fixed `basis`. Everything but `__call__` and `plan` has a default for networks that need
+nothing special.
 
-Training has one phase unless the network names more. A phase has its own loss, its own targets, the parameters it
-moves, and an optimiser that starts anew; it goes on from the weights that the phase before would have shipped.
+Training has one phase unless the network names more. A phase has its own loss, targets, trained parameters and a new
+optimiser; it starts from the weights that the phase before would have shipped.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ from scare.kernels import Operations
 from scare.models.selection import Selection, SelectionRules, Solution
 from scare.windowing.examples import DesignMatrix
 
-LazyDesignMatrix = Callable[[], DesignMatrix]  # examples, made when they are asked for
-
-EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]  # a function's values at all training examples, in order
+LazyDesignMatrix = Callable[[], DesignMatrix]  # computed when it is called
+# of a function of features: its values at all training examples, in order
+EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]
 
 
 class Network(eqx.Module):
@@ -36,7 +36,7 @@ class Network(eqx.Module):
     # parameters by field name: no weight decay; a tenth of the learning rate
     undecayed: ClassVar[frozenset[str]] = frozenset()
     slow: ClassVar[frozenset[str]] = frozenset()
-    # how long each phase of training is, as a share of the rounds that are asked for
+    # length of each phase of training, as a share of the rounds
     phases: ClassVar[tuple[float, ...]] = (1.0,)
 
     @property
@@ -49,11 +49,11 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """The same in training: outputs, and the network with its buffers updated."""
+        """Like `__call__`, in training: outputs, and the network with its buffers updated."""
         return self(features), self
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """What a step makes smaller, and the network with its buffers updated: the mean squared error."""
+        """The loss of a step (mean squared error), and the network with its buffers updated."""
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
@@ -68,27 +68,27 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
-        """What it gave at its start, as a list of kernel calls without the network."""
+        """The linear start as a plan, without the network."""
         raise NotImplementedError
 
     def blend(self, start: Self, share: float) -> Self:
-        """The network that gives (1 − share) of its start's output plus share of its own."""
+        """Blend with the start: (1 − share) of its output plus share of this network's."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
-        """The network in a phase, and the phase's targets [n] if they are not the reference's scaled `targets` [n].
+        """Enter a phase: the network, and targets [n] of its own if they are not the scaled references `targets` [n].
 
-        `evaluate_all(function)` is what a function of features gives for every training example; examples of one
-        device are in time order.
+        `evaluate_all(function)` gives a function of features at every training example; examples of one device are in
+        time order.
         """
         return self, None
 
     def moving(self) -> Any:
-        """Which parameters this phase moves: a tree of True and False that begins as the network does; None: all."""
+        """Parameters that this phase trains: a tree of booleans that is a prefix of the network; None: all."""
         return None
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """The network at the beginning of a round, given features of some training windows."""
+        """Update at the beginning of a round, given features of some training windows."""
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
@@ -96,7 +96,7 @@ class Network(eqx.Module):
         return [self]
 
     def freeze(self, chosen: Self) -> Self:
-        """This network with the buffers of a chosen candidate, from now on unchanged."""
+        """Freeze the buffers at those of a chosen candidate."""
         return self
 
     def plan(self) -> Plan:
@@ -105,14 +105,14 @@ class Network(eqx.Module):
 
 
 class Architecture(Protocol):
-    """The architecture of a model."""
+    """The hyper-parameters of a model."""
 
     citation: ClassVar[str]
     complexity: ClassVar[str]  # the leading term of `operations` in the window length N
 
     @staticmethod
     def default() -> "Architecture":
-        """The architecture of the model's own paper or, where ours differs, what users get."""
+        """The architecture of the model's own paper; for SCARE what users get."""
         ...
 
     def build(self, window: int, channels: int, key: Array) -> Network:
@@ -120,37 +120,9 @@ class Architecture(Protocol):
         ...
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves, as a formula."""
+        """Number of trained parameters, as a formula."""
         ...
 
     def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes, as a formula in the window length."""
+        """Operations of one inference of the folded plan, as a formula in the window length."""
         ...
-
-
-# Soft labels: where in time a deep branch pays (SenDaL, second stage of training).
-#
-# A box is the 50 examples before, the example itself and the 49 after it, as in the published code. Boxes run over
-# the border between two devices. Differs from the published code: beyond the ends the first and the last label go on
-# (there zeros), the range of the labels is that of training alone, and a label that is the same evaluate_all is not
-# scaled (it would always mean the simple branch).
-
-
-BOX = 100  # windows over which labels are smoothed and their changes counted
-
-
-def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margin: float) -> np.ndarray:
-    """How much the deep branch pays at each example in time order, 0 to 1: [n] from targets and both outputs [n].
-
-    It pays where its error is smaller by more than the margin. Added are whether it mostly pays within the box around
-    an example, and how often that changes in the box; the sum is scaled to [0, 1] and small values are magnified.
-    """
-    pays = np.abs(targets - simple) - np.abs(targets - deep) > margin
-    around = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
-    changes = (around[1:] != around[:-1]).astype(float)
-    mostly = np.convolve(around[1:], np.ones(BOX), "valid") > BOX / 2
-    label = mostly + np.convolve(changes, np.ones(BOX), "valid")
-    if label.min() == label.max():
-        return mostly.astype(np.float32)
-    label = (label - label.min()) / (label.max() - label.min() + 1e-4)
-    return (4 * label / (3 * label + 1)).astype(np.float32)

@@ -1,8 +1,9 @@
 """SCARE: dual embedding, Sequence Lens Projector, Efficient Bitwise Attention, feed-forward, head (paper, method).
 
     x [N, C] ─(hats)─ u [K, C] ─ embed + lens ─ Z [L, D] ─ attention ─ + ─ feed-forward ─ + ─ head ─ y
-                      └───────────────── skip: a line, and products of the newest ─────────── +
+                      └────────── skip: a linear map, curve: interactions of the newest ───── +
 
+N window, C channels, K hats, L = ⌈log2 N⌉ lenses (tokens), D width, F hidden units, m supports, c bits of a hash code.
 Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions/paper.md says; `default()` what users get.
 The six rows of the paper's ablation are six settings of this one model: `ABLATION`.
 """
@@ -25,9 +26,8 @@ from scare.layers.bitwise_attention import EfficientBitwiseAttention, RbfHash, d
 from scare.layers.ecoformer_attention import HashAttention
 from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
-from scare.layers.heads import FlatHead, TwoStepHead
-from scare.layers.plan_steps import add, numbers
-from scare.layers.products import count_products, product_steps, products
+from scare.layers.heads import FlatHead, TwoStepHead, count_products, product_steps, products
+from scare.layers.plan_steps import add
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import LazyDesignMatrix, Network
 from scare.models.selection import Selection, SelectionRules, Solution, select
@@ -37,7 +37,7 @@ KEY_WIDTH = 8  # of a head of softmax attention
 
 
 class Mix(StrEnum):
-    """How tokens exchange what they know."""
+    """How attention mixes tokens."""
 
     MULTI_HEAD = "multi-head"
     HASH = "hash"
@@ -63,7 +63,7 @@ class Front:
 
     def __post_init__(self) -> None:
         if self.hats and not self.patching:
-            raise UsageError("hats make the lens matrix smooth; without patching there are no lenses: turn them off")
+            raise UsageError("hats need lenses: turn front.hats off, or front.patching on")
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,8 @@ class Attention:
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
     heads: Count = 4  # of multi-head attention
-    raw: bool = (
-        False  # the kernel on q, k and supports as they are: the paper's literal form; otherwise on unit vectors
-    )
+    # the kernel on q, k and supports as they are, the paper's literal form; otherwise on unit vectors
+    raw: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
@@ -91,7 +90,7 @@ class Block:
     """The rest of the transformer block."""
 
     hidden: Count = 32  # F
-    norm: bool = False  # layer normalisation hides the concentration's level
+    norm: bool = False  # layer normalisation; it hides the concentration's level
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,14 @@ class Head:
 
     def __post_init__(self) -> None:
         if self.curve and not self.skip:
-            raise UsageError("the curve starts at ridge together with the skip: turn both on, or both off")
+            raise UsageError("the curve starts together with the skip: turn head.skip on, or head.curve off")
         if self.skip and not self.flat:
-            raise UsageError("the skip starts at ridge, so the head beside it must start at zero: make it flat")
+            raise UsageError("the skip needs a head that starts at zero: turn head.flat on, or head.skip off")
 
 
 @dataclass(frozen=True)
 class Scare:
-    """The architecture of SCARE in four small records."""
+    """The hyper-parameters of SCARE in four small records."""
 
     front: Front = Front()
     attention: Attention = Attention()
@@ -125,7 +124,7 @@ class Scare:
 
     @staticmethod
     def default() -> "Scare":
-        """The recipe found on real co-locations: hats, no normalisation, flat head, skip and curve."""
+        """The architecture found on real co-locations: hats, no normalisation, flat head, skip and curve."""
         return Scare()
 
     @staticmethod
@@ -190,7 +189,7 @@ class Scare:
         return FlatHead.create(tokens, width) if self.head.flat else TwoStepHead.create(tokens, width, key)
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves."""
+        """Number of trained parameters."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         embedding = channels * width + width + (rows * channels * width + width if self.front.overall else 0)
         projector = rows * tokens + tokens * width if self.front.patching else 0
@@ -206,7 +205,7 @@ class Scare:
         return embedding + projector + attention + block + head + skip + curve
 
     def operations(self, window: int, channels: int) -> Operations:
-        """What one inference of the folded plan takes; N, L = ⌈log2 N⌉ tokens, K hats."""
+        """Operations of one inference of the folded plan."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         total = Operations(multiply_adds=tokens * channels * width)  # tokens from what the lenses saw
         if self.front.hats:
@@ -238,11 +237,11 @@ class Scare:
         if choice.mix is Mix.MULTI_HEAD:
             fused = not self.front.patching and not self.front.overall and channels < KEY_WIDTH
             inner = (channels if fused else KEY_WIDTH) * choice.heads
-            beside = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
+            keys_and_values = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
             attend = Operations(
                 2 * pairs * inner, 2 * pairs * choice.heads, 0, pairs * choice.heads, tokens * choice.heads
             )
-            return project(inner) + beside + attend + Operations(tokens * inner * width)
+            return project(inner) + keys_and_values + attend + Operations(tokens * inner * width)
         kernel = tokens * choice.supports
         code = Operations(2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens)
         if choice.raw:
@@ -311,7 +310,7 @@ class ScareNetwork(Network):
         return self.finish(features, self.tokens(features))
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Outputs with a support set drawn from this batch, and the network that holds it."""
+        """Outputs with a support set drawn from this batch, and the network with that set."""
         if self._hashing is None:
             return self(features), self
         tokens = self.tokens(features)
@@ -364,10 +363,10 @@ class ScareNetwork(Network):
 
     def freeze(self, chosen: Self) -> Self:
         """With the chosen support set, for good."""
-        held, source = self._hashing, chosen._hashing
-        if held is None or source is None:
+        own, source = self._hashing, chosen._hashing
+        if own is None or source is None:
             return self
-        hashing = held.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
+        hashing = own.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
     def plan(self) -> Plan:
@@ -392,11 +391,11 @@ class ScareNetwork(Network):
         return self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
 
     def start_plan(self) -> Plan:
-        """Skip and curve alone; where they read nothing but the newest readings, the rest of the window is not read."""
+        """Skip and curve alone; the window is read only if they need more than the newest readings."""
         assert self.skip is not None
-        line, bias = numbers(self.skip).reshape(-1, self.channels), {"bias": numbers(self.head.bias)[None]}
+        line, bias = np.asarray(self.skip).reshape(-1, self.channels), {"bias": np.asarray(self.head.bias)[None]}
         newest = line[self._newest]
-        curved = self.curve is not None and bool(np.any(numbers(self.curve)))
+        curved = self.curve is not None and bool(np.any(np.asarray(self.curve)))
         if np.count_nonzero(line) > np.count_nonzero(newest):
             steps, source, scale = self._feature_steps()
             steps += [*self._line_steps(source, scale, bias), *[self._now(scale)] * curved]
@@ -419,7 +418,7 @@ class ScareNetwork(Network):
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
         """The line of all features."""
         assert self.skip is not None
-        line = (numbers(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
+        line = (np.asarray(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
         return [Step("flatten", (source,), "features"), straight]
 

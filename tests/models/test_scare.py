@@ -15,7 +15,7 @@ from scare.calibrator.plan import run
 from scare.errors import NotApplicableError, UsageError
 from scare.kernels import C_FLOAT32
 from scare.layers.front import HatBasis, bin_averages
-from scare.layers.products import products
+from scare.layers.heads import products
 from scare.models import ABLATION, Scare
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
 from scare.models.selection import SelectionRules, select
@@ -128,7 +128,7 @@ def test_the_kernel_may_take_raw_vectors_in_python_only(windows: jax.Array) -> N
 
 
 def test_hats_without_lenses_are_refused() -> None:
-    with pytest.raises(UsageError, match="no lenses"):
+    with pytest.raises(UsageError, match="hats need lenses"):
         Front(patching=False)
     assert not Front(patching=False, hats=False).hats
 
@@ -202,7 +202,7 @@ def test_a_reading_never_seen_cannot_run_away_squared() -> None:
 
 
 def test_a_curve_without_a_skip_is_refused() -> None:
-    with pytest.raises(UsageError, match="turn both on"):
+    with pytest.raises(UsageError, match=r"turn head\.skip on"):
         Head(skip=False)
 
 

@@ -1,5 +1,6 @@
-"""The projector sees the whole window through each lens, and never needs a token per reading."""
+"""The front: embedding, lenses and hats equal the paper's form, fused and as kernel calls."""
 
+from math import log2
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.layers.front import DualEmbedding, SequenceLensProjector, bin_averages, logarithmic_bins
+from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages, logarithmic_bins
 from scare.models.scare import lenses
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
@@ -99,3 +100,90 @@ def test_every_lens_starts_as_an_average_of_some_readings(window: int) -> None:
 def test_the_number_of_lenses_is_the_logarithm_of_the_window_rounded_up() -> None:
     assert [lenses(window) for window in PAPER_WINDOWS] == [4, 6, 9, 10, 11]
     assert [lenses(window) for window in (4, 5, 8, 9)] == [2, 3, 3, 4]
+
+
+def random_embedding(channels: int, overall: bool) -> DualEmbedding:
+    return random_layer(DualEmbedding.create, ROWS, channels, WIDTH, overall)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("channels", [1, 4])
+def test_a_token_is_local_plus_global_embedding(channels: int) -> None:
+    embedding, x = random_embedding(channels, overall=True), random_tokens(3, ROWS, channels)
+    for window, tokens in zip(x, np.asarray(embedding(x)), strict=True):
+        whole = embedding.overall.T @ window.reshape(-1) + embedding.overall_bias
+        for reading, token in zip(window, tokens, strict=True):
+            expected = reading @ embedding.local + embedding.local_bias + whole
+            np.testing.assert_allclose(token, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("double")
+def test_without_the_global_part_a_token_sees_only_its_own_reading() -> None:
+    embedding, x = random_embedding(1, overall=False), random_tokens(2, ROWS, 1)
+    other = x.copy()
+    other[:, 1:] += 1.0
+    np.testing.assert_array_equal(embedding(x)[:, 0], embedding(other)[:, 0])
+    np.testing.assert_allclose(embedding(x), x @ embedding.local + embedding.local_bias, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize("overall", [True, False])
+def test_the_kernel_calls_give_the_same_tokens(channels: int, overall: bool) -> None:
+    embedding, x = random_embedding(channels, overall), random_tokens(3, ROWS, channels)
+    tokens = compute(embedding.steps("x", "tokens", np.ones(ROWS)), "tokens", (ROWS, WIDTH), x)
+    np.testing.assert_allclose(tokens, embedding(x), rtol=1e-9, atol=1e-9)
+
+
+def described(window: int) -> np.ndarray:
+    """The basis as the recipe describes it, step by step, newest lag first."""
+    position = [log2(lag + 1) for lag in range(window)]
+    spaces = round(2 * log2(window))
+    spacing = log2(window) / spaces
+    even = [index * spacing for index in range(spaces + 1)]
+    kept = [knot for knot in even if any(1 - abs(knot - v) / spacing >= 0.5 for v in position)]
+    hats = [np.interp(position, kept, [float(other == knot) for other in kept]) for knot in kept]
+    return np.stack([hat / hat.sum() for hat in hats], axis=1)
+
+
+@pytest.mark.parametrize(("window", "size"), [(24, 9), (48, 11), (60, 12), (360, 17)])
+def test_the_number_of_hats(window: int, size: int) -> None:
+    assert HatBasis(window).size == size
+    assert HatBasis(window).matrix.shape == (window, size)
+
+
+@pytest.mark.parametrize("window", [*range(4, 80), 360, 720, 1440])
+def test_the_basis_is_as_described(window: int) -> None:
+    np.testing.assert_allclose(HatBasis(window).matrix, described(window)[::-1], rtol=1e-9, atol=1e-12)
+
+
+@given(st.integers(4, 2000))
+def test_a_reading_touches_at_most_two_neighbouring_hats_whose_weights_sum_to_one(window: int) -> None:
+    basis = HatBasis(window)
+    raw = basis.matrix / basis.scale
+    assert (basis.matrix >= 0).all()
+    np.testing.assert_allclose(raw.sum(axis=1), 1.0)
+    for row in raw:
+        touched = np.flatnonzero(row)
+        assert len(touched) <= 2
+        assert touched[-1] - touched[0] <= 1
+
+
+@given(st.integers(4, 2000))
+def test_every_hat_is_an_average(window: int) -> None:
+    np.testing.assert_allclose(HatBasis(window).matrix.sum(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("window", [60, 360])
+def test_the_first_hat_is_the_newest_reading(window: int) -> None:
+    first = HatBasis(window).matrix[:, 0]
+    assert first[-1] == 1.0
+    assert not first[:-1].any()
+
+
+@pytest.mark.parametrize("window", [24, 48])
+def test_at_some_windows_the_first_hat_has_a_little_of_the_reading_before(window: int) -> None:
+    first = HatBasis(window).matrix[:, 0]
+    assert 0.0145 < first[-2] < 0.0185
+    assert first[-1] == pytest.approx(1 - first[-2])
+    assert not first[:-2].any()

@@ -1,4 +1,4 @@
-"""SenDaL against its card: sizes, equations, labels, three phases of training, and the choice in a stream."""
+"""SenDaL: two branches, a classifier that learns where the deep one pays, and decisions that hold; its LSTM."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -10,17 +10,17 @@ import jax
 import numpy as np
 import pytest
 
-from scare.baselines.sendal import Deep, Sendal, SendalNetwork
+from scare.baselines.sendal import Deep, Lstm, Sendal, SendalNetwork, soft_labels
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.data.readings import CALIBRATED, Readings
 from scare.kernels import Operations
-from scare.models.contract import soft_labels
 from scare.models.scare import ABLATION
 from scare.training.loop import split_moving
 from scare.training.recipe import Recipe, TrainingSettings
+from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 from tests.training.small_fits import Trained, make_readings, train
 
 TRANSFORMER, LSTM = Sendal(), Sendal(Deep.LSTM)
@@ -56,9 +56,9 @@ def test_the_sizes_are_those_of_the_card() -> None:
 @pytest.mark.parametrize("channels", [1, 4])
 def test_both_paths_cost_what_is_declared(model: Sendal, channels: int) -> None:
     plan = fold(random_network(model, 60, channels).plan())
-    asked, simple = model.classifier_operations(60, channels), model.simple_operations(60, channels)
+    # of the simple branch: its layers and, at most, one a unit for the slope
+    asked, simple = model.classifier_operations(60, channels), Operations(channels * 16 + 16 + 16)
     assert asked == Operations(60 * channels, 120, exponentials=60, divisions=61)
-    assert simple == Operations(channels * 16 + 16 + 16)  # the layers' and, at most, one a unit for the slope
     decision, cheap, dear = (count(part).operations for part in plan.branches or ())
     assert (decision, cheap) == (asked, simple)
     assert model.operations(60, channels) == asked + dear == count(plan).operations
@@ -342,5 +342,32 @@ def test_a_decision_holds_for_12_or_60_windows(choosing: Calibrator) -> None:
 def test_the_cost_of_a_calibrator_is_the_mean_and_the_worst_reading(choosing: Calibrator) -> None:
     cost = choosing.cost()
     assert cost.operations == LSTM.operations(8, 1)
-    assert LSTM.simple_operations(8, 1).multiply_adds < cost.mean_operations.multiply_adds
+    assert 3 * LSTM.hidden < cost.mean_operations.multiply_adds
     assert cost.mean_operations.multiply_adds < cost.operations.multiply_adds
+
+
+BATCH, ROWS, HIDDEN = 3, 6, 4
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("channels", [1, 3])
+def test_it_gives_the_last_state_and_so_do_its_kernel_calls(channels: int) -> None:
+    layer, x = random_layer(Lstm.create, channels, HIDDEN), random_tokens(BATCH, ROWS, channels)
+    expected = np.empty((BATCH, HIDDEN))
+    for b, window in enumerate(x):
+        state, memory = np.zeros(HIDDEN), np.zeros(HIDDEN)
+        for row in window:
+            gates = row @ layer.input + layer.input_bias + state @ layer.hidden + layer.hidden_bias
+            write, keep, new, show = gates.reshape(4, HIDDEN)
+            for unit in range(HIDDEN):
+                memory[unit] = sigmoid(keep[unit]) * memory[unit] + sigmoid(write[unit]) * np.tanh(new[unit])
+                state[unit] = sigmoid(show[unit]) * np.tanh(memory[unit])
+        expected[b] = state
+    np.testing.assert_allclose(layer(x), expected, rtol=1e-11)
+    np.testing.assert_allclose(compute(layer.steps("x", "h"), "h", (HIDDEN, 1), x), expected, rtol=1e-11)
+
+
+@pytest.mark.usefixtures("double")
+def test_the_published_size_has_1216_parameters() -> None:
+    layer = random_layer(Lstm.create, 1, 16)
+    assert sum(array.size for array in (layer.input, layer.hidden, layer.input_bias, layer.hidden_bias)) == 1216
