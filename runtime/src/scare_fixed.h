@@ -25,9 +25,9 @@ extern "C" {
 /* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections with
  * four samples each (in the order 0 2 1 3), the last of three filled up with zeros, then single projections; `newer`
  * rows of 16 bits, pairs likewise. Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of
- * each projection. Apart: one result for each channel, [rows][channels]. */
+ * each projection. per_channel: one result for each channel, [rows][channels]. */
 void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
-                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t per_channel, uint32_t older,
                      uint32_t newer, uint32_t rows, uint32_t shift);
 
 /* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in

@@ -1,4 +1,4 @@
-"""Attention kernels: hash codes, attention on bits pair by pair or through a memory, attention with softmax."""
+"""Attention kernels: hash codes, bitwise attention over pairs or through an associative memory, softmax attention."""
 
 from math import ceil, e, log2, prod, sqrt
 from typing import Annotated
@@ -55,21 +55,21 @@ from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Count, Positive
 
 BIAS = Annotated[int, Ge(1), Le(1 << 20)]
-SCORES = 1 << 20  # pairs of tokens for which softmax attention holds a weight at once: they stay in a cache
-MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16
-POWER_BITS = 13  # of the weights of softmax attention
+SCORES = 1 << 20  # weights that softmax attention computes at once, so that they stay in a CPU cache
+MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16: beyond it is zero
+POWER_BITS = 13  # of the fixed-point weights of softmax attention
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
 KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
-SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which a kernel is compiled anew
+SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which C has a specialised function
 
 
 def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Binary codes of the rows of x [L, D], one word each, bit j set where activation j ≥ 0: [L]."""
+    """Hash the rows of x [L, D] to binary codes, one word each, bit j set where activation j ≥ 0: [L]."""
     return _packed(hash_activations(x, weights, settings) >= 0)
 
 
 def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """What `hash_codes` takes the signs of, [L, bits]: RBF kernel values against the supports, projected.
+    """Project the RBF kernel values between the rows of x [L, D] and the supports: [L, bits].
 
     `supports` are unit vectors divided by the bandwidth σ, so exp(x̂·support − 1/σ) = exp(−‖x̂ − ŝ‖² / 2σ).
     """
@@ -112,17 +112,17 @@ def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Binary codes of the rows of words x [L, D]: [L].
+    """Hash the rows of words x [L, D] to binary codes: [L].
 
-    The kernel is a polynomial of the cosine between row and support, highest power first; its variable is a quarter of
-    the cosine, its constant part is in the bias.
+    The RBF kernel is a polynomial of a quarter of the cosine between row and support, highest power first; its constant
+    part is in the bias.
     """
     signs = hash_activations_q(x, weights, settings) >= 0
     return (signs.astype(np.uint32) << np.arange(signs.shape[-1], dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)
 
 
 def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """What `hash_codes_q` takes the signs of, [L, bits]."""
+    """Fixed-point version of `hash_activations`: [L, bits]."""
     alike = to_int64(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
     kernel = np.full_like(alike, coefficients[0])
@@ -132,7 +132,7 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
 
 
 def _unit_rows(x: np.ndarray) -> np.ndarray:
-    """Rows divided by their lengths, in Q15."""
+    """Divide rows by their lengths; the result is Q15."""
     rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
     root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
     return multiply_half(root << (17 - half), rows)
@@ -152,7 +152,7 @@ def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_hash(q: QuantisationState, step: Step) -> Step:
-    """Only signs are wanted: each bit's projection, and the kernel, may be scaled at will."""
+    """Only the signs matter, so each bit's projection and the kernel may be scaled freely."""
     sharpness = step.settings["sharpness"]
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
@@ -161,20 +161,20 @@ def _quantise_hash(q: QuantisationState, step: Step) -> Step:
     size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    room = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
-    room = np.maximum(np.maximum(room, np.abs(bias) * size / LARGEST), 1e-30)
-    scaled = checked_round(projection / room, np.int16)
+    scale = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
+    scale = np.maximum(np.maximum(scale, np.abs(bias) * size / LARGEST), 1e-30)
+    scaled = checked_round(projection / scale, np.int16)
     weights = {
         "supports": supports,
         "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * size * 65536, np.int32),
         "projection": scaled,
-        "bias": checked_round(bias * size / room + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
+        "bias": checked_round(bias * size / scale + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
     }
     return Step("hash_codes_q", step.inputs, step.output, weights)
 
 
 def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
-    """exp(sharpness (c − 1)) for c in [−1, 1] as powers 1, 2, … of c / 4, and the constant."""
+    """Expand exp(sharpness (c − 1)) for c in [−1, 1] into coefficients of powers 1, 2, … of c / 4, and the constant."""
     grid = np.linspace(-1.0, 1.0, 1001)
     exact = np.exp(sharpness * (grid - 1))
     for degree in range(1, HIGHEST_DEGREE + 1):
@@ -189,7 +189,7 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
 
 
 def _largest_partial(powers: np.ndarray) -> float:
-    """The largest magnitude that evaluating the powers 1, 2, … of |t| ≤ ¼, highest first, comes by."""
+    """The largest intermediate magnitude of Horner's scheme for these powers 1, 2, … of |t| ≤ ¼."""
     quarter, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
     for power in (*powers[::-1], 0.0):
         partial = partial * quarter + power
@@ -198,7 +198,7 @@ def _largest_partial(powers: np.ndarray) -> float:
 
 
 def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
-    """Supports and sharpness in powers of two; supports and bits that only fill up change nothing."""
+    """Convert supports and sharpness to powers of two; padding supports and bits changes nothing."""
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
     projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, FOUR)
     bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, FOUR, -1.0)
@@ -224,7 +224,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Signs, ±1, of the activations of `kernels.attention.hash_activations`: [L, bits]."""
+    """Signs, ±1, of `hash_activations` instead of packed words: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
     supports = weights["supports"]
     kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
@@ -278,13 +278,13 @@ def bitwise_attention_q(
     spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))
     size = (k.shape[1], settings["bias"] + settings["bits"])
     values = to_top(v.astype(np.int64), spare, value_bits(*size))
-    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
+    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), headroom_bits(*size))
 
 
-def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, room: int) -> np.ndarray:
-    """sums / total of values that were shifted to `bits` bits, shifted back by their spare bits."""
-    mean = multiply_wide(sums << room, 0x7FFFFFFF // total)  # times 2^(room − 1)
-    return to_word((mean << (32 - bits - room)) >> spare)
+def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
+    """Compute sums / total of values that were shifted to `bits` bits, and shift back by their spare bits."""
+    mean = multiply_wide(sums << headroom, 0x7FFFFFFF // total)  # times 2^(headroom − 1)
+    return to_word((mean << (32 - bits - headroom)) >> spare)
 
 
 def value_bits(keys: int, largest: int) -> int:
@@ -292,8 +292,8 @@ def value_bits(keys: int, largest: int) -> int:
     return min(15, 31 - int(keys * largest).bit_length())
 
 
-def spare_room(keys: int, largest: int) -> int:
-    """How many bits such a sum leaves of a word."""
+def headroom_bits(keys: int, largest: int) -> int:
+    """How many bits of a word are unused by the sum of `value_bits`."""
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
@@ -323,17 +323,17 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     (rows, width), settings = placed.shapes[2], placed.step.settings
     fits("tokens", rows), fits("value pairs", (rows + 1) // 2 * width), fits("bits", settings["bits"])
     most = settings["bits"] + settings["bias"]
-    return CForm((rows, width, most, spare_room(rows, most)))
+    return CForm((rows, width, most, headroom_bits(rows, most)))
 
 
 def tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Pair by pair: signs times signs."""
+    """Codes are signs here, so their similarity is a dot product."""
     similarity = q @ k.transposed + settings["bias"]
     return (similarity @ v) / similarity.sum()
 
 
 def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """`bitwise_attention` without pairs: all keys go into one memory M = Σ h(k) ⊗ v, and each query reads it.
+    """Like `bitwise_attention`, without pairs: all keys go into one memory M = Σ h(k) ⊗ v, and each query reads it.
 
     A query h gives (h·M + bias Σ v) / (h·Σ h(k) + bias L) for v [L, D]: [Q, D], or [D] for q a single code. With
     the setting `own` the bias counts for the query's own value instead of Σ v; queries are then the newest rows.
@@ -347,7 +347,7 @@ def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weigh
 
 
 def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
-    """Codes as ±1, [..., bits]."""
+    """Unpack codes to ±1: [..., bits]."""
     set_bits = words[..., None] >> np.arange(bits, dtype=np.uint32) & 1
     return 2 * set_bits.astype(number) - 1
 
@@ -371,12 +371,12 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
 
 
 def _c_memory_attention_f32(placed: PlacedStep) -> CForm:
-    """Pair by pair: less than a memory for the one query that models ask."""
+    """In C pair by pair, which costs less than a memory for the single query of our models."""
     return _c_attention_on_bits_f32(placed, "memory_attention" if placed.step.settings["own"] else "bitwise_attention")
 
 
 def tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Keys into one memory, read by each query; a query alone is a row here."""
+    """Like `memory_attention`; a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
     favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
     read = rows @ (k.transposed @ v) + favoured * settings["bias"]
@@ -437,7 +437,7 @@ def softmax_attention_q(
     power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)
     sums, spare = shares @ heads[2], spares[2][:, None]
-    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), spare_room(*size))
+    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), headroom_bits(*size))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
@@ -479,18 +479,18 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     settings, rows, most = placed.step.settings, placed.out[0], 1 << POWER_BITS
     width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
     sizes = fits("tokens", rows), settings["heads"], width, values
-    bits = settings["bits"], score_bits(width), value_bits(rows, most), spare_room(rows, most)
+    bits = settings["bits"], score_bits(width), value_bits(rows, most), headroom_bits(rows, most)
     return CForm((*sizes, settings["sharpness"], *bits))
 
 
 def tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Head by head."""
+    """Scale the queries, then scores and mix."""
     scale = 1 / sqrt(q.shape[1] // settings["heads"])
     return tensor_softmax_mix(tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
 
 
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The dot products, head by head, of q [L, heads·width] with k [M, heads·width]: [heads, L, M]."""
+    """Dot products, head by head, of q [L, heads·width] with k [M, heads·width]: [heads, L, M]."""
     count = settings["heads"]
     heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k)]
     return heads[0] @ heads[1].swapaxes(2, 3)
@@ -512,7 +512,7 @@ def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Dot products, head by head."""
+    """Like `attention_scores`."""
     return _tensor_heads(q, settings["heads"]) @ _tensor_heads(k, settings["heads"]).transposed
 
 
@@ -548,7 +548,7 @@ def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Values weighted by the softmax of the scores."""
+    """Like `softmax_mix`."""
     return _tensor_joined(scores.apply("softmax") @ _tensor_heads(v, scores.shape[0]))
 
 
@@ -557,7 +557,7 @@ def _tensor_joined(x: Tensor) -> Tensor:
     return x.permute(1, 0, 2).reshape(x.shape[1], x.shape[0] * x.shape[2])
 
 
-ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # what takes signs, and of what
+ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # by hash kernel
 
 
 FLOAT_KERNELS = {
@@ -596,13 +596,9 @@ FLOAT_KERNELS = {
     "softmax_mix": Kernel(softmax_mix, _mix_shape, _mix_cost, scratch=lambda scores, *_: prod(scores)),
 }
 FIXED_KERNELS = {
-    "hash_codes_q": Kernel(hash_codes_q, _hash_shape_q, FLOAT_KERNELS["hash_codes"].cost),
-    "bitwise_attention_q": Kernel(
-        bitwise_attention_q, FLOAT_KERNELS["bitwise_attention"].shape, FLOAT_KERNELS["bitwise_attention"].cost
-    ),
-    "softmax_attention_q": Kernel(
-        softmax_attention_q, FLOAT_KERNELS["softmax_attention"].shape, FLOAT_KERNELS["softmax_attention"].cost
-    ),
+    "hash_codes_q": Kernel(hash_codes_q, _hash_shape_q, _hash_cost),
+    "bitwise_attention_q": Kernel(bitwise_attention_q, _bitwise_shape, _bitwise_cost),
+    "softmax_attention_q": Kernel(softmax_attention_q, _softmax_shape, _softmax_cost),
 }
 QUANTISATION = {
     "hash_codes": QuantisationRule(_no_bound, _no_bound, _quantise_hash),

@@ -1,4 +1,4 @@
-"""Formula kernels: what published corrections and curves are made of. A missing number (NaN) stays missing in all."""
+"""Formula kernels: polynomials, products and blends of published corrections. NaN in gives NaN out."""
 
 from math import floor, inf, log2, prod
 from typing import Annotated
@@ -14,24 +14,24 @@ from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Positive
 
-TERMS = 4096  # of a polynomial, at most
-MOST_HELD = 28000  # that a number may become before products: half of its square is below LARGEST
+TERMS = 4096  # most terms of a polynomial
+MOST_FACTOR = 28000  # largest factor of a product: half of its square is below LARGEST
 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Polynomials of x [C], one a column of weight [M, O]: Σ_m weight[m] · Π_c x[c]^powers[m][c] (+ bias): [O]."""
+    """Polynomials of x [C], one per column of weight [M, O]: Σ_m weight[m] · Π_c x[c]^powers[m][c] (+ bias): [O]."""
     terms = [_monomial(x, powers) for powers in settings["powers"]]
     mixed = one_product(np.stack(terms, axis=-1), weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
 
 
 def _monomial(x: np.ndarray, powers: list[int]) -> np.ndarray:
-    """The product of the features of x [batch, C], each as often as its power says: [batch]."""
+    """Multiply the features of x [batch, C], each as often as its power: [batch]."""
     term: np.ndarray | None = None
     for feature, power in enumerate(powers):
         for _ in range(power):
             term = x[:, feature] if term is None else term * x[:, feature]
-    assert term is not None  # the shape refuses a constant term: that is the bias
+    assert term is not None  # the shape function rejects a constant term, which is the bias
     return term
 
 
@@ -58,7 +58,7 @@ def _c_polynomial_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Each term as a product of single numbers."""
+    """Multiply out each term from single numbers."""
     numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
     terms = []
     for powers in settings["powers"]:
@@ -71,11 +71,11 @@ def tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor
 
 
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """All products of two numbers of x [C], each first held within ±limit, in the order of triu_indices: [C(C+1)/2]."""
+    """All products of two numbers of x [C], each clamped at ±limit, in the order of triu_indices: [C(C+1)/2]."""
     limit = x.dtype.type(settings["limit"])
-    held = np.clip(x, -limit, limit)
+    clamped = np.clip(x, -limit, limit)
     first, second = np.triu_indices(x.shape[1])
-    return held[:, first] * held[:, second]
+    return clamped[:, first] * clamped[:, second]
 
 
 def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -88,11 +88,11 @@ def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Half of each product of two words of x [C], times `factor` / 2^32 and held within ±top: [C(C+1)/2]."""
+    """Half of each product of two words of x [C], multiplied by `factor` / 2^32 and clamped at ±top: [C(C+1)/2]."""
     numbers = rounding_shift(x.astype(np.int64) * weights["factor"], 32)
-    held = np.clip(numbers, -settings["top"], settings["top"])
+    clamped = np.clip(numbers, -settings["top"], settings["top"])
     first, second = np.triu_indices(x.shape[1])
-    return to_word(rounding_shift(held[:, first] * held[:, second], 1))
+    return to_word(rounding_shift(clamped[:, first] * clamped[:, second], 1))
 
 
 def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -105,16 +105,16 @@ def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _products_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    return np.asarray(2.0 ** (1 - 2 * _held_bits(step)))
+    return np.asarray(2.0 ** (1 - 2 * _factor_bits(step)))
 
 
-def _held_bits(step: Step) -> int:
-    """The bits after the point of the numbers that `products` multiplies."""
-    return floor(log2(MOST_HELD / step.settings["limit"]))
+def _factor_bits(step: Step) -> int:
+    """Fractional bits of the factors."""
+    return floor(log2(MOST_FACTOR / step.settings["limit"]))
 
 
 def _quantise_products(q: QuantisationState, step: Step) -> Step:
-    limit, bits = step.settings["limit"], _held_bits(step)
+    limit, bits = step.settings["limit"], _factor_bits(step)
     factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
     if factor.max() >= 2.0**31:
         raise NotApplicableError(f"float32 only: ±{limit:g} is too few steps of a reading for products")
@@ -132,23 +132,23 @@ def _c_products_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Row by row of the upper triangle: a number times those from itself on. One alone is held as its square."""
+    """Row by row of the upper triangle; a single number is squared first and clamped as a square."""
     if x.shape == (1,):
         return (x * x).minimum(settings["limit"] ** 2)
-    held = x.minimum(settings["limit"]).maximum(-settings["limit"])
+    clamped = x.minimum(settings["limit"]).maximum(-settings["limit"])
     count = x.shape[0]
-    return concatenate([held.rows(at, count) * held.rows(at, at + 1) for at in range(count)])
+    return concatenate([clamped.rows(at, count) * clamped.rows(at, at + 1) for at in range(count)])
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """One of K formulas [K], or a mixture of two neighbours, as the first number of x [C] decides: [1].
+    """Blend K formulas [K] piecewise by the first number of x [C]: [1].
 
     Passage k leads from formula k to k + 1: the share of the later one is 0 below low[k], 1 from high[k] on, and
     slope[k] · x + offset[k] between them. Passages follow each other: high[k] ≤ low[k + 1].
     """
-    decides = x[:, :1]
-    share = decides * weights["slope"] + weights["offset"]
-    share = np.where(decides < weights["low"], 0, np.where(decides >= weights["high"], 1, share))
+    first = x[:, :1]
+    share = first * weights["slope"] + weights["offset"]
+    share = np.where(first < weights["low"], 0, np.where(first >= weights["high"], 1, share))
     return formulas[:, :1] + np.einsum("bk,bk->b", share, np.diff(formulas, axis=1))[:, None]
 
 
@@ -159,7 +159,7 @@ def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings)
 
 
 def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """The share, the difference of two formulas and its part of each passage."""
+    """For each passage the share, the difference of two formulas and their product."""
     passages = formulas[0] - 1
     return Operations(multiply_adds=2 * passages, additions=passages)
 
@@ -170,15 +170,15 @@ def _c_blend_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The first formula, and of each passage its share of the difference to the next."""
-    decides, count = x.rows(0, 1), formulas.shape[0]
-    share = decides * weights["slope"] + weights["offset"]
-    share = decides.at_least(weights["low"]).choose(decides.at_least(weights["high"]).choose(1.0, share), 0.0)
+    """Like `blend`: the first formula, plus each passage's share of the difference to the next."""
+    first, count = x.rows(0, 1), formulas.shape[0]
+    share = first * weights["slope"] + weights["offset"]
+    share = first.at_least(weights["low"]).choose(first.at_least(weights["high"]).choose(1.0, share), 0.0)
     return formulas.rows(0, 1) + (share * (formulas.rows(1, count) - formulas.rows(0, count - 1))).sum()
 
 
 def divide(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Divides two values of one shape."""
+    """Divide two values of one shape."""
     return a / b
 
 
@@ -204,7 +204,7 @@ FLOAT_KERNELS = {
     "divide": Kernel(divide, _divide_shape, _divide_cost),
 }
 FIXED_KERNELS = {
-    "products_q": Kernel(products_q, _products_shape_q, FLOAT_KERNELS["products"].cost),
+    "products_q": Kernel(products_q, _products_shape_q, _products_cost),
 }
 QUANTISATION = {
     "products": QuantisationRule(_products_bound, _products_unit, _quantise_products),

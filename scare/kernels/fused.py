@@ -1,4 +1,4 @@
-"""Fused kernels: several steps as one, so that what lies between them never needs memory. `fuse` writes them."""
+"""Fused kernels: several steps in one, so that their intermediate values need no memory. `fuse` inserts them."""
 
 from math import floor, log2, prod
 from typing import Annotated, Literal
@@ -53,11 +53,11 @@ from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Count, Whole
 
 ACTIVATIONS = ("relu", "gelu")
-HIDDEN_BITS = 16  # by which the hidden layer's sums are shifted down
+HIDDEN_BITS = 16  # right shift of the hidden layer's sums
 
 
 def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Tokens from what they see and what they share: seen·local + bias + share ⊗ (shared·mix): [L, O].
+    """Tokens from their own inputs and a shared vector: seen·local + bias + share ⊗ (shared·mix): [L, O].
 
     For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without mix shared is [O].
     """
@@ -117,7 +117,7 @@ def _tokens_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _mixed_unit(q: QuantisationState, step: Step) -> float:
-    """The unit of what all rows share, once mixed."""
+    """The unit of the shared vector after `mix`."""
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
@@ -147,7 +147,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
     weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
     local, outputs = weights["local"], placed.out[1]
     if outputs % 4:
-        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; integer kernels take four at a time")
+        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; fixed-point kernels take four at a time")
     mix = weights.get("mix", np.zeros((0, outputs), np.int16))
     bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
     share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
@@ -162,7 +162,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """What tokens see, and their share of what they share."""
+    """Like `token_rows`."""
     common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
     own = tensor_mix_features(seen, weights["local"], weights["bias"])
     return own + common.reshape(1, *common.shape) * weights["share"][:, None]
@@ -193,10 +193,10 @@ def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Dense, cut-off below zero, dense of each row of words x [L, D].
+    """Dense, ReLU, dense for each row of words x [L, D].
 
-    Each row is shifted to 15 bits by at most `most` spare bits; its biases follow. Sums are shifted right by `bits` and
-    the spare bits used.
+    Each row is shifted to 15 bits by at most `most` spare bits, its biases with it. Sums are shifted right by `bits`
+    and the spare bits used.
     """
     wide = x.astype(np.int64)
     spare = np.minimum(spare_bits(wide), settings["most"])
@@ -226,7 +226,7 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Each hidden number is multiplied by a factor of its own, so that it uses its 16 bits; the biases must fit too."""
+    """Scale each hidden number by a factor of its own, so that it uses its 16 bits; the biases must fit, too."""
     unit = q.unit(step.inputs[0])
     scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
     for_no_spare_bits = scales / unit / 65536
@@ -252,7 +252,7 @@ def _without_relu(step: Step) -> str:
 
 
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
-    """C's relu gives twice as much, so half of `outer`: the same bits. Hidden numbers that only fill up are zero."""
+    """C's ReLU is x + |x|, so `outer` is halved, which gives the same bits; padding hidden numbers are zero."""
     relu = placed.step.settings["activation"] == "relu"
     inner = np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")])
     outer = placed.weight("outer") * (0.5 if relu else 1.0)
@@ -282,7 +282,7 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Dense, activation, dense."""
+    """Like `feed_forward`."""
     hidden = POINTWISE_TENSORS[settings["activation"]](
         tensor_mix_features(x, weights["inner"], weights["inner_bias"]), {}, {}
     )
@@ -290,7 +290,7 @@ def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tens
 
 
 def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The numbers of x [I] from `start` on, read as `shape`."""
+    """Read the numbers of x [I] from `start` on as `shape`."""
     shape = tuple(settings["shape"])
     return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
 
@@ -302,7 +302,7 @@ def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def tensor_part(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A run of numbers in another shape."""
+    """Like `part`."""
     shape: Shape = tuple(settings["shape"])
     return x.rows(settings["start"], settings["start"] + int(np.prod(shape))).reshape(*shape)
 

@@ -1,4 +1,4 @@
-"""Linear kernels: mixing features, and what makes tokens cheap."""
+"""Linear kernels: dense layers, which mix features, and the outer product that spreads a shared vector over tokens."""
 
 from math import prod
 
@@ -45,7 +45,7 @@ from scare.kernels.window import project
 
 
 def dense(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
+    """Mix features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
     mixed = one_product(x, weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
 
@@ -62,25 +62,25 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
+    """Mix features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
     return to_word((matmul_half(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
 def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     expect(weights["shift"] == weights["bias"] == weights["weight"][1:], "dense_q shift")
-    return FLOAT_KERNELS["dense"].shape(x, weights, settings)
+    return _dense_shape(x, weights, settings)
 
 
 def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
     if step.inputs[0] == INPUT:
-        raise NotApplicableError("float32 only: a token for each reading has no integer form")
+        raise NotApplicableError("float32 only: a token for each reading has no fixed-point form")
     if step.weights.get("bias", np.empty(0)).ndim > 1:
-        raise NotApplicableError("float32 only: a bias for each token has no integer form")
+        raise NotApplicableError("float32 only: a bias for each token has no fixed-point form")
     return product_bound(q.bounds[step.inputs[0]], step.weights["weight"], step.weights.get("bias", 0.0))
 
 
 def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """One unit for all outputs that are read together."""
+    """A common unit for all outputs that are read together."""
     units, readers = _dense_finest(q, step), q.readers(step.output)
     if any(reader.kernel != "part" for reader in readers):
         return units.max()
@@ -105,7 +105,7 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
         matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]
-        return project(q, step, matrix / units, bias / units, apart=False)
+        return project(q, step, matrix / units, bias / units, per_channel=False)
     fine = _dense_finest(q, step)
     shift = bits_between(units, fine)
     weights = {
@@ -136,7 +136,7 @@ def _c_dense_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_dense(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A matrix and, if there is one, a bias."""
+    """Like `dense`."""
     return tensor_mix_features(x, weights["weight"], weights.get("bias"))
 
 
@@ -148,7 +148,7 @@ def tensor_mix_features(x: Tensor, weight: np.ndarray, bias: np.ndarray | None) 
 
 
 def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Adds share ⊗ g to z [L, D] for g [D]."""
+    """Add share ⊗ g to z [L, D] for g [D]."""
     return z + weights["share"][:, None] * g[:, None, :]
 
 
@@ -166,7 +166,7 @@ def _c_add_outer_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_add_outer(z: Tensor, g: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Share by share."""
+    """Like `add_outer`."""
     return z + g.reshape(1, *g.shape) * weights["share"][:, None]
 
 
@@ -175,7 +175,7 @@ FLOAT_KERNELS = {
     "add_outer": Kernel(add_outer, _add_outer_shape, _add_outer_cost),
 }
 FIXED_KERNELS = {
-    "dense_q": Kernel(dense_q, _dense_shape_q, FLOAT_KERNELS["dense"].cost),
+    "dense_q": Kernel(dense_q, _dense_shape_q, _dense_cost),
 }
 QUANTISATION = {
     "dense": QuantisationRule(_dense_bound, _dense_unit, _quantise_dense),

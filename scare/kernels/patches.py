@@ -1,4 +1,4 @@
-"""Patch kernels: a window as overlapping patches, a window's own scale, and a scale per feature."""
+"""Patch kernels: overlapping patches of a window, standardisation by the window's own moments, affine features."""
 
 from math import prod
 
@@ -11,19 +11,19 @@ from scare.records import Count, Positive
 
 
 def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Patches of x [T, C], one every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
+    """Cut x [T, C] into patches every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
     rows = patch_rows(x.shape[1], settings["patch"], settings["stride"])
     return x[:, rows].reshape(len(x), len(rows), rows.shape[1] * x.shape[2])
 
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """The row at each place of each patch, [patches, patch]; past the end it is the newest row."""
+    """The row index at each place of each patch, [patches, patch]; past the end the newest row's."""
     first = stride * np.arange(count_patches(rows, patch, stride))
     return np.minimum(first[:, None] + np.arange(patch), rows - 1)
 
 
 def count_patches(rows: int, patch: int, stride: int) -> int:
-    """How many patches a window of `rows` gives once its newest row is repeated `stride` times.
+    """Count the patches of a window of `rows` whose newest row is repeated `stride` times.
 
     >>> [count_patches(rows, 16, 8) for rows in (15, 60, 360, 720, 1440)]
     [1, 7, 45, 90, 180]
@@ -43,13 +43,13 @@ def _c_patches_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Rows by number, patch after patch."""
+    """Gather rows by index, patch after patch."""
     rows = patch_rows(x.shape[0], settings["patch"], settings["stride"])
     return x.take(rows.ravel()).reshape(len(rows), rows.shape[1] * x.shape[1])
 
 
 def affine(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """x [..., D] times `scale` plus `shift` of each feature."""
+    """Multiply x [..., D] by `scale` and add `shift`, for each feature."""
     return x * weights["scale"] + weights["shift"]
 
 
@@ -67,7 +67,7 @@ def _c_affine_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Feature by feature."""
+    """Like `affine`."""
     return x * weights["scale"] + weights["shift"]
 
 
@@ -84,7 +84,7 @@ def _moments_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum, difference to the mean and its square; a root a channel."""
+    """Sum, difference to the mean and its square; a root for each channel."""
     return Operations(multiply_adds=prod(x), additions=2 * prod(x), divisions=x[1])
 
 
@@ -111,7 +111,7 @@ def _standardize_shape(x: Shape, moments: Shape, weights: Shapes, settings: Sett
 
 
 def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Difference, product with the inverse; one division a channel."""
+    """Difference, product with the inverse; one division for each channel."""
     return Operations(multiply_adds=prod(x), additions=prod(x), divisions=x[1])
 
 
@@ -120,7 +120,7 @@ def _c_standardize_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Channel by channel."""
+    """Like `standardize`."""
     return (x - moments.rows(0, 1)) / moments.rows(1, 2)
 
 
@@ -139,7 +139,7 @@ def _c_restore_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """With the moments of the first channel."""
+    """Like `restore`."""
     mean, deviation = (moments.rows(at, at + 1).rows(0, 1, axis=1).reshape(1) for at in (0, 1))
     return y * deviation + mean
 

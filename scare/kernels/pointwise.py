@@ -1,4 +1,4 @@
-"""Pointwise kernels: sums, cut-offs, norms, and other views of the same numbers."""
+"""Pointwise kernels: sums, activations, layer norm, the newest row, and views of the same numbers."""
 
 from math import floor, log2, pi, prod, sqrt
 
@@ -52,11 +52,11 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Positive
 
-NEWEST_BITS = 14  # by which a single reading is shifted up to become a word
+NEWEST_BITS = 14  # left shift that turns an int16 reading into a word
 
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Adds two values of one shape."""
+    """Add two values of one shape."""
     return a + b
 
 
@@ -70,7 +70,7 @@ def _add_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operat
 
 
 def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Adds two values of one shape, the second shifted right to the unit of the first."""
+    """Add two values of one shape, the second shifted right to the unit of the first."""
     return a + (b >> settings["shift"])
 
 
@@ -79,10 +79,10 @@ def _add_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """The coarser of the two: what is held by it leaves room for two additions."""
+    """The coarser unit of the two: `LARGEST` leaves room for two additions."""
     unit = max(q.unit(name) for name in step.inputs)
     if q.bounds[step.output].max() / unit >= 2.0**31:
-        raise NotApplicableError("float32 only: a sum of more than three values has no integer form")
+        raise NotApplicableError("float32 only: a sum of more than three values has no fixed-point form")
     return np.asarray(unit)
 
 
@@ -97,33 +97,33 @@ def _c_add_q(placed: PlacedStep) -> CForm:
 
 
 def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Cuts off below zero."""
+    """Cut off below zero."""
     return np.maximum(x, 0)
 
 
 def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """A smooth cut-off below zero: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    """Gaussian error linear unit, in the tanh form: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
 
 
 def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, one more, division."""
+    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division."""
     return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
 
 
 def tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """x σ(2 √(2/π) (x + 0.044715 x³)), which is the form with tanh."""
+    """x σ(2 √(2/π) (x + 0.044715 x³)), which equals the tanh form."""
     inner = x * (x * x * 0.044715 + 1.0) * (2 * sqrt(2 / pi))
     return x * inner.apply("sigmoid")
 
 
 def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Reads [L, D] as [L·D]."""
+    """Read [L, D] as [L·D]."""
     return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
 
 
 def tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """One row."""
+    """Like `flatten`."""
     return x.reshape(int(np.prod(x.shape)))
 
 
@@ -150,7 +150,7 @@ def _quantise_newest(q: QuantisationState, step: Step) -> Step:
 
 
 def c_newest_f32(placed: PlacedStep) -> CForm | CView:
-    """The newest rows: a view of the window or of codes, else a copy."""
+    """C form of kernels that take the newest rows: a view of the window or of codes, else a copy."""
     source, shape = placed.inputs[0], placed.shapes[0]
     if source.kind != "float" or source.name == WINDOW_NAME:
         return CView(prod(shape) - prod(placed.out))
@@ -164,12 +164,12 @@ def _c_newest_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The last row."""
+    """Like `newest`."""
     return x.rows(x.shape[0] - 1, x.shape[0]).reshape(x.shape[1])
 
 
 def layer_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each row of x [L, D] to mean 0 and variance 1, then gain and bias."""
+    """Normalise each row of x [L, D] to mean 0 and variance 1, then apply gain and bias."""
     number = x.dtype.type
     centred = x - row_sums(x, np.ones(x.shape[-1:], x.dtype)) / number(x.shape[-1])
     variance = row_sums(centred, centred) / number(x.shape[-1])
@@ -182,12 +182,12 @@ def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum, difference to the mean; squares, scaling, gain; a square root and its inverse a row."""
+    """Sum, difference to the mean; squares, scaling, gain; a square root and its inverse for each row."""
     return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each row of words x [L, D] to mean 0 and variance 1, times gain (√D in it), plus bias.
+    """Normalise each row of words x [L, D] to mean 0 and variance 1, times gain (which includes √D), plus bias.
 
     `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
     """
@@ -241,7 +241,7 @@ def _c_layer_norm_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Mean 0 and variance 1, then gain and bias."""
+    """Like `layer_norm`."""
     centred = x - x.mean()
     root = ((centred * centred).mean() + settings["epsilon"]).apply("inverse_root")
     return centred * root * weights["gain"] + weights["bias"]
@@ -256,9 +256,9 @@ FLOAT_KERNELS = {
     "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost, takes={"epsilon": Positive}),
 }
 FIXED_KERNELS = {
-    "add_q": Kernel(add_q, FLOAT_KERNELS["add"].shape, FLOAT_KERNELS["add"].cost),
+    "add_q": Kernel(add_q, _add_shape, _add_cost),
     "newest_q": Kernel(newest_q, FLOAT_KERNELS["newest"].shape, free),
-    "layer_norm_q": Kernel(layer_norm_q, FLOAT_KERNELS["layer_norm"].shape, FLOAT_KERNELS["layer_norm"].cost),
+    "layer_norm_q": Kernel(layer_norm_q, _norm_shape, _norm_cost),
 }
 QUANTISATION = {
     "newest": QuantisationRule(_newest_bound, _newest_unit, _quantise_newest),

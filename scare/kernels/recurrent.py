@@ -1,4 +1,4 @@
-"""Recurrent kernels: a state carried along the rows of one window, of which the last is wanted."""
+"""Recurrent kernels: a hidden state updated along the rows of a window; the output is the last state."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """A row: both products, three products a unit; three sigmoids (+ 1) and two tanh (± 1), each an exponential."""
+    """Per row: both products, three products a unit; three sigmoids (+ 1) and two tanh (± 1), each an exponential."""
     (rows, channels), size = x, weights["hidden"][0]
     units = rows * size
     return Operations(
@@ -44,7 +44,7 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_lstm_f32(placed: PlacedStep) -> CForm:
-    """The four gates of a unit side by side."""
+    """Lay out the four gates of a unit side by side."""
     (size,) = placed.out
     gates = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])
     units = gates.reshape(len(gates), 4, size).transpose(2, 0, 1)
@@ -52,7 +52,7 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """One operation, which each format writes in its own way."""
+    """A single operation, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
 

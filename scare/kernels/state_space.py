@@ -1,4 +1,4 @@
-"""State-space kernels: what a selective state space needs for the output at the newest row."""
+"""State-space kernels: a selective state space (Mamba) evaluated at the newest row only, and its norm and gates."""
 
 from math import prod
 
@@ -23,13 +23,13 @@ from scare.records import Count, Positive
 
 
 def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each row of x [..., D] divided by its root mean square; a gain belongs to the matrix that reads it."""
+    """Divide each row of x [..., D] by its root mean square; a gain is folded into the matrix that reads it."""
     number = x.dtype.type
     return x / np.sqrt(row_sums(x, x) / number(x.shape[-1]) + number(settings["epsilon"]))
 
 
 def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Squares and scaling; a square root and its inverse a row."""
+    """Squares and scaling; a square root and its inverse for each row."""
     return Operations(multiply_adds=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
@@ -38,12 +38,12 @@ def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Divided by the root mean square of its row."""
+    """Like `rms_norm`."""
     return x * ((x * x).mean() + settings["epsilon"]).apply("inverse_root")
 
 
 def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """x / (1 + exp(−x))."""
+    """Sigmoid linear unit: x / (1 + exp(−x))."""
     with np.errstate(over="ignore"):  # exp(−x) = ∞ gives the right zero
         return x / (1 + np.exp(-x))
 
@@ -53,7 +53,7 @@ def _silu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def multiply(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multiplies two values of one shape."""
+    """Multiply two values of one shape."""
     return a * b
 
 
@@ -77,12 +77,12 @@ def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The last rows."""
+    """Like `newest_rows`."""
     return x.rows(x.shape[0] - settings["rows"], x.shape[0])
 
 
 def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Each feature of x [T, F] with its own taps [k, F], the last for the row itself, zeros before row 0: [T, F]."""
+    """Convolve each feature of x [T, F] with its own taps [k, F], the last for the row itself, zeros before: [T, F]."""
     taps, rows = weights["taps"], x.shape[1]
     mixed = x * taps[-1] + weights["bias"]
     for lag in range(1, min(len(taps), rows)):
@@ -104,7 +104,7 @@ def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Shifted rows, each with its tap."""
+    """Sum shifted rows, each times its tap."""
     taps, rows = weights["taps"], x.shape[0]
     mixed = x * taps[-1] + weights["bias"]
     for lag in range(1, min(len(taps), rows)):
@@ -151,7 +151,7 @@ def _c_state_space_f32(placed: PlacedStep) -> CForm:
 
 
 def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The newest output as a weighted sum of rows, each fading with the steps after it."""
+    """Like `state_space`; softplus as max(x, 0) + log(1 + exp(−|x|)), which does not overflow."""
     (rows, inner), heads = x.shape, dt.shape[1]
     step = dt.maximum(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
     share = (step.later_sum() * weights["decay"]).apply("exp") * step * (b @ c.reshape(c.shape[0], 1))

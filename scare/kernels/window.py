@@ -1,4 +1,9 @@
-"""Window kernels: mixing time, by hats, lenses and bins over the rows of a window."""
+"""Window kernels: mixing time by a triangular (hat) basis, lenses and bins over the rows of a window.
+
+A hat is a triangle function between neighbouring knots on a logarithmic time axis; each row lies under two hats. In
+fixed point all but `lens_q` read the int16 window itself: `project_q` is a lens or a dense layer over the whole window.
+Weights of long projections are int8 with each rounding error passed on along time, those of the newest rows int16.
+"""
 
 from math import ceil, log2, prod
 from typing import Annotated
@@ -39,11 +44,11 @@ from scare.kernels.fixed_point import (
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 
-NEWEST, SHORT = 8, 16  # rows at the window's end whose weights have 16 bits; all of a window up to SHORT
+NEWEST, SHORT = 8, 16  # newest rows whose weights have 16 bits; windows up to SHORT rows have only such weights
 
 
 def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sums of x [T, C] under overlapping hats in log time: [knots, C]."""
+    """Project x [T, C] onto overlapping hats in log time: [knots, C]."""
     return _time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
 
 
@@ -55,7 +60,7 @@ def hat_fractions(lags: int, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def hat_matrix(knot: np.ndarray, fraction: np.ndarray, knots: int) -> np.ndarray:
-    """The hats as a matrix [T, knots], oldest row first."""
+    """Build the hat basis as a matrix [T, knots], oldest row first."""
     expect(knot.min() >= 0 and knot.max() < knots - 1, "hats")
     rows = np.arange(len(knot))
     matrix = np.zeros((len(knot), knots), fraction.dtype)
@@ -82,7 +87,7 @@ def _hat_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sums of the window x [T, C] under the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
+    """Project the window x [T, C] onto the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for place in (0, 1):
         matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
@@ -99,7 +104,7 @@ def _hats_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _hat_sums(step: Step) -> np.ndarray:
-    """The sum of the weights under each hat."""
+    """Sum of the weights under each hat [knots]."""
     knot, fraction = step.weights["knot"], step.weights["fraction"]
     count = step.settings["knots"]
     return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
@@ -126,7 +131,7 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """Segments oldest first; a pair of samples that two segments share is read in both, with zeros for the other."""
+    """Lay out segments oldest first; a pair of samples that two segments share is read in both, with zero shares."""
     (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
     segments, shares = [], []
     for lower in range(knots - 2, -1, -1):
@@ -145,7 +150,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """As a matrix: no format has hats."""
+    """A matrix product, because no format has a hat operation."""
     return _tensor_time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
 
 
@@ -154,7 +159,7 @@ def _tensor_time_mix(x: Tensor, matrix: np.ndarray) -> Tensor:
 
 
 def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes time: weightᵀ x (+ bias of each lens) for x [T, C]: [L, C]."""
+    """Mix time: weightᵀ x (+ bias of each lens) for x [T, C]: [L, C]."""
     mixed = _time_mix(x, weights["weight"])
     return mixed + weights["bias"][:, None] if "bias" in weights else mixed
 
@@ -170,7 +175,7 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mixes time: weightᵀ x for words x [T, C]: [L, C]."""
+    """Mix time: weightᵀ x for words x [T, C]: [L, C]."""
     return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
 
 
@@ -180,7 +185,7 @@ def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """One power of two for all numbers of a value, times the channel's unit."""
+    """A common power of two for all numbers of a value, divided by each channel's quantum."""
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 
@@ -191,17 +196,17 @@ def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _knots(q: QuantisationState, step: Step) -> np.ndarray:
-    """The units of a lens's rows, the channels' quanta apart."""
+    """The units of a lens's input rows without the channels' quanta."""
     return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
 def _quantise_lens(q: QuantisationState, step: Step) -> Step:
     weight = step.weights["weight"]
     if "bias" in step.weights:
-        raise NotApplicableError("float32 only: a lens with a bias has no integer form")
+        raise NotApplicableError("float32 only: a lens with a bias has no fixed-point form")
     unit = float((q.units[step.output] * q.quanta).flat[0])
     if step.inputs[0] == INPUT:
-        return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), apart=True)
+        return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), per_channel=True)
     return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _knots(q, step) / unit)})
 
 
@@ -217,27 +222,27 @@ def _c_lens_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Each lens with its bias, then time where the channels were."""
+    """Like `lens`."""
     mixed = x.transposed @ weights["weight"]
     return (mixed + weights["bias"] if "bias" in weights else mixed).transposed
 
 
 def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Projections of the window x [T, C]: Σ older · x scaled by `coarse`, plus Σ newer · x scaled by `fine`.
+    """Project the window x [T, C]: Σ older · x scaled by `coarse`, plus Σ newer · x scaled by `fine`.
 
-    Weights `older` [T − n, C, R] and `newer` [n, C, R] mix all channels: [R]. With the setting `apart` there is one
-    set of weights [·, 1, R] for every channel: [R, C].
+    Weights `older` [T − n, C, R] and `newer` [n, C, R] mix all channels: [R]. With the setting `per_channel` every
+    channel is projected by itself, with the same weights [·, 1, R]: [R, C].
     """
-    border = len(weights["older"])
-    mix = "btc,tr->brc" if settings["apart"] else "btc,tcr->br"
+    split = len(weights["older"])
+    mix = "btc,tr->brc" if settings["per_channel"] else "btc,tcr->br"
     sums = []
-    for part, name in ((x[:, :border], "older"), (x[:, border:], "newer")):
+    for part, name in ((x[:, :split], "older"), (x[:, split:], "newer")):
         weight = weights[name].astype(float)
-        weight = weight[:, 0] if settings["apart"] else weight
+        weight = weight[:, 0] if settings["per_channel"] else weight
         sums.append(to_int64(np.einsum(mix, part.astype(float), weight, optimize=True)))
     scales = [weights[name].astype(np.int64) for name in ("coarse", "fine")]
     bias = weights["bias"].astype(np.int64)
-    if settings["apart"]:
+    if settings["per_channel"]:
         scales, bias = [scale[:, None] for scale in scales], bias[:, None]
     return to_word(rounding_shift(sums[0] * scales[0] + sums[1] * scales[1], settings["shift"]) + bias)
 
@@ -245,17 +250,20 @@ def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 def _project_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     older, newer = weights["older"], weights["newer"]
     expect(len(x) == 2 and older[0] + newer[0] == x[0] and older[1:] == newer[1:], "project_q rows")
-    expect(older[1] == (1 if settings["apart"] else x[1]), "project_q channels")
+    expect(older[1] == (1 if settings["per_channel"] else x[1]), "project_q channels")
     expect(all(weights[name] == older[2:] for name in ("coarse", "fine", "bias")), "project_q scales")
-    return (older[2], x[1]) if settings["apart"] else (older[2],)
+    return (older[2], x[1]) if settings["per_channel"] else (older[2],)
 
 
 def _project_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["older"][2])
 
 
-def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, apart: bool) -> Step:
-    """Weights [T, C, R], in units of the output a step of the window, split into older and newer rows."""
+def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, per_channel: bool) -> Step:
+    """Make a `project_q` step from weights [T, C, R], in units of the output per step of the window.
+
+    Splits the weights into older (int8) and newer (int16) rows.
+    """
     rows = len(matrix)
     aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows
@@ -270,7 +278,7 @@ def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarr
         "fine": checked_round(fine * 2.0**shift, np.int32),
         "bias": checked_round(bias, np.int32),
     }
-    return Step("project_q", (WINDOW,), step.output, weights, {"apart": apart, "shift": shift})
+    return Step("project_q", (WINDOW,), step.output, weights, {"per_channel": per_channel, "shift": shift})
 
 
 def _c_project_q(placed: PlacedStep) -> CForm:
@@ -285,19 +293,19 @@ def _c_project_q(placed: PlacedStep) -> CForm:
         table_q(_blocked(pairs), f"{name} newer"),
         table_q(scales, f"{name} coarse, fine, bias"),
     )
-    sizes = int(settings["apart"]), older.shape[2], newer.shape[2], older.shape[1]
+    sizes = int(settings["per_channel"]), older.shape[2], newer.shape[2], older.shape[1]
     return CForm((*tables, *placed.shapes[0], *sizes, settings["shift"]))
 
 
 def _blocked(weights: np.ndarray) -> np.ndarray:
-    """[C, R, groups, g] in blocks of four of the R; of what is left three filled up with zeros, or one by one.
+    """Lay out [C, R, groups, g] in blocks of four of the R; three left over are padded to four, others go one by one.
 
-    Their order is block, channel, group, projection, g.
+    The order is block, channel, group, projection, g.
     """
     filled = np.pad(weights, ((0, 0), (0, 1), (0, 0), (0, 0))) if weights.shape[1] % 4 == 3 else weights
     fours = filled.shape[1] // 4 * 4
-    borders = [*range(4, fours + 1, 4), *range(fours + 1, filled.shape[1])]
-    parts = np.split(filled, borders, axis=1)
+    ends = [*range(4, fours + 1, 4), *range(fours + 1, filled.shape[1])]
+    parts = np.split(filled, ends, axis=1)
     return np.concatenate([part.swapaxes(1, 2).reshape(-1) for part in parts])
 
 
@@ -360,7 +368,7 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
 
 
 def tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Runs of rows as a matrix with one weight a row."""
+    """A matrix product with one weight in each row."""
     start, rows = weights["start"], np.arange(x.shape[0])
     run = np.searchsorted(start, rows, side="right") - 1
     matrix = np.zeros((x.shape[0], len(start)), np.float32)
@@ -381,10 +389,10 @@ FLOAT_KERNELS = {
     "bins": Kernel(bins, _bins_shape, _bins_cost, integer_weights=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
 }
 FIXED_KERNELS = {
-    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, FLOAT_KERNELS["hat_basis"].cost),
+    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, _hat_cost),
     "project_q": Kernel(project_q, _project_shape, _project_cost),
-    "bins_q": Kernel(bins_q, FLOAT_KERNELS["bins"].shape, FLOAT_KERNELS["bins"].cost),
-    "lens_q": Kernel(lens_q, FLOAT_KERNELS["lens"].shape, FLOAT_KERNELS["lens"].cost),
+    "bins_q": Kernel(bins_q, _bins_shape, _bins_cost),
+    "lens_q": Kernel(lens_q, _lens_shape, _lens_cost),
 }
 QUANTISATION = {
     "hat_basis": QuantisationRule(_hats_bound, _hats_unit, _quantise_hats),

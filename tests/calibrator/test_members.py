@@ -10,7 +10,7 @@ from scare.calibrator.plan import Plan, run
 from scare.export.lowering import lower_float32
 from scare.models import Architecture, Scare
 from tests.contract.test_models import CASES, draw_network, random_windows
-from tests.parity.native import Machine
+from tests.parity.native import ProgramRunner
 
 every_model = pytest.mark.parametrize("model", [m for n, m in CASES.items() if n != "sendal-default"])
 
@@ -47,7 +47,7 @@ def test_one_channel_has_one_projection_for_all() -> None:
 def test_members_run_in_c_and_in_integers() -> None:
     mean = fuse(fold(average(plans_of(Scare.default(), 3, window=30, channels=1)))).astype(np.float32)
     windows = random_windows(1, 30).astype(np.float32)
-    machine, expected = Machine(lower_float32(mean)), run(mean, windows)
+    machine, expected = ProgramRunner(lower_float32(mean)), run(mean, windows)
     np.testing.assert_allclose([machine.run(window) for window in windows], expected, rtol=1e-4, atol=1e-4)
     integer = run(quantise(mean, np.array([4000.0])), windows)
     assert np.corrcoef(integer, expected)[0, 1] > 0.99

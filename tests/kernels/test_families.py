@@ -26,7 +26,7 @@ def test_the_runtime_lists_its_kernel_files() -> None:
     page = (RUNTIME.parent / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| `(\w+)` \| (yes)? ?\| (yes)? ?\|", page, re.MULTILINE)
     assert {family for family, in_floats, _ in lines if in_floats} == C_FLOAT32.families.keys()
-    assert {family for family, _, in_integers in lines if in_integers} == C_FIXED.families.keys()
+    assert {family for family, _, in_fixed in lines if in_fixed} == C_FIXED.families.keys()
 
 
 def test_a_form_stands_in_the_family_of_its_kernel() -> None:

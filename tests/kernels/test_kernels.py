@@ -1,4 +1,4 @@
-"""Each kernel against its plain sentence in loops, and what every kernel promises."""
+"""Each kernel against its definition in plain loops, and the promises of every kernel."""
 
 import math
 from dataclasses import dataclass, field
@@ -682,8 +682,8 @@ def test_products() -> None:
     for call in CALLS["products"]:
         (x,), got = call.inputs, call.run("products")
         for b, row in enumerate(x.tolist()):
-            held = [max(-1.5, min(1.5, number)) for number in row]
-            assert got[b].tolist() == [one * other for i, one in enumerate(held) for other in held[i:]]
+            clamped = [max(-1.5, min(1.5, number)) for number in row]
+            assert got[b].tolist() == [one * other for i, one in enumerate(clamped) for other in clamped[i:]]
 
 
 def test_divide() -> None:

@@ -13,71 +13,71 @@ from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 FLOAT32 = sorted((RUNTIME / "kernels").glob("*_f32.c"))
-INTEGER = sorted((RUNTIME / "kernels").glob("*_q.c"))
+FIXED = sorted((RUNTIME / "kernels").glob("*_q.c"))
 NUMBERS = {"float": np.float32, "uint32_t": np.uint32, "int32_t": np.int32}
 GUARD, UNWRITTEN = 8, 0x7FC0ABCD  # words after an output; a NaN
 
 
 def library(sources: Sequence[Path]) -> ctypes.CDLL:
-    """Sources that may include the runtime's headers."""
+    """Compile sources that may include the runtime's headers."""
     flags = ("-shared", *STRICT, *HOST_FLAGS)
     return ctypes.CDLL(str(compile_once(sources, library_name("kernels"), flags, [RUNTIME])))
 
 
 @cache
 def kernels() -> ctypes.CDLL:
-    """All kernels."""
-    return library([*FLOAT32, *INTEGER])
+    """Compile all kernels."""
+    return library([*FLOAT32, *FIXED])
 
 
-class Machine:
-    """Runs a program, each value in an array of its own; views are views."""
+class ProgramRunner:
+    """Run a program, each value in an array of its own; views are views."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.held: dict[str, np.ndarray] = {}
+        self.arrays: dict[str, np.ndarray] = {}
 
     def run(self, window: np.ndarray) -> float:
-        """What the program gives for a window as it reads it; its values are held until the next run."""
+        """Run the program on a window in its own number type; its arrays stay until the next run."""
         kind = np.float32 if self.program.kind == "float" else np.int16
-        self.held = {WINDOW_NAME: np.append(np.ascontiguousarray(window, kind).ravel(), np.zeros(1, kind))}
+        self.arrays = {WINDOW_NAME: np.append(np.ascontiguousarray(window, kind).ravel(), np.zeros(1, kind))}
         for call in self.program.calls:
             if isinstance(call, Branch):
                 self._branch(call)
             else:
-                call_on_new_memory(call, self.held)
-        return float(array_of(self.program.result, self.held)[0])
+                call_on_new_memory(call, self.arrays)
+        return float(array_of(self.program.result, self.arrays)[0])
 
     def _branch(self, branch: Branch) -> None:
         for call in branch.decision:
-            call_on_new_memory(call, self.held)
-        deep = array_of(branch.decision[-1].output, self.held)[0] > 0.5
+            call_on_new_memory(call, self.arrays)
+        deep = array_of(branch.decision[-1].output, self.arrays)[0] > 0.5
         for call in branch.deep if deep else branch.simple:
-            call_on_new_memory(call, self.held)
+            call_on_new_memory(call, self.arrays)
 
 
-def call_on_new_memory(call: CCall, held: dict[str, np.ndarray]) -> None:
-    """Call with new memory for the output, and see that nothing after it is written."""
+def call_on_new_memory(call: CCall, arrays: dict[str, np.ndarray]) -> None:
+    """Call with new memory for the output, and check that nothing after it is written."""
     size = int(np.prod(call.output.shape))
     memory = np.full(size + GUARD, UNWRITTEN, np.uint32)
-    held[call.output.name] = memory[:size].view(NUMBERS[call.output.kind])
-    call_on(call, held)
+    arrays[call.output.name] = memory[:size].view(NUMBERS[call.output.kind])
+    call_on(call, arrays)
     assert (memory[size:] == UNWRITTEN).all(), f"{call.function} writes beyond its output"
 
 
-def call_on(call: CCall, held: dict[str, np.ndarray]) -> None:
+def call_on(call: CCall, arrays: dict[str, np.ndarray]) -> None:
     """Call with the memory that the values have."""
-    getattr(kernels(), call.function)(*(_argument(argument, held) for argument in call.arguments))
+    getattr(kernels(), call.function)(*(_argument(argument, arrays) for argument in call.arguments))
 
 
-def array_of(value: CValue, held: dict[str, np.ndarray]) -> np.ndarray:
-    """A value's numbers."""
-    return held[value.view_of or value.name][value.start : value.start + int(np.prod(value.shape))]
+def array_of(value: CValue, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The numbers of a value."""
+    return arrays[value.view_of or value.name][value.start : value.start + int(np.prod(value.shape))]
 
 
-def _argument(argument: CValue | CTable | int | float, held: dict[str, np.ndarray]) -> object:
+def _argument(argument: CValue | CTable | int | float, arrays: dict[str, np.ndarray]) -> object:
     if isinstance(argument, CValue):
-        return ctypes.c_void_p(array_of(argument, held).ctypes.data)
+        return ctypes.c_void_p(array_of(argument, arrays).ctypes.data)
     if isinstance(argument, CTable):
         return ctypes.c_void_p(argument.values.ctypes.data)
     return ctypes.c_uint32(argument & 0xFFFFFFFF) if isinstance(argument, int) else ctypes.c_float(argument)

@@ -1,4 +1,4 @@
-"""Each float32 kernel in C against its NumPy twin in float64, on sizes and numbers that hypothesis draws."""
+"""Each float32 kernel in C against its NumPy counterpart in float64, on sizes and numbers that hypothesis draws."""
 
 import ctypes
 import shutil
@@ -17,8 +17,7 @@ from scare.board.build import STANDARD, STRICT, compile_c
 from scare.calibrator.plan import Step
 from scare.export.lowering import FLOAT32_LOWERING
 from scare.kernels import C_FLOAT32 as FORMS
-from scare.kernels import KERNELS as TWINS
-from scare.kernels import hash_activations, hat_fractions
+from scare.kernels import KERNELS, hash_activations, hat_fractions
 from scare.kernels.c_arguments import CCall, CValue, PlacedStep
 from tests.parity.native import FLOAT32, RUNTIME, array_of, call_on, call_on_new_memory, library
 
@@ -281,7 +280,7 @@ CASES: dict[str, Callable[[Drawing], Case]] = {
 
 
 def test_every_kernel_that_is_lowered_is_drawn() -> None:
-    assert CASES.keys() == {name for name in FORMS if TWINS[name].copies}
+    assert CASES.keys() == {name for name in FORMS if KERNELS[name].copies}
 
 
 def call_of(kernel: str, case: Case) -> tuple[CCall, CValue, dict[str, np.ndarray]]:
@@ -290,7 +289,7 @@ def call_of(kernel: str, case: Case) -> tuple[CCall, CValue, dict[str, np.ndarra
     kinds = ["uint32_t" if x.dtype == np.uint32 else "float" for x in case.inputs]
     values = [CValue(name, kind, x.shape) for name, kind, x in zip(names, kinds, case.inputs, strict=True)]
     step, shapes = Step(kernel, names, "output", case.weights, case.settings), tuple(x.shape for x in case.inputs)
-    out = TWINS[kernel].shape(*shapes, step.weight_shapes, case.settings)
+    out = KERNELS[kernel].shape(*shapes, step.weight_shapes, case.settings)
     call, value = FLOAT32_LOWERING.call(PlacedStep(step, tuple(values), shapes, out))
     assert call is not None
     return call, value, {name: x.ravel().copy() for name, x in zip(names, case.inputs, strict=True)}
@@ -308,17 +307,17 @@ def widened(case: Case) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
 @pytest.mark.parametrize("kernel", CASES)
 @given(data=st.data())
 @settings(deadline=None, max_examples=40)
-def test_a_kernel_gives_what_its_twin_gives(kernel: str, data: st.DataObject) -> None:
+def test_a_kernel_gives_what_its_counterpart_gives(kernel: str, data: st.DataObject) -> None:
     case = CASES[kernel](Drawing(data))
-    call, value, held = call_of(kernel, case)
+    call, value, arrays = call_of(kernel, case)
     inputs, weights = widened(case)
-    call_on_new_memory(call, held)
-    found = array_of(value, held)
-    for name, x in zip(held, case.inputs, strict=False):
-        np.testing.assert_array_equal(held[name], x.ravel())
+    call_on_new_memory(call, arrays)
+    found = array_of(value, arrays)
+    for name, x in zip(arrays, case.inputs, strict=False):
+        np.testing.assert_array_equal(arrays[name], x.ravel())
     if kernel == "hash_codes":
         return assert_codes(found, hash_activations(*inputs, weights, case.settings)[0])
-    expected = TWINS[kernel].run(*inputs, weights, case.settings)[0].ravel()
+    expected = KERNELS[kernel].run(*inputs, weights, case.settings)[0].ravel()
     limit = TOLERANCE * max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(found, expected, rtol=0, atol=limit)
 
@@ -327,10 +326,10 @@ def test_a_kernel_gives_what_its_twin_gives(kernel: str, data: st.DataObject) ->
 @settings(deadline=None)
 def test_products_are_the_same_bits(row: list[float], limit: float) -> None:
     case = Case([np.array(row, np.float32)], {}, {"limit": limit})
-    call, value, held = call_of("products", case)
-    call_on_new_memory(call, held)
-    expected = TWINS["products"].run(case.inputs[0][None], {}, case.settings)[0]
-    found, known = array_of(value, held), ~np.isnan(expected)
+    call, value, arrays = call_of("products", case)
+    call_on_new_memory(call, arrays)
+    expected = KERNELS["products"].run(case.inputs[0][None], {}, case.settings)[0]
+    found, known = array_of(value, arrays), ~np.isnan(expected)
     np.testing.assert_array_equal(found[known].view(np.uint32), expected[known].view(np.uint32))
     assert np.isnan(found[~known]).all()
 
@@ -347,31 +346,31 @@ def assert_codes(codes: np.ndarray, activations: np.ndarray) -> None:
 @given(data=st.data())
 @settings(deadline=None, max_examples=10)
 def test_in_place_gives_the_same_bits(kernel: str, data: st.DataObject) -> None:
-    call, value, held = call_of(kernel, CASES[kernel](Drawing(data)))
-    call_on_new_memory(call, held)
-    apart = array_of(value, held).copy()
+    call, value, arrays = call_of(kernel, CASES[kernel](Drawing(data)))
+    call_on_new_memory(call, arrays)
+    separate = array_of(value, arrays).copy()
     for name in call.output.over:
-        shared = {**held, name: held[name].copy()}
+        shared = {**arrays, name: arrays[name].copy()}
         shared[call.output.name] = shared[name]
         call_on(call, shared)
-        np.testing.assert_array_equal(array_of(value, shared), apart)
+        np.testing.assert_array_equal(array_of(value, shared), separate)
 
 
 # a code cannot be NaN; NumPy's hats multiply every number by every hat, zeros too
 @pytest.mark.parametrize("kernel", [name for name in CASES if name not in ("hash_codes", "hat_basis")])
 @given(data=st.data())
 @settings(deadline=None, max_examples=10)
-def test_nan_gives_nan_wherever_the_twin_says_so(kernel: str, data: st.DataObject) -> None:
+def test_nan_gives_nan_wherever_the_counterpart_does(kernel: str, data: st.DataObject) -> None:
     case = CASES[kernel](Drawing(data))
     for x in case.inputs:
         if x.dtype == np.float32:
             x.ravel()[data.draw(st.integers(0, x.size - 1))] = np.nan
-    call, value, held = call_of(kernel, case)
+    call, value, arrays = call_of(kernel, case)
     inputs, weights = widened(case)
-    call_on_new_memory(call, held)
+    call_on_new_memory(call, arrays)
     with np.errstate(invalid="ignore"):
-        expected = TWINS[kernel].run(*inputs, weights, case.settings)[0].ravel()
-    assert np.isnan(array_of(value, held))[np.isnan(expected)].all()
+        expected = KERNELS[kernel].run(*inputs, weights, case.settings)[0].ravel()
+    assert np.isnan(array_of(value, arrays))[np.isnan(expected)].all()
 
 
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, float]] = {

@@ -1,4 +1,4 @@
-"""Stuck sensors and spikes on a board: the same in C and MicroPython, as Python tells them, for a few instructions."""
+"""Stuck sensors and spikes on a board: the same in C and MicroPython, as in Python, for a few instructions."""
 
 import sys
 from dataclasses import replace
@@ -21,11 +21,11 @@ from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import DUST, make_calibrator, newest_plan, with_edges
 
 PAST = Flag.STUCK | Flag.SPIKE
-MOST_INSTRUCTIONS = 30  # a row of one channel, whatever is said of it
+MOST_INSTRUCTIONS = 30  # a row of one channel, whatever its flags are
 
 
 def exported(calibrator: Calibrator, folder: Path, past: int) -> Path:
-    """In C, with or without what is remembered."""
+    """Export to C, with or without SCARE_PAST."""
     export_calibrator(calibrator, "c", "float32", folder, "box-1")
     header = folder / "src" / "scare.h"
     text = header.read_text(encoding="utf-8")
@@ -71,20 +71,20 @@ def in_micropython(calibrator: Calibrator, folder: Path, monkeypatch: pytest.Mon
     return [stream.calibrate(60_000 * index, row.tolist())[3] for index, row in enumerate(readings())]
 
 
-def test_c_and_micropython_tell_the_same_and_what_python_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_and_micropython_flag_the_same_rows_as_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calibrator = with_edges(make_calibrator(newest_plan(4)))
-    told = in_c(calibrator, tmp_path / "c")
-    assert told == in_micropython(calibrator, tmp_path / "python", monkeypatch)
+    flagged = in_c(calibrator, tmp_path / "c")
+    assert flagged == in_micropython(calibrator, tmp_path / "python", monkeypatch)
     live = calibrator.live("box-1")
     flags = [int(live.push(60.0 * index, row.astype(float)).flags) for index, row in enumerate(readings())]
-    assert [flag & Flag.STUCK for flag in told] == [flag & Flag.STUCK for flag in flags]
-    spikes, expected = (np.flatnonzero(np.array(some) & Flag.SPIKE) for some in (told, flags))
+    assert [flag & Flag.STUCK for flag in flagged] == [flag & Flag.STUCK for flag in flags]
+    spikes, expected = (np.flatnonzero(np.array(each) & Flag.SPIKE) for each in (flagged, flags))
     assert {150, 300, 310} <= {*spikes.tolist()} & {*expected.tolist()}
     assert {*spikes.tolist()} <= {150, 151, 300, 301, 310, 311}  # the way back is a change too
 
 
 def instructions(folder: Path) -> np.ndarray:
-    """Of every row after the first, which only once begins."""
+    """Instructions of every row after the first, which starts the stream."""
     model = VirtualModel(read_export(folder), board("nano33ble"))
     model.restart()
     rows = readings()[100:470, :1]  # same and changed ones, spikes, stuck ones
@@ -92,5 +92,5 @@ def instructions(folder: Path) -> np.ndarray:
 
 
 def test_it_takes_few_instructions(tmp_path: Path) -> None:
-    without, told = (instructions(exported(one_channel(), tmp_path / f"past_{past}", past)) for past in (0, 1))
-    assert 0 < (told - without).min() <= (told - without).max() <= MOST_INSTRUCTIONS
+    without, with_past = (instructions(exported(one_channel(), tmp_path / f"past_{past}", past)) for past in (0, 1))
+    assert 0 < (with_past - without).min() <= (with_past - without).max() <= MOST_INSTRUCTIONS

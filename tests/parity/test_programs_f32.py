@@ -15,7 +15,7 @@ from scare.export.lowering import lower_float32
 from scare.models import Architecture
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import CASES, random_network
-from tests.parity.native import Machine
+from tests.parity.native import ProgramRunner
 
 OTHERS = {
     "sendal-lstm": replace(Sendal.default(), deep=Deep.LSTM),
@@ -37,14 +37,14 @@ def draw(window: int, channels: int) -> np.ndarray:
 
 def compare(plan: Plan, windows: np.ndarray) -> None:
     """Outputs agree wherever hash codes do, and hash codes agree."""
-    machine = Machine(lower_float32(fuse(plan)))
+    machine = ProgramRunner(lower_float32(fuse(plan)))
     coded = {step.output for step in plan.steps if step.kernel == "hash_codes"}
     expected, codes = run(plan, windows), values(plan, windows, coded)
     limits = TOLERANCE * np.maximum(np.abs(expected), expected.std())
     for index, window in enumerate(windows):
         result = machine.run(window)
         for name in coded:
-            np.testing.assert_array_equal(machine.held[name], codes[name][index])
+            np.testing.assert_array_equal(machine.arrays[name], codes[name][index])
         assert abs(result - expected[index]) <= limits[index]
 
 
@@ -69,7 +69,7 @@ def test_a_curve_is_its_plan(channels: int, hats: bool) -> None:
 @every_model
 def test_a_program_needs_no_fusing(model: Architecture) -> None:
     plan, windows = plan_of(model, 15, 4), draw(15, 4)
-    plain, fused = (Machine(lower_float32(one)) for one in (plan, fuse(plan)))
+    plain, fused = (ProgramRunner(lower_float32(one)) for one in (plan, fuse(plan)))
     for window in windows[:4]:
         np.testing.assert_allclose(plain.run(window), fused.run(window), rtol=1e-4, atol=1e-4)
 
@@ -82,7 +82,7 @@ def test_what_is_not_a_number_comes_through(model: Architecture, channels: int, 
     plan, windows = plan_of(model, 15, channels), draw(15, channels)[:4]
     for index, window in enumerate(windows):
         window[3 * index : 3 * index + 2, 0] = number
-    machine = Machine(lower_float32(fuse(plan)))
+    machine = ProgramRunner(lower_float32(fuse(plan)))
     finite = np.isfinite([machine.run(window) for window in windows])
     assert (finite <= np.isfinite(run(plan, windows))).all()
 

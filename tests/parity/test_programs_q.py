@@ -1,4 +1,4 @@
-"""Integer programs in C give what their plans give in NumPy, every value of every window, in every bit."""
+"""Fixed-point programs in C give what their plans give in NumPy, every value of every window, in every bit."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.models import ABLATION, Architecture, Scare
 from tests.calibrator.building import curve_plan
 from tests.contract.test_models import random_network
-from tests.parity.native import Machine, call_on_new_memory
+from tests.parity.native import ProgramRunner, call_on_new_memory
 
 FULL = 32767
 words = st.integers(-(2**31), 2**31 - 1)
@@ -37,16 +37,16 @@ def strange(window: int, channels: int, seed: int) -> np.ndarray:
 def check(plan: Plan, seed: int) -> set[str]:
     """Compare all values; the names of the kernels that were called."""
     quanta = np.random.default_rng(seed).uniform(500, 5000, plan.channels)
-    integer = quantise(fuse(plan), quanta)
-    machine, windows = Machine(lower_fixed(integer)), strange(plan.window, plan.channels, seed)
-    without_first = replace(integer, steps=(_given(integer), *integer.steps[1:]))
-    computed = {step.output for step in integer.steps[1:] if step.kernel in FIXED_KERNELS}
+    quantised = quantise(fuse(plan), quanta)
+    machine, windows = ProgramRunner(lower_fixed(quantised)), strange(plan.window, plan.channels, seed)
+    without_first = replace(quantised, steps=(_given(quantised), *quantised.steps[1:]))
+    computed = {step.output for step in quantised.steps[1:] if step.kernel in FIXED_KERNELS}
     expected = values(without_first, windows, computed)
     for index, window in enumerate(windows):
         machine.run(window.T)
         for name in computed:
-            np.testing.assert_array_equal(machine.held[name], expected[name][index].ravel(), name)
-    return {step.kernel for step in integer.steps}
+            np.testing.assert_array_equal(machine.arrays[name], expected[name][index].ravel(), name)
+    return {step.kernel for step in quantised.steps}
 
 
 def _given(plan: Plan) -> Step:
@@ -98,12 +98,12 @@ def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
     expected = FIXED_KERNELS["products_q"].run(x[None], step.weights, step.settings)[0]
     call, _ = FIXED_LOWERING.call(PlacedStep(step, (CValue("x", "int32_t", x.shape),), (x.shape,), expected.shape))
     assert call is not None
-    held = {"x": x}
-    call_on_new_memory(call, held)
-    np.testing.assert_array_equal(held["y"], expected)
+    arrays = {"x": x}
+    call_on_new_memory(call, arrays)
+    np.testing.assert_array_equal(arrays["y"], expected)
 
 
-def test_every_integer_kernel_is_compared() -> None:
+def test_every_fixed_point_kernel_is_compared() -> None:
     called: set[str] = set()
     for model, channels in ((Scare.default(), 1), (Scare.default(), 2), (Scare.paper(), 1), (Tesla.default(), 1)):
         called |= check(folded(model, 30, channels), 0)
@@ -113,7 +113,7 @@ def test_every_integer_kernel_is_compared() -> None:
     assert called - {"flatten", "part"} == set(FIXED_KERNELS)
 
 
-def test_the_room_of_the_kernels_is_what_the_header_says() -> None:
+def test_the_largest_sizes_are_those_of_the_header() -> None:
     from tests.parity.native import RUNTIME
 
     header = (RUNTIME / "scare_fixed.h").read_text(encoding="utf-8")

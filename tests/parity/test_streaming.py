@@ -65,7 +65,7 @@ CALIBRATORS = {
     "six_hours": make_calibrator(line_plan(360), policy=RECENT),
     "six_hours_scare": make_calibrator(scare_plan(360), policy=RECENT),
 }
-INTEGER = (
+FIXED = (
     "newest",
     "long_window",
     "line",
@@ -85,11 +85,11 @@ Built = dict[str, LoadedModel]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Everything exported and compiled: calibrators for box-1, some in integers too, and corrections."""
+    """Everything exported and compiled: calibrators for box-1, some in fixed point too, and corrections."""
     folder = tmp_path_factory.mktemp("streaming")
     for name, calibrator in CALIBRATORS.items():
         export_calibrator(calibrator, "c", "float32", folder / name, "box-1", name)
-    for name in INTEGER:
+    for name in FIXED:
         export_calibrator(CALIBRATORS[name], "c", "fixed", folder / f"{name}_fixed", "box-1", f"{name}_fixed")
     for name, calibrator in PUBLISHED.items():
         export_calibrator(calibrator, "c", "float32", folder / name, name=name)
@@ -217,8 +217,8 @@ def test_a_restart_is_a_new_stream(built: Built) -> None:
     close(values, stream, calibrator)
 
 
-@pytest.mark.parametrize("name", INTEGER)
-def test_in_integers_it_is_as_numpy_in_integers(built: Built, name: str) -> None:
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_point_c_equals_fixed_point_numpy(built: Built, name: str) -> None:
     calibrator, board, readings = CALIBRATORS[name], built[f"{name}_fixed"], readings_in_float32(5)
     feed = LiveFeed(calibrator.inputs, "box-1")
     pushed = [board.push(*pair) for pair in zip(milliseconds(readings, WRAP - 500), readings.values, strict=True)]
@@ -270,7 +270,7 @@ int main(void) {{
 
 @pytest.mark.slow
 def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_path: Path) -> None:
-    readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_fixed" for name in INTEGER)]
+    readings, names = readings_in_float32(4), [*CALIBRATORS, *(f"{name}_fixed" for name in FIXED)]
     set_back = 10**8 * (np.arange(ROWS) > 2 * ROWS // 3)  # a day
     times = (np.array(milliseconds(readings, WRAP - 1000)) - set_back).tolist()
     numbers = ["NAN" if np.isnan(one) else print_number(one) for one in readings.values.ravel()]
@@ -288,8 +288,8 @@ def test_sanitizers_find_nothing_and_the_numbers_are_the_same(built: Built, tmp_
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
-    said = np.array([[float(status), float.fromhex(value)] for status, value in lines])
-    for name, part in zip(names, said.reshape(-1, ROWS, 2), strict=True):
+    printed = np.array([[float(status), float.fromhex(value)] for status, value in lines])
+    for name, part in zip(names, printed.reshape(-1, ROWS, 2), strict=True):
         built[name].reset()
         pushed = [built[name].push(now, row) for now, row in zip(times, readings.values, strict=True)]
         assert_array_equal(part, pushed)

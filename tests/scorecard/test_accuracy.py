@@ -178,7 +178,7 @@ def test_the_order_does_not_matter(masks: list[np.ndarray]) -> None:
     assert one == other
 
 
-def test_rows_of_a_visit_are_rows_it_was_made_from() -> None:
+def test_rows_of_a_co_location_session_are_rows_it_was_made_from() -> None:
     learned = {"devices": ["a"], "periods": [["1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"]]}
     times = np.arange(40.0)
     made_from = rows_made_from("a", times, origin_of({"learned": learned}))

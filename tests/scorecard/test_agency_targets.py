@@ -19,7 +19,7 @@ PUBLISHED = {  # slope ±, intercept ±, R², RMSE
 }
 
 
-def beside(reference: np.ndarray, calibrated: np.ndarray, step: float = 3600.0, device: str = "a") -> DeviceSeries:
+def make_series(reference: np.ndarray, calibrated: np.ndarray, step: float = 3600.0, device: str = "a") -> DeviceSeries:
     """Rows on the hour with these values."""
     times = step * np.arange(len(reference))
     nothing, no = np.full(len(times), np.nan), np.zeros(len(times), bool)
@@ -88,7 +88,7 @@ def test_measures_are_those_of_complete_averages() -> None:
     calibrated[24:29] = np.nan  # the second has 19: complete
     pm25 = find_target(Channel("PM2.5"))
     assert pm25 is not None
-    found = assess_device(beside(reference, calibrated), pm25)
+    found = assess_device(make_series(reference, calibrated), pm25)
     days = [slice(29, 48), *(slice(24 * day, 24 * day + 24) for day in range(2, 40))]
     x, y = (np.array([values[day].mean() for day in days]) for values in (reference, calibrated))
     design = np.stack([x, np.ones_like(x)], axis=1)
@@ -106,33 +106,35 @@ def test_rmse_or_its_share_of_the_mean_is_enough() -> None:
     reference = np.linspace(100, 200, 24 * 35)
     pm25 = find_target(Channel("PM2.5"))
     assert pm25 is not None
-    found = assess_device(beside(reference, reference + 20.0), pm25)
+    found = assess_device(make_series(reference, reference + 20.0), pm25)
     assert found.values["rmse"] == pytest.approx(20.0)
     assert (found.met["rmse"], found.met["nrmse"], found.one_is_enough) == (False, True, True)
     assert not found.met["intercept"]
     no2 = find_target(Channel("NO2"))
     assert no2 is not None
-    assert assess_device(beside(reference, reference), no2).one_is_enough is None
+    assert assess_device(make_series(reference, reference), no2).one_is_enough is None
 
 
 def test_too_few_averages_are_not_judged() -> None:
     pm25 = find_target(Channel("PM2.5"))
     assert pm25 is not None
-    assert assess_device(beside(np.arange(24.0), np.arange(24.0)), pm25).values == {}
+    assert assess_device(make_series(np.arange(24.0), np.arange(24.0)), pm25).values == {}
 
 
-def test_precision_is_the_spread_of_three_devices_beside_one_reference() -> None:
+def test_precision_is_the_spread_of_three_devices_at_one_reference() -> None:
     reference = np.linspace(10, 20, 50)
     no2 = find_target(Channel("NO2"))
     assert no2 is not None
-    three = [beside(reference, reference + shift, device=name) for name, shift in zip("abc", (-1, 0, 1), strict=True)]
+    three = [
+        make_series(reference, reference + shift, device=name) for name, shift in zip("abc", (-1, 0, 1), strict=True)
+    ]
     found = assess_precision(three, no2)
     assert found is not None
     assert found.values["sd"] == pytest.approx(np.sqrt(100 / 149))
     assert found.values["cv"] == pytest.approx(found.values["sd"] / 15)
     assert found.one_is_enough
     assert assess_precision(three[:2], no2) is None
-    silent = beside(reference, np.full(50, np.nan), device="d")
+    silent = make_series(reference, np.full(50, np.nan), device="d")
     assert assess_precision([silent, *three], no2) == found
     elsewhere = replace(three[2], reference=reference[::-1])
     assert assess_precision([*three[:2], elsewhere], no2) is None

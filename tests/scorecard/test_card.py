@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.errors import DataError, UsageError
-from scare.scorecard import card as room
+from scare.scorecard import card as card_module
 from scare.scorecard.card import Card, missed_demands, read_card, read_demands
 from scare.scorecard.requirements import Finding, RequirementTable
 
 TABLE = RequirementTable.load()
-SCHEMA = json.loads(Path(room.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(Path(card_module.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
 FORM = jsonschema.Draft202012Validator(SCHEMA)
 NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 DIGEST = "0" * 64
@@ -107,7 +107,7 @@ def test_a_card_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("demand", "sentence"),
+    ("demand", "message"),
     [
         ("rmse=3", ""),
         ("rmse=2.9", "rmse is 3 µg/m³, at most 2.9 was required"),
@@ -123,9 +123,9 @@ def test_a_card_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("top5_rmse=O", "top5_rmse is not graded, not O"),
     ],
 )
-def test_a_demand_is_met_or_says_what_was_missed(demand: str, sentence: str) -> None:
+def test_a_demand_is_met_or_the_message_names_what_was_missed(demand: str, message: str) -> None:
     missed = missed_demands(read_demands(demand, TABLE), CARD, TABLE)
-    assert missed == ([sentence] if sentence else [])
+    assert missed == ([message] if message else [])
 
 
 def test_a_higher_number_may_be_the_better_one() -> None:

@@ -20,7 +20,7 @@ TRUTH = Channel("truth", "ug/m3")
 
 
 def colocation(rows: int = 40, device: str = "box-1", reference: np.ndarray | None = None) -> Readings:
-    """A walk of dust and current beside a reference."""
+    """A walk of dust and current next to a reference."""
     draw = np.random.default_rng(rows)
     values = np.stack([40 + draw.normal(size=rows).cumsum(), 300 + draw.normal(size=rows)], axis=1)
     readings = make_readings(START + 60.0 * np.arange(rows), values, device=device)
@@ -88,8 +88,8 @@ def test_a_calibrator_without_intervals_has_no_coverage() -> None:
 def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     readings = [colocation(), colocation(60, "box-2")]
     period = ["2023-11-14T22:13:20Z", "2023-11-14T22:32:20Z"]  # the first 20 rows
-    held = {"devices": ["box-2"], "period": ["2023-11-14T22:13:20Z", "2023-11-14T22:17:20Z"]}  # its first 5 rows
-    calibrator = trained(make_calibrator(), devices=["box-1"], period=period, validation=held)
+    validation = {"devices": ["box-2"], "period": ["2023-11-14T22:13:20Z", "2023-11-14T22:17:20Z"]}  # its first 5 rows
+    calibrator = trained(make_calibrator(), devices=["box-1"], period=period, validation=validation)
     series = calibrate(calibrator, readings)
     assert series.rows.trained.tolist() == [True] * 20 + [False] * 20 + [True] * 5 + [False] * 55
     assert not series.rows.is_scored[:20].any()

@@ -90,9 +90,9 @@ SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint3
 }
 
 void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
-                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t apart, uint32_t older,
+                     const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t per_channel, uint32_t older,
                      uint32_t newer, uint32_t rows, uint32_t shift) {
-    uint32_t turns = apart ? channels : 1u, together = apart ? 1u : channels;
+    uint32_t turns = per_channel ? channels : 1u, together = per_channel ? 1u : channels;
     SCARE_ROLLED
     for (uint32_t turn = 0u; turn < turns; turn++, window += stride, out++) {
         const void *small = older_weights, *large = newer_weights;
