@@ -1,4 +1,4 @@
-"""Thin commands over the rooms above, one file each."""
+"""The commands of `scare`, one file each: thin layers over the packages that do the work."""
 
 import atexit
 import os
@@ -9,15 +9,15 @@ from scare.errors import ExitCode
 
 
 def main() -> None:
-    """The console script. From its first line to its last Ctrl-C ends it with one line and its exit code."""
-    signal.signal(signal.SIGINT, leave)
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last to be done: then Python itself ends
+    """Run the console script; from its first line to its last, Ctrl-C ends it with one line and its exit code."""
+    signal.signal(signal.SIGINT, exit_interrupted)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # runs last: from there on Python itself ends
     from scare.cli.app import main as run
 
     run()
 
 
-def leave(*_: object) -> NoReturn:
-    """End now: there is nothing to clean up before a command begins or after it has ended."""
+def exit_interrupted(*_: object) -> NoReturn:
+    """Exit at once: before a command begins and after it has ended there is nothing to clean up."""
     os.write(2, b"scare: interrupted\n")
     os._exit(ExitCode.INTERRUPTED)

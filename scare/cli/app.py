@@ -1,4 +1,8 @@
-"""The `scare` command: its sub-commands, and what each kind of failure prints and returns."""
+"""The `scare` command: its sub-commands, what each kind of failure prints and returns, and Ctrl-C.
+
+Ctrl-C never arrives inside an import or inside Polars, whose Rust half panics when Python is interrupted. Nor is it
+lost where Python drops what is raised: in finalisers, and in what the garbage collector calls.
+"""
 
 import signal
 import sys
@@ -6,11 +10,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import polars
 import typer
-from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from scare import __version__
@@ -21,11 +23,11 @@ from scare.cli import (
     compare,
     data,
     demo,
+    exit_interrupted,
     export,
     fetch,
     info,
     inspect,
-    leave,
     live,
     open,
     predict,
@@ -39,82 +41,24 @@ from scare.cli import (
     verify,
     watch,
 )
-from scare.cli.config import MOVED, as_settings
 from scare.cli.console import STDERR, STDOUT, note, show_warnings
 from scare.errors import ExitCode, ScareError
 
-# Ctrl-C that never arrives inside an import, or inside Polars, whose Rust half panics when Python is interrupted.
-#
-# Nor is it lost where Python drops what is raised: in finalisers, and in what the garbage collector calls.
+SCARE_FILES = str(Path(__file__).parents[1])
+UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
+RETRY_SECONDS = 0.01  # until a Ctrl-C that came at a bad moment is tried again
+OVERVIEW = """\
+From a co-location CSV to calibrated readings on a board. The usual steps:
 
+  scare inspect box.csv --out box.toml      guess the columns, write a config
+  scare train box.csv --config box.toml     write model.scare, score later rows
+  scare predict model.scare raw.csv         add calibrated values and flags
+  scare export c model.scare --out model_c  write C for a board
+  scare verify model.scare                  prove that the C computes the same
+  scare score model.scare --data later.csv  grade it; scare report makes a page
 
-OURS = str(Path(__file__).parents[1])
-CLOSED = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
-AGAIN = 0.01  # seconds until a Ctrl-C that came at a bad moment is tried again
-
-
-def interrupt_between_calls() -> None:
-    """Make Ctrl-C wait until such a call has returned; where there is no timer it is as Python has it."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGINT, _interrupt)
-        signal.signal(signal.SIGALRM, _interrupt)
-        sys.unraisablehook = _dropped
-    else:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def interrupt_no_more() -> None:
-    """What still waits to be tried again comes too late: the command has ended."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Raise now, or ring again soon."""
-    if _within_closed(frame):
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-    else:
-        raise KeyboardInterrupt
-
-
-def _dropped(what: "sys.UnraisableHookArgs") -> None:
-    """Ring again for a Ctrl-C that was dropped; anything else is told as Python tells it."""
-    if issubclass(what.exc_type, KeyboardInterrupt):
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-    else:
-        sys.__unraisablehook__(what)
-
-
-def _within_closed(frame: FrameType | None) -> bool:
-    """Whether code of ours is waiting for an import or for Polars."""
-    while frame and not frame.f_code.co_filename.startswith(OURS):
-        if frame.f_code.co_filename.startswith(CLOSED):
-            return True
-        frame = frame.f_back
-    return False
-
-
-USUAL = """\
-From a co-location CSV to calibrated readings on a board. What people do:
-
-  scare inspect box.csv --out box.toml      its columns, as a config file
-  scare train box.csv --config box.toml     model.scare, scored on later rows
-  scare predict model.scare raw.csv         calibrated values and flags
-  scare export c model.scare --out model_c  C for a board; proof: scare verify
-  scare score model.scare --data later.csv  grades; a page of it: scare report
-
-In a browser instead: scare open. No data yet: scare demo.
-All commands: scare --help. One: scare train --help."""
-
-
-class Configured(TyperCommand):
-    """A command that takes keys of its config file as options too, though its help lists only the usual ones."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Write such options as settings first."""
-        own = {name for param in self.params for name in param.opts}
-        return super().parse_args(ctx, as_settings(args, own) if "--set" in own else args)
+Run scare open to do this in a browser, scare demo to try it without data.
+Run scare --help for all commands, scare train --help for one of them."""
 
 
 app = typer.Typer(
@@ -141,8 +85,8 @@ for command in (
     watch.watch,
     demo.demo,
 ):
-    app.command(cls=Configured)(command)
-app.command(name="open", cls=Configured)(open.open_page)
+    app.command()(command)
+app.command(name="open")(open.open_page)
 app.add_typer(board.app, name="board")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
@@ -153,8 +97,8 @@ app.add_typer(live.app, name="live")
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
-    limits: int = typer.Option(1, "--limits", help="Open model files so many times as large as is usually allowed."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    limits: int = typer.Option(1, "--limits", help="Allow model files this many times larger than usual."),
 ) -> None:
     """From a co-location CSV to calibrated sensor readings on a board, with proof."""
     context.with_resource(raised(limits))
@@ -162,7 +106,7 @@ def root(
         STDOUT.print(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:
-        STDOUT.print(USUAL, markup=False)
+        STDOUT.print(OVERVIEW, markup=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -171,10 +115,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=arguments, prog_name="scare", standalone_mode=False)
     except TyperException as error:
-        return _fail(_usage(error), ExitCode.USAGE)
+        return _fail(_usage_message(error), ExitCode.USAGE)
     except ScareError as error:
         return _fail(str(error), error.exit_code)
-    except SystemExit:  # how rich leaves when nobody reads stdout any more
+    except SystemExit:  # rich exits so when nobody reads stdout any more
         return ExitCode.OK
     except Exception:
         _fail("This should not have happened. Please report it with the lines below.", ExitCode.UNEXPECTED)
@@ -186,36 +130,68 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script's command."""
     try:
-        interrupt_between_calls()
+        enable_interrupts()
         try:
             code = run()
         finally:
-            signal.signal(signal.SIGINT, leave)
-            interrupt_no_more()
-    except KeyboardInterrupt:  # before or after the command, or again while the first one was being dealt with
-        leave()
+            signal.signal(signal.SIGINT, exit_interrupted)
+            disable_retries()
+    except KeyboardInterrupt:  # before or after the command, or again while the first one was being handled
+        exit_interrupted()
     sys.exit(code)
 
 
-def _fail(sentence: str, code: ExitCode) -> ExitCode:
-    """Say what went wrong, if it has not been said."""
-    if sentence:
+def enable_interrupts() -> None:
+    """Make Ctrl-C wait until an uninterruptible call has returned; without timers (Windows) it is Python's own."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGALRM, _interrupt)
+        sys.unraisablehook = _retry_dropped_interrupt
+    else:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def disable_retries() -> None:
+    """Cancel a pending retry: the command has ended."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    while frame and not frame.f_code.co_filename.startswith(SCARE_FILES):
+        if frame.f_code.co_filename.startswith(UNINTERRUPTIBLE):
+            signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _retry_dropped_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
+    """Re-raise a KeyboardInterrupt that a finaliser swallowed; show anything else as Python does."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+    else:
+        sys.__unraisablehook__(dropped)
+
+
+def _fail(message: str, code: ExitCode) -> ExitCode:
+    """Print an error message, if there is one."""
+    if message:
         STDERR.print("scare:", style="red", end=" ")
-        note(sentence)
+        note(message)
     return code
 
 
-def _usage(error: TyperException) -> str:
-    """What was wrong with a line, and where its options are listed; nothing if the help was shown instead."""
+def _usage_message(error: TyperException) -> str:
+    """What is wrong with a command line, and where its options are listed; empty if the help was shown instead."""
     message = " ".join(error.format_message().split()).rstrip(".")
     if not message:
         return ""
     context = getattr(error, "ctx", None)
-    option = getattr(error, "option_name", "")
-    takes_config = context and "config" in {one.name for one in context.command.params}
-    moved = MOVED.get(option.removeprefix("--").replace("-", "_")) if takes_config else None
-    if moved and message.startswith("No such option"):
-        return f"{option} is now {moved} in a --config file (docs/config.md)"
-    return f"{message}{'' if message[-1] == '?' else ';'} see {context.command_path if context else 'scare'} --help"
+    has_settings = context and "settings" in {one.name for one in context.command.params}
+    other = ", docs/config.md for other settings (--set KEY=VALUE)" if has_settings else ""
+    end = "" if message[-1] == "?" else ";"
+    return f"{message}{end} see {context.command_path if context else 'scare'} --help{other}"

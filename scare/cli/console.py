@@ -1,4 +1,4 @@
-"""What a command says: results on stdout (a table, or JSON for machines), everything else on stderr."""
+"""What a command prints: results on stdout (a table, or JSON for programs), everything else on stderr."""
 
 import json
 import logging
@@ -17,23 +17,23 @@ from rich.text import Text
 
 from scare.records import nan_to_none
 
-COUNTED_SECONDS = 0.2  # between two lines of JSON that only count
+COUNT_SECONDS = 0.2  # at least, between two lines of JSON that only count on
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def note(text: str) -> None:
-    """One line for the person watching, on stderr."""
+    """Print a message on stderr."""
     STDERR.print(text, markup=False)
 
 
 def emit(result: dict[str, Any]) -> None:
-    """The result as JSON on stdout; a number that JSON does not have becomes null."""
+    """Print the result as JSON on stdout; NaN and infinities become null."""
     STDOUT.print(json.dumps(nan_to_none(result), indent=2, default=str, allow_nan=False), markup=False)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on stdout; the first column is text, the others numbers."""
+    """Print a table on stdout; the first column is text, the others numbers."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(Text(column), justify="right" if index else "left", overflow="fold")
@@ -44,32 +44,32 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 class JsonProgress(Progress):
-    """Progress for a program that reads stderr: a line of JSON for every change; of mere counting some."""
+    """Progress for a program that reads stderr: a line of JSON for every change, fewer where it only counts on."""
 
-    counted = 0.0  # when it was told last
+    printed = 0.0  # when it was last printed
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
-        """Take over what changed and tell it."""
+        """Change a task and print it."""
         super().update(task_id, **changes)
-        self._tell(self.tasks[task_id])
+        self._print(self.tasks[task_id])
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Count one more and tell it."""
+        """Count on, and print it now and then."""
         super().advance(task_id, advance)
-        if monotonic() > self.counted + COUNTED_SECONDS:
-            self.counted = monotonic()
-            self._tell(self.tasks[task_id])
+        if monotonic() > self.printed + COUNT_SECONDS:
+            self.printed = monotonic()
+            self._print(self.tasks[task_id])
 
-    def _tell(self, task: Task) -> None:
+    def _print(self, task: Task) -> None:
         facts = {"progress": task.description, "completed": task.completed, "total": task.total, **task.fields}
         note(json.dumps(nan_to_none(facts)))
 
 
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar with text fields, on a terminal only; it goes away when what it shows fails.
+    """Show a progress bar with text fields, on a terminal only; it disappears when the work fails.
 
-    With SCARE_PROGRESS=json in the environment it is lines of JSON on stderr.
+    With SCARE_PROGRESS=json in the environment, print lines of JSON on stderr instead.
     """
     texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]
@@ -88,12 +88,12 @@ def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]
 
 
 def is_json_progress() -> bool:
-    """Whether a program, not a person, reads how far the work is."""
+    """Whether a program, not a person, reads the progress."""
     return os.environ.get("SCARE_PROGRESS") == "json"
 
 
 def show_warnings() -> None:
-    """Let rooms speak through `logging`, on stderr."""
+    """Print warnings of all packages (`logging`) on stderr."""
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from scare.cli.app import interrupt_between_calls, interrupt_no_more
+from scare.cli.app import enable_interrupts, disable_retries
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux 
 def _as_the_command_has_it() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
     dropped = sys.unraisablehook
-    interrupt_between_calls()
+    enable_interrupts()
     yield
     sys.unraisablehook = dropped
     for number, handler in before.items():
@@ -59,7 +59,7 @@ def test_one_that_a_finaliser_drops_comes_again(capfd: pytest.CaptureFixture[str
 
 def test_one_that_waits_is_forgotten_when_the_command_has_ended() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.01)
-    interrupt_no_more()
+    disable_retries()
     time.sleep(0.05)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
