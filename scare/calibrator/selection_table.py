@@ -51,9 +51,7 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
     [['+ earlier readings', '2.5', '25% ± 10%', 'yes']]
     """
     facts, rows = current_facts(facts), []
-    found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
-    weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
-    labels = {**LABELS, **({"other channels": "+ temperature and humidity"} if weather else {})}
+    labels = candidate_labels(other_channels)
     share = float(facts.get("network_share", 0.0))
     for candidate in facts.get("selection", ()):
         name, used = str(candidate["candidate"]), "yes" if candidate["admitted"] else "no"
@@ -61,6 +59,17 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
             used = f"{share:.0%}"
         rows.append([labels.get(name, name), f"{candidate['rmse']:.4g}", _improvement(candidate), used])
     return rows
+
+
+def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
+    """What each candidate is called in tables; other channels by their names where they are the usual two.
+
+    >>> candidate_labels(["T", "RH"])["other channels"]
+    '+ temperature and humidity'
+    """
+    found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
+    is_weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
+    return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`scare align`: a folder of sensors and a reference become one co-location file."""
+"""`scare align`: join a folder of sensors and a reference station into one co-location file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,21 +21,25 @@ from scare.words import suggestion
 
 
 def align(
-    sensors: Annotated[str, typer.Argument(help="A folder (device=…), a glob or a file of sensors.")],
-    stations: Annotated[str, typer.Argument(help="The same of reference stations.")],
-    station: Annotated[str, typer.Option("--station", help="Which of them is the reference.")] = "",
+    sensors: Annotated[str, typer.Argument(help="Sensors: a folder (device=…), a glob or a file.")],
+    stations: Annotated[str, typer.Argument(help="Reference stations, in the same way.")],
+    station: Annotated[str, typer.Option("--station", help="The station to use as the reference.")] = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
     out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
         "colocation.csv"
     ),
-    max_offset: Annotated[float, typer.Option("--max-offset", min=0, help="Largest shift looked at, seconds.")] = 7200,
-    apply_offset: Annotated[bool, typer.Option("--apply-offset", help="Shift each sensor by its best offset.")] = False,
+    max_offset: Annotated[
+        float, typer.Option("--max-offset", min=0, help="Largest clock shift to try, in seconds.")
+    ] = 7200,
+    apply_offset: Annotated[
+        bool, typer.Option("--apply-offset", help="Shift each sensor's clock by its best offset.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Put sensors and a reference on one clock and one step: a co-location file, and how well clocks agree.
+    """Join sensors and a reference station on one time step, and check whether their clocks agree.
 
-    Beside the table a picture (.svg) shows the correlation at every shift of a sensor's clock.
+    A picture (.svg) next to the table shows the correlation at every shift of a sensor's clock.
 
     Examples:
       scare align sensor-community airnow --station 060371103 --channels pm25,humidity --reference pm25
@@ -49,22 +53,22 @@ def align(
             moved = shift(one, found[one.device].offset.seconds) if apply_offset else one
             pairs.append(put_together(moved, truth))
         except DataError as error:
-            note(f"left out: {error}")
+            note(f"Left out: {error}")
     if not pairs:
-        raise DataError(f"no sensor of {sensors} goes with {truth.device} of {stations}")
+        raise DataError(f"no sensor of {sensors} overlaps with station {truth.device} of {stations}")
     name = f"{REFERENCE}_{truth.channels[0].name}"
     frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in pairs]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
     write_table(table, out)
     picture = draw_correlogram(found, out.with_name(f"{stem(out)}.svg"))
-    _tell(found, table, name, out, picture, as_json)
+    _print_result(found, table, name, out, picture, as_json)
 
 
 def _read(place: str, names: str) -> list[Readings]:
-    """The readings of each device of a place, its files one after the other; of these columns, or of all."""
+    """Read each device of a folder, glob or file, with these columns or all; several files may hold one device."""
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
-    mapping = _mapping(sources[0], options.names(names) if names else ())
+    mapping = _mapping(sources[0], options.split_names(names) if names else ())
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(one.device, []).append(one.frame)
@@ -73,30 +77,34 @@ def _read(place: str, names: str) -> list[Readings]:
 
 
 def _mapping(source: ArchiveFile, names: tuple[str, ...]) -> ColumnMapping:
-    """The columns of a file as a look at it shows them; of several quantities these."""
+    """The guessed columns of a file, restricted to these names if there are any."""
     guess = inspect_table(source.path).mapping
     there = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}
     for name in names:
         if name not in there:
-            raise UsageError(f"{source.path}: no column '{name}'{suggestion(name, there)}")
+            raise UsageError(f"{source.path}: there is no column '{name}'{suggestion(name, there)}")
     chosen = tuple(there[name] for name in names or there)
     return ColumnMapping(guess.time, chosen, None, "" if source.device else guess.device_column, sort=True)
 
 
 def _station(stations: list[Readings], name: str) -> Readings:
-    """The station that is meant, with one quantity."""
+    """Find the reference station, with one quantity."""
     known = [one.device for one in stations]
     if not name and len(stations) > 1:
-        raise UsageError(f"there are {len(stations)} stations; --station names the reference: {', '.join(known[:10])}")
+        raise UsageError(
+            f"there are {len(stations)} stations; choose the reference with --station: {', '.join(known[:10])}"
+        )
     if name and name not in known:
-        raise UsageError(f"no station '{name}'{suggestion(name, known)}")
+        raise UsageError(f"there is no station '{name}'{suggestion(name, known)}")
     found = next(one for one in stations if name in ("", one.device))
     if len(found.channels) > 1:
-        raise UsageError(f"--reference names the quantity: {', '.join(one.name for one in found.channels)}")
+        raise UsageError(
+            f"choose one of its quantities with --reference: {', '.join(one.name for one in found.channels)}"
+        )
     return found
 
 
-def _tell(
+def _print_result(
     found: dict[str, CrossCorrelation], table: pl.DataFrame, name: str, out: Path, picture: Path, as_json: bool
 ) -> None:
     facts: dict[str, Any] = {device: vars(one.offset) for device, one in found.items()}
@@ -106,4 +114,4 @@ def _tell(
         rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in facts.items()]
         show_table("clock offsets", ["", "best shift [s]", "r there", "r unshifted"], rows)
     paired = table[name].count()
-    note(f"{paired:,} of {table.height:,} rows have a reference; written to {out}, the correlations to {picture}")
+    note(f"{paired:,} of {table.height:,} rows have a reference. Wrote {out}, and the correlations to {picture}.")

@@ -1,4 +1,4 @@
-"""`scare board`: what a calibrator takes on a microcontroller, run on a virtual one."""
+"""`scare board`: run a calibrator on a virtual microcontroller and measure memory and instructions."""
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -28,13 +28,13 @@ app = typer.Typer(help="Run a calibrator on a virtual microcontroller.", no_args
 def run(
     model: ModelFile,
     arithmetic: ArithmeticName = Arithmetic.FLOAT32,
-    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
-    windows: Annotated[int, typer.Option("--windows", min=1, help="How many windows to run.")] = 1000,
+    board: Annotated[str, typer.Option("--board", help="Board name (scare board list).")] = "nano33ble",
+    windows: Annotated[int, typer.Option("--windows", min=1, help="Number of windows to run.")] = 1000,
     as_json: Json = False,
 ) -> None:
-    """Build the calibrator's C for a board, run it on a virtual one, and say what it takes and whether it fits.
+    """Build the calibrator's C for a board, run it on a virtual one, and measure whether it fits.
 
-    Instructions, memory and values are measured; cycles and what follows from them are estimates.
+    Instructions, memory and values are measured; cycles, time and energy are estimates.
 
     Examples:
       scare board run no2.scare
@@ -57,14 +57,14 @@ def run(
         _show(report, arithmetic)
         _show_examples(examples, calibrator)
     for reason in report.reasons:
-        note(f"it does not fit: {reason}")
+        note(f"Does not fit: {reason}")
     if not report.fits:
         raise typer.Exit(ExitCode.DOES_NOT_FIT)
 
 
 @app.command(name="list")
 def list_boards(as_json: Json = False) -> None:
-    """The boards there are.
+    """List the boards.
 
     Examples:
       scare board list
@@ -86,7 +86,7 @@ def _measured(board: boards.Board) -> str:
 
 
 def _show(report: Report, arithmetic: str) -> None:
-    """The report as a table; what cannot be told of the board is left out."""
+    """Print the report as a table, without what cannot be measured on the board."""
     board = report.board
     rows = [
         *_counted(report),
@@ -100,35 +100,35 @@ def _show(report: Report, arithmetic: str) -> None:
 
 def _as_dict(example: Example) -> dict[str, Any]:
     numbers = {name: getattr(example, name) for name in ("value", "low", "high")}
-    told = {name: number if isfinite(number) else None for name, number in numbers.items()}
-    return {"reading": list(example.reading), **told, "flags": list(example.flags)}
+    known = {name: number if isfinite(number) else None for name, number in numbers.items()}
+    return {"reading": list(example.reading), **known, "flags": list(example.flags)}
 
 
 def _show_examples(examples: Sequence[Example], calibrator: Calibrator) -> None:
-    """A reading as training had it, and one far beyond, with what the board answers."""
+    """Print a reading within the training range and one far outside, with what the board computes."""
     heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
     rows = [
         (*(f"{number:.5g}" for number in (*one.reading, one.value, one.low, one.high)), " ".join(one.flags) or "none")
         for one in examples
     ]
-    show_table("what it answers", heading, rows)
+    show_table("examples", heading, rows)
 
 
 def _counted(report: Report) -> Iterator[tuple[str, str]]:
     run, push = report.instructions, report.push_instructions
     if run and push:
         gap = push["row_after_gap"] - push["row"]
-        yield "instructions of one run", f"{run['mean']:,.0f}, from {run['min']:,} to {run['max']:,}"
-        yield "instructions of taking a reading", f"{push['row']:,}, and {gap:,} if a row before it is missing"
+        yield "instructions per value", f"{run['mean']:,.0f} ({run['min']:,} to {run['max']:,})"
+        yield "instructions per stored reading", f"{push['row']:,}, plus {gap:,} if a row before it is missing"
 
 
 def _estimated(report: Report) -> Iterator[tuple[str, str]]:
     board, cycles, time = report.board, report.cycles, report.milliseconds
     if cycles and time:
         between = f"{cycles.low:,.0f} to {cycles.high:,.0f}", f"{time.low:.3g} to {time.high:.3g}"
-        yield "cycles, estimate", f"{cycles.typical:,.0f}, from {between[0]}"
-        yield f"ms at {board.clock_hz / 1e6:g} MHz, estimate", f"{time.typical:.3g}, from {between[1]}"
+        yield "cycles, estimate", f"{cycles.typical:,.0f} ({between[0]})"
+        yield f"ms at {board.clock_hz / 1e6:g} MHz, estimate", f"{time.typical:.3g} ({between[1]})"
     if report.microjoules is not None:
         yield f"µJ at {board.current_ma:g} mA and {board.voltage:g} V, estimate", f"{report.microjoules:.3g}"
     if report.duty_cycle is not None:
-        yield f"busy share of every {report.step_ms / 1e3:g} s, estimate", f"{report.duty_cycle:.2g}"
+        yield f"share of time busy, at one value every {report.step_ms / 1e3:g} s, estimate", f"{report.duty_cycle:.2g}"

@@ -1,4 +1,4 @@
-"""`scare compare`: every model and baseline on the same readings, in one table."""
+"""`scare compare`: train and score every method on the same readings, in one table."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.train import note_split, recipe_of
+from scare.cli.train import make_recipe, note_split
 from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.experiments.bootstrap import Interval
@@ -33,7 +33,7 @@ def compare(
     windows: options.Windows = None,
     seeds: options.Seeds = None,
     jobs: options.Fits = None,
-    executor: options.Where = None,
+    executor: options.Executor = None,
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
         "out/compare"
     ),
@@ -52,14 +52,14 @@ def compare(
         data=options.columns(time, channels, reference, device_column),
         split={"by": split},
         compare={
-            "models": list(options.names(models)) if models else None,
-            "windows": None if windows is None else options.numbers(windows, "--windows"),
+            "models": list(options.split_names(models)) if models else None,
+            "windows": None if windows is None else options.split_numbers(windows, "--windows"),
             "seeds": seeds,
             "jobs": jobs,
             "executor": executor,
         },
     )
-    recipe_of(given)  # what is wrong with [training] is said before the work
+    make_recipe(given)  # refuses a wrong [training] before the work
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.experiments.table import make_table
@@ -79,22 +79,22 @@ def compare(
 
         run_study(study, asked.jobs, advance, asked.executor)
     rows = make_table(study)
-    plain = [row.as_dict() for row in rows]
-    _write(out, plain)
+    dicts = [row.as_dict() for row in rows]
+    _write(out, dicts)
     if as_json:
-        emit({**parts.facts, "folder": str(out), "rows": plain})
+        emit({**parts.facts, "folder": str(out), "rows": dicts})
     else:
         for length in asked.windows:
             _show([row for row in rows if row.window == length], length)
     scored = [row for row in rows if row.accuracy is not None]
     if not scored:
-        raise DataError(f"nothing has a score; {out / 'table.csv'} has the reasons")
+        raise DataError(f"no method has a score; the reasons are in {out / 'table.csv'}")
     figure = draw_comparison(scored, out / "comparison.png", readings[0].reference)
-    note(f"rows, table.csv, table.json and {figure.name} are in {out}")
+    note(f"Wrote rows, table.csv, table.json and {figure.name} to {out}.")
 
 
 def _show(rows: list[Any], window: int) -> None:
-    """Accuracy and cost at one window as two tables on stdout, and why some have no score."""
+    """Print accuracy and cost at one window as two tables, and why some methods have no score."""
     scored = {_name(row): row for row in rows if row.accuracy is not None}
     accuracy = [[name, *_accuracy(row)] for name, row in scored.items()]
     cost = [[name, *_cost(row.facts)] for name, row in scored.items()]
@@ -103,20 +103,20 @@ def _show(rows: list[Any], window: int) -> None:
         show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
         show_table(f"window {window}: cost", ["", *COST], cost)
     for row in (row for row in rows if row.accuracy is None):
-        note(f"{row.method}: no score: {row.failed}")
+        note(f"{row.method} has no score: {row.failed}")
     if any(row.to_ours is not None and not row.to_ours.known for row in rows):
-        note("less than a day of test rows: no intervals, no winner")
+        note("The test has less than a day of rows: no confidence intervals and no winner.")
 
 
 def _name(row: Any) -> str:
-    """The method, with a star if it won, and its share of the rows if it has few."""
+    """The method, with a star if it won, and its share of the rows if that is small."""
     return f"{'★ ' * row.winner}{row.method}" + f" ({row.facts['coverage']:.0%} of rows)" * row.partial
 
 
 def _accuracy(row: Any) -> list[str]:
-    found, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
-    others = [f"{found.mae:.4g}", f"{found.r2:.3g}", f"{found.slope:.3g}", f"{found.intercept:.3g}"]
-    return [f"{found.rmse:.4g}{spread}", _difference(row.to_ours), f"{found.top5_rmse:.4g}", *others]
+    accuracy, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
+    others = [f"{accuracy.mae:.4g}", f"{accuracy.r2:.3g}", f"{accuracy.slope:.3g}", f"{accuracy.intercept:.3g}"]
+    return [f"{accuracy.rmse:.4g}{spread}", _difference(row.to_ours), f"{accuracy.top5_rmse:.4g}", *others]
 
 
 def _cost(facts: Mapping[str, float]) -> list[str]:
@@ -132,7 +132,7 @@ def _difference(interval: Interval | None) -> str:
 
 
 def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """table.csv and table.json."""
+    """Write table.csv and table.json."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     with replacing(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.DictWriter(handle, names, restval="")

@@ -1,4 +1,4 @@
-"""`scare data`: other people's co-locations."""
+"""`scare data`: download public co-location data."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ def root() -> None:
 @app.command()
 def senseurcity(
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
-    server: Annotated[str, typer.Option("--server", help="Where records are asked for.")] = ZENODO,
+    server: Annotated[str, typer.Option("--server", help="Server of the records.")] = ZENODO,
     as_json: Json = False,
 ) -> None:
     """Download SensEURCity (Antwerp, Oslo, Zagreb), the paper's data; run again to resume.
@@ -37,8 +37,8 @@ def senseurcity(
         try:
             files = download_record(RECORD, out, server, report)
         except KeyboardInterrupt:
-            note(f"what has arrived stays in {out}; the same command resumes")
+            note(f"Downloaded files stay in {out}. Run the same command to resume.")
             raise
     if as_json:
         emit({"files": [str(file) for file in files]})
-    note(f"{len(files)} files in {out}")
+    note(f"{len(files)} files are in {out}.")

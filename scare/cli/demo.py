@@ -1,4 +1,4 @@
-"""`scare demo`: the main job end to end on a simulated co-location."""
+"""`scare demo`: simulate, train, score and draw, end to end."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,14 @@ import typer
 
 from scare.cli.console import emit, note
 from scare.cli.options import Json, Seed
-from scare.cli.train import fit_with_progress, require_training, score_against_baselines, scores_as_dict, show_scores
+from scare.cli.train import (
+    RecordedPredictor,
+    fit_with_progress,
+    require_training,
+    score_against_baselines,
+    scores_as_dict,
+    show_scores,
+)
 from scare.data.simulate import Simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.split import split_by_device
@@ -22,7 +29,7 @@ def demo(
     seed: Seed = 5,
     as_json: Json = False,
 ) -> None:
-    """Simulate a co-location, train SCARE, score it on a box it never saw, draw the result.
+    """Simulate a co-location, train SCARE, score it on a box it has never seen, and draw the result.
 
     Examples:
       scare demo
@@ -33,13 +40,13 @@ def demo(
     from scare.report.figures import draw_calibration
     from scare.training.recipe import Recipe
 
-    note(f"simulating {boxes} particle sensors beside a reference for {days:g} days")
+    note(f"Simulating {boxes} particle sensors beside a reference for {days:g} days.")
     saved = out / "demo.scare"
     with replacing(saved) as temporary:  # a folder that cannot be written is known before the work, not after
         split = split_by_device(simulate_boxes(Simulation(boxes=boxes, days=days, seed=seed)))
         recipe = Recipe.preset("default", 60, seed=seed)
         calibrator = fit_with_progress(split.train, split.validation, recipe)
-        scores = score_against_baselines(calibrator, split, "SCARE", recipe)
+        scores = score_against_baselines(RecordedPredictor(calibrator), split, "SCARE", recipe)
         calibrator = calibrator.with_facts(split=split.description, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
@@ -47,9 +54,9 @@ def demo(
     if as_json:
         emit({"calibrator": str(saved), "figure": str(figure), "page": str(page), "scores": scores_as_dict(scores)})
     else:
-        show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}")
+        show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}", calibrator)
     for label, path in (("calibrator", saved), ("figure", figure), ("page", page)):
         note(f"{label:>10}: {path}")
-    note("with files of your own, in a browser: scare open")
+    note("To use your own files, in a browser, run: scare open")
     if calibrator.facts.get("interrupted"):
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -1,4 +1,4 @@
-"""`scare export`: a calibrator in the language of its board, a command for each target."""
+"""`scare export`: write a calibrator as C or in another format, with one command per target."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,25 +7,28 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
+from scare.board.boards import Board
+from scare.board.measure import Report, measure_once
 from scare.calibrator.selection_table import selection_summary
-from scare.cli.console import STDOUT, emit, note
-from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, check_fit, open_calibrator
-from scare.errors import UsageError
+from scare.cli.console import STDOUT, emit, note, progress
+from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, open_calibrator
+from scare.errors import DoesNotFitError, UsageError
 from scare.export.compiled import Compiled
 from scare.export.lowering import Arithmetic
 from scare.export.package import TARGETS, Package, prepare, write_package
 from scare.export.target import Target
+from scare.extras import is_installed, remedy
 
-app = typer.Typer(help="Write a calibrator in the language of its board.", no_args_is_help=True)
+app = typer.Typer(help="Write a calibrator as C, a library or a model file.", no_args_is_help=True)
 
 
 @app.callback()
 def root() -> None:
-    """Write a calibrator in the language of its board."""
+    """Write a calibrator as C, a library or a model file."""
 
 
 def add_command(target: Target) -> None:
-    """Give `scare export` the command of a target; all take the same options."""
+    """Add the command of a target to `scare export`; all take the same options."""
     examples = "\n".join(f"  scare export {target.name} {example}" for example in target.examples)
     app.command(name=target.name, help=f"{target.about}\n\nExamples:\n{examples}")(_command(target))
 
@@ -33,35 +36,40 @@ def add_command(target: Target) -> None:
 def _command(target: Target) -> Callable[..., None]:
     def command(
         model: ModelFile,
-        out: Annotated[Path, typer.Option("--out", help="Folder, new or empty; or a file that ends in .zip.")],
+        out: Annotated[Path, typer.Option("--out", help="A new or empty folder, or a .zip file.")],
         arithmetic: Annotated[
             Arithmetic, arithmetic_option(target.arithmetic_help, *map(target.arithmetic_name, Arithmetic))
         ] = Arithmetic.FLOAT32,
-        device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
+        device: Annotated[str, typer.Option("--device", help="Device whose scaling to use.")] = "",
         name: Annotated[str, typer.Option("--name", help=target.name_help)] = "model",
         step: CorrectionStep = None,
         board: Annotated[
             str,
-            typer.Option("--board", help="Refuse what does not fit it ('scare board list').", hidden=not target.in_c),
+            typer.Option(
+                "--board", help="Refuse if it does not fit this board (scare board list).", hidden=not target.in_c
+            ),
         ] = "",
         learn: Annotated[
-            bool, typer.Option("--learn", help="With scare_learn, which learns from a visit.", hidden=not target.in_c)
+            bool, typer.Option("--learn", help="Add scare_learn, to update it on the board.", hidden=not target.in_c)
         ] = False,
-        force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+        force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
         as_json: Json = False,
     ) -> None:
         compiled = prepare(open_calibrator(model, step), target, arithmetic, out, device, name, force)
+        if board and not target.in_c:
+            raise UsageError(f"--board only measures C; run scare export c to see whether {target.name} would fit")
         if board:
-            _check_board(target, compiled, board)
+            check_fit(compiled, boards.board(board))
         package = write_package(target, compiled, out, learn)
         _show(package, as_json)
-        _say_scaling(compiled, guessed=not device)
+        _note_scaling(compiled, guessed=not device)
         if summary := selection_summary(compiled.calibrator.facts):
             note(summary)
         for warning in package.artefact.warnings:
             note(warning)
-        trying = f"; to try it: scare verify {out}" if target.runner else ""
-        note(f"it is in {out}, with a README.md that says how it is used{trying}")
+        note(f"Wrote {out}. Its README.md explains how to use it.")
+        if target.runner:
+            note(f"To test it, run: scare verify {out}")
 
     return command
 
@@ -70,14 +78,36 @@ for _target in TARGETS.values():
     add_command(_target)
 
 
-def _check_board(target: Target, compiled: Compiled, board: str) -> None:
-    if not target.in_c:
-        raise UsageError(f"--board measures C, and {target.name} is none; export to c to see whether it fits")
-    check_fit(compiled, boards.board(board))
+def check_fit(compiled: Compiled, board: Board) -> None:
+    """Refuse a calibrator that does not fit the board, with the numbers and the largest window that would."""
+    with progress("measuring", "what") as (bar, task):
+        bar.update(task, what=board.title)
+        report = measure_once(compiled, board)
+        if report.fits:
+            return
+        remedy = _remedy(compiled, report, lambda: bar.advance(task))
+    raise DoesNotFitError(f"the model does not fit: {'; '.join(report.reasons)}{remedy}")
+
+
+def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
+    calibrator = compiled.calibrator
+    if report.needs_wide_int:
+        return "; use --arithmetic float32"
+    if calibrator.window <= 1:
+        return ""
+    if not is_installed("jax"):
+        return f"; to see the largest window that fits, {remedy('train')}"
+    from scare.experiments.board_budget import largest_window
+
+    window = largest_window(calibrator, compiled.arithmetic, report.board, advance)
+    if window is None:
+        return ""
+    largest = f"the largest window that fits has {window} readings" if window else "no shorter window fits either"
+    return f"; {largest}, this one has {calibrator.window}"
 
 
 def _show(package: Package, as_json: bool) -> None:
-    """Sizes on stdout, and what integers cost; or all of it as JSON."""
+    """Print sizes, and the error that fixed point adds; or all of it as JSON."""
     compiled, artefact = package.compiled, package.artefact
     facts: dict[str, Any] = {"folder": str(package.folder), "name": compiled.name, "file": artefact.model}
     facts |= {
@@ -96,13 +126,14 @@ def _show(package: Package, as_json: bool) -> None:
         STDOUT.print(line, markup=False)
 
 
-def _say_scaling(compiled: Compiled, guessed: bool) -> None:
-    """Whose scaling an export has."""
+def _note_scaling(compiled: Compiled, guessed: bool) -> None:
+    """Print whose scaling an export has."""
     if not compiled.device:
         known = ", ".join(compiled.calibrator.inputs.scaling.devices)
-        note(f"scaled with the fleet's mean and spread{f'; for one device, give --device: {known}' if known else ''}")
+        remedy = f" For one device, add --device: {known}." if known else ""
+        note(f"Scaled with the mean and spread of all devices.{remedy}")
     elif guessed:
-        note(f"scaled for {compiled.device}, the only device it knows")
+        note(f"Scaled for {compiled.device}, the only device in training.")
 
 
 def _loss(errors: Mapping[str, float]) -> str:

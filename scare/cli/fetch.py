@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from scare.cli.console import emit, note, progress
-from scare.cli.options import Json, names
+from scare.cli.options import Json, split_names
 from scare.data.download import RecordFile
 from scare.data.fetch import (
     SOURCES,
@@ -35,13 +35,13 @@ from scare.data.readings import TIME
 from scare.errors import UsageError
 
 app = typer.Typer(help="Fetch public archives of sensors and reference stations.", no_args_is_help=True)
-Devices = Annotated[list[str] | None, typer.Argument(help="Numbers of locations, sensors or stations.")]
+Devices = Annotated[list[str] | None, typer.Argument(help="IDs of locations, sensors or stations.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the readings; run again to resume.")]
 From = Annotated[str, typer.Option("--from", help="First day: 2026-01-01.")]
 To = Annotated[str, typer.Option("--to", help="Last day.")]
-Near = Annotated[str, typer.Option("--near", help="LAT,LON of a place, in place of numbers.")]
-Within = Annotated[float, typer.Option("--within", min=0, help="Kilometres around it.")]
-Sources = Annotated[Path, typer.Option("--sources", help="TOML of other addresses.", show_default="ours")]
+Near = Annotated[str, typer.Option("--near", help="Search around LAT,LON instead of IDs.")]
+Within = Annotated[float, typer.Option("--within", min=0, help="Radius of the search, in km.")]
+Sources = Annotated[Path, typer.Option("--sources", help="TOML with other addresses.", show_default="built in")]
 
 
 @app.callback()
@@ -60,9 +60,9 @@ def openaq(
     sources: Sources = SOURCES,
     as_json: Json = False,
 ) -> None:
-    """OpenAQ's archive, which needs no key; --near does (OPENAQ_API_KEY).
+    """Fetch from OpenAQ's archive, without a key; only --near needs one (OPENAQ_API_KEY).
 
-    It holds reference stations and low-cost sensors alike: look which one a location is before you call it reference.
+    It has reference stations and low-cost sensors: check which one a location is before you use it as a reference.
 
     Examples:
       scare fetch openaq 2178 --from 2022-05-01 --to 2022-05-31 --out openaq
@@ -90,7 +90,7 @@ def sensor_community(
     sources: Sources = SOURCES,
     as_json: Json = False,
 ) -> None:
-    """Sensor.Community's archive: a file a sensor and day.
+    """Fetch from Sensor.Community's archive, which has one file per sensor and day.
 
     Examples:
       scare fetch sensor-community 12345 12346 --from 2023-01-01 --to 2023-01-31 --out sensors
@@ -112,11 +112,11 @@ def airnow(
     stations: Devices = None,
     near: Near = "",
     within: Within = 25.0,
-    aqs: Annotated[str, typer.Option("--aqs", help="Codes of AQS (88101,44201): its yearly files instead.")] = "",
+    aqs: Annotated[str, typer.Option("--aqs", help="AQS codes (88101,44201): use EPA's yearly files.")] = "",
     sources: Sources = SOURCES,
     as_json: Json = False,
 ) -> None:
-    """Reference stations of the U.S.: AirNow's hourly files, or EPA's yearly ones.
+    """Fetch U.S. reference stations: AirNow's hourly files, or EPA's yearly ones (--aqs).
 
     Examples:
       scare fetch airnow 060371103 --from 2023-01-01 --to 2023-01-31 --out airnow
@@ -126,8 +126,8 @@ def airnow(
     named = frozenset(one.replace("-", "")[-9:] for one in request.devices)
     wanted = named | find_airnow_stations(request, source).keys()
     if not wanted:
-        raise UsageError(f"no station is within {within:g} km of {near}; --within takes more")
-    files = airnow_files(request, source, names(aqs) if aqs else ())
+        raise UsageError(f"there is no station within {within:g} km of {near}; search farther with --within")
+    files = airnow_files(request, source, split_names(aqs) if aqs else ())
     _fetch(
         "airnow",
         source,
@@ -141,12 +141,12 @@ def airnow(
 
 @app.command()
 def purpleair(
-    files: Annotated[list[Path], typer.Argument(help="CSVs of PurpleAir's download tool.")],
+    files: Annotated[list[Path], typer.Argument(help="CSV files of PurpleAir's download tool.")],
     out: Out,
     sources: Sources = SOURCES,
     as_json: Json = False,
 ) -> None:
-    """Files that you have downloaded from PurpleAir, in the same layout.
+    """Convert files that you have downloaded from PurpleAir to the same layout.
 
     Examples:
       scare fetch purpleair '12345 2023-01-01 2023-02-01 0-Minute Average.csv' --out purpleair
@@ -155,7 +155,7 @@ def purpleair(
     rows = pl.concat([read_purpleair(file, source) for file in files], how="diagonal_relaxed")
     months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
     kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
-    _told("purpleair", source, write_months(kept, out), out, as_json)
+    _print_result("purpleair", source, write_months(kept, out), out, as_json)
 
 
 def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> FetchRequest:
@@ -177,7 +177,7 @@ def _place(near: str, within: float) -> SearchArea | None:
     except ValueError as error:
         raise UsageError(f"--near takes LAT,LON in degrees, such as 48.78,9.18, not '{near}'") from error
     if abs(latitude) > 90 or abs(longitude) > 180:
-        raise UsageError(f"--near {near}: there is no such place; it takes LAT,LON in degrees")
+        raise UsageError(f"--near {near} is not on Earth; it takes LAT,LON in degrees")
     return SearchArea(latitude, longitude, within)
 
 
@@ -198,13 +198,14 @@ def _fetch(
         try:
             found = write_months(fetch(files, read, out, report), out, request)
         except KeyboardInterrupt:
-            note(f"what has arrived stays in {out}; the same command resumes")
+            note(f"Downloaded files stay in {out}. Run the same command to resume.")
             raise
-    _told(name, source, found, out, as_json)
+    _print_result(name, source, found, out, as_json)
 
 
-def _told(name: str, source: FetchSource, found: dict[str, Any], out: Path, as_json: bool) -> None:
+def _print_result(name: str, source: FetchSource, found: dict[str, Any], out: Path, as_json: bool) -> None:
     sidecar = write_sidecar(out, name, source, found)
     if as_json:
         emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
-    note(f"{sum(found['rows'].values()):,} rows of {len(found['rows']):,} devices in {out}; licence: {source.licence}")
+    rows = found["rows"]
+    note(f"Wrote {sum(rows.values()):,} rows of {len(rows):,} devices to {out}. Licence: {source.licence}")

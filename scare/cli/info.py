@@ -1,4 +1,4 @@
-"""`scare info`: what a calibrator is, what it costs, where it came from."""
+"""`scare info`: show what a calibrator reads, how it was made, its scores and its cost."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,7 @@ def info(
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(card(model), encoding="utf-8")
-        note(f"card written to {out}")
+        note(f"Wrote the card to {out}.")
     if as_json:
         inputs = model.inputs
         emit(
@@ -53,5 +53,7 @@ def info(
         return
     STDOUT.print(card(model), markup=False)
     operations = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(cost.operations).items())
-    STDOUT.print(f"one calibrated reading: {operations}")
-    STDOUT.print(f"{cost.weights:,} weights ({cost.weight_bytes:,} bytes), {cost.peak_bytes:,} bytes alive at once")
+    STDOUT.print(f"One calibrated reading takes {operations}.")
+    STDOUT.print(
+        f"{cost.weights:,} weights ({cost.weight_bytes:,} bytes), {cost.peak_bytes:,} bytes of working memory."
+    )

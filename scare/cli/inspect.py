@@ -1,4 +1,4 @@
-"""`scare inspect`: what is in a file, and its columns as a config file."""
+"""`scare inspect`: describe a table and guess its columns, as a config file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +15,12 @@ SHOWN_SENTINELS = 3
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="CSV (, ; or tab; .gz) or Parquet.")],
+    file: Annotated[Path, typer.Argument(help="CSV (separated by , ; or tab; also .gz) or Parquet.")],
     dates: SlashDates = "",
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the columns to this config file.")] = None,
 ) -> None:
-    """Guess time, step, channels and reference of a table and print them as a config.
+    """Guess the time, step, channels and reference of a table and print them as a config.
 
     Examples:
       scare inspect sensor.csv
@@ -32,15 +32,15 @@ def inspect(
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(config, encoding="utf-8")
-        note(f"config written to {out}")
+        note(f"Wrote the config to {out}.")
     if as_json:
         emit({**found.as_dict(), "config": config})
         return
     facts = found.as_dict()
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
-    show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "looks missing"], _rows(found))
-    STDOUT.print("\nconfig, ready to paste into a TOML file for --config:\n")
+    show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "means missing"], _rows(found))
+    STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
     STDOUT.print(config, markup=False)
 
 

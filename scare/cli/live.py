@@ -1,4 +1,4 @@
-"""`scare live`: a fleet calibrated as it reports."""
+"""`scare live`: calibrate a fleet as it reports."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -14,18 +14,19 @@ import typer
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, Seed, open_calibrator
 from scare.extras import require
+from scare.words import duration
 
 if TYPE_CHECKING:
     from scare.live.check import Ear, Heard
     from scare.live.gateway import Gateway
 
-app = typer.Typer(help="Calibrate a fleet as it reports: MQTT and HTTP in and out, and a page.", no_args_is_help=True)
-ConfigPath = Annotated[Path, typer.Argument(help="TOML of models, inputs and outputs (docs/live.md).")]
+app = typer.Typer(help="Calibrate a fleet as it reports, over MQTT and HTTP, with a status page.", no_args_is_help=True)
+ConfigPath = Annotated[Path, typer.Argument(help="TOML file with models, inputs and outputs (docs/live.md).")]
 
 
 @app.command()
 def run(config: ConfigPath, as_json: Json = False) -> None:
-    """Take what boxes send, calibrate it, publish raw, calibrated and flags; until Ctrl-C.
+    """Receive readings, calibrate them, publish raw and calibrated values and flags, until Ctrl-C.
 
     Examples:
       scare live run live.toml
@@ -34,16 +35,16 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
     from scare.live.config import read_config
     from scare.live.gateway import Gateway
 
-    _work(Gateway(read_config(config), open_calibrator), as_json)
+    _serve(Gateway(read_config(config), open_calibrator), as_json)
 
 
 @app.command()
 def check(
     config: ConfigPath,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to listen.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Seconds to listen.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Check a file, listen to its broker, and print what arrives with a mapping to paste.
+    """Check a config, listen to its broker, and print what arrives with a mapping to paste.
 
     Examples:
       scare live check live.toml
@@ -57,16 +58,16 @@ def check(
     found = read_config(config)
     models = ModelFiles(found.models, open_calibrator, Monitor())
     found.check_channels(models.channels)
-    note(f"{config} is in order; its models read {', '.join(models.channels)}")
+    note(f"{config} is valid. Its models read {', '.join(models.channels)}.")
     if found.mqtt is None:
         if as_json:
             emit({"channels": models.channels})
         return
     ear = Ear(found, found.mqtt)
-    note(f"listening to {found.mqtt.host} for {seconds:g} s")
+    note(f"Listening to {found.mqtt.host} for {duration(seconds)}.")
     ear.listen(seconds)
     if ear.dropped and ear.dropped[-1]:
-        note(f"the broker has dropped {ear.dropped[-1]:,} messages: set max_queued_messages 0 (docs/live.md)")
+        note(f"The broker has dropped {ear.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
     mapping = propose(ear.heard, models.channels)
     if as_json:
         heard = {name: {**vars(one), "devices": sorted(one.devices)} for name, one in ear.heard.items()}
@@ -82,19 +83,19 @@ def check(
         return
     _show_heard(ear)
     if mapping:
-        STDOUT.print(f"\ninputs, ready to paste into {config}:\n", markup=False)
+        STDOUT.print(f"\nThe inputs, ready to paste into {config}:\n", markup=False)
         STDOUT.print(mapping, markup=False)
 
 
 def _show_heard(ear: "Ear") -> None:
     if not ear.heard and not ear.places:
-        note("nothing arrived; listen longer with --seconds, and look whether the devices have this broker's address")
+        note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
     rows = [
         [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
         for name, one in ear.heard.items()
     ]
-    show_table("what arrives", ["adapter", "messages", "devices", "numbers", "refused"], rows)
+    show_table("received", ["adapter", "messages", "devices", "numbers", "rejected"], rows)
     for topic, places in ear.places.items():
         STDOUT.print(f"no adapter reads {topic}: {_pairs(places) or 'no numbers'}", markup=False)
 
@@ -110,12 +111,12 @@ def _pairs(numbers: dict[str, float]) -> str:
 @app.command()
 def replay(
     config: ConfigPath,
-    file: Annotated[Path, typer.Argument(help="JSON lines or CSV as they would be posted, or a journal (.log).")],
+    file: Annotated[Path, typer.Argument(help="JSON lines or CSV as devices post them, or a journal (.log).")],
     out: Annotated[Path, typer.Option("--out", help="The table to write: .parquet or .csv.")],
-    adapter: Annotated[str, typer.Option("--adapter", help="How the lines are written.")] = "json",
+    adapter: Annotated[str, typer.Option("--adapter", help="Format of the lines.")] = "json",
     as_json: Json = False,
 ) -> None:
-    """Send recorded readings through the models of a file, as if they arrived now.
+    """Calibrate recorded readings as if they arrived now.
 
     Examples:
       scare live replay live.toml day.jsonl --out day.parquet
@@ -133,19 +134,19 @@ def replay(
     for one in monitor.refusals()[:3]:
         note(f"{one.source}: {one.reason}")
     counted = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
-    note(f"{table.height:,} rows written to {out}: {counted}")
+    note(f"Wrote {table.height:,} rows to {out}: {counted}.")
 
 
 @app.command()
 def demo(
     boxes: Annotated[int, typer.Option("--boxes", min=1, max=2000, help="Simulated boxes.")] = 40,
-    speed: Annotated[float, typer.Option("--speed", min=1, help="How many times as fast as real time.")] = 300.0,
-    port: Annotated[int, typer.Option("--port", min=0, help="Where the page is; 0 takes any free one.")] = 8080,
+    speed: Annotated[float, typer.Option("--speed", min=1, help="Times faster than real time.")] = 300.0,
+    port: Annotated[int, typer.Option("--port", min=0, help="Port of the page; 0 for any free one.")] = 8080,
     is_opened: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     seed: Seed = 5,
     as_json: Json = False,
 ) -> None:
-    """Simulate boxes that post over HTTP on this computer, and open the page; until Ctrl-C.
+    """Simulate boxes that post over HTTP on this computer and open the status page, until Ctrl-C.
 
     Examples:
       scare live demo
@@ -158,7 +159,7 @@ def demo(
     from scare.live.demo import make_fleet, post_readings
     from scare.live.gateway import Gateway
 
-    note(f"simulating {boxes} boxes, a week beside a reference and twelve days in the field")
+    note(f"Simulating {boxes} boxes: a week beside a reference, then twelve days in the field.")
     fleet = make_fleet(boxes, seed)
     with TemporaryDirectory() as folder:
         model = fleet.calibrator.save(Path(folder) / "demo.scare")
@@ -174,13 +175,13 @@ def demo(
                 webbrowser.open(address)
 
         try:
-            _work(gateway, as_json, begin)
+            _serve(gateway, as_json, begin)
         finally:
             stop.set()
 
 
-def _work(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda: None) -> None:
-    """Start a gateway, say where it is, and let it work until it is told to stop."""
+def _serve(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda: None) -> None:
+    """Start a gateway, print its address and run it until it is stopped."""
     try:
         gateway.start()
         address = gateway.server.address if gateway.server else ""
@@ -188,19 +189,19 @@ def _work(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda: 
         if as_json:
             emit({"page": address, "models": list(gateway.models.calibrators), "replayed": replayed})
         if address:
-            note(f"the page is at {address}")
-        note(f"{replayed:,} readings of the journal taken up; Ctrl-C ends it in order")
-        with _ending(gateway.stop):
+            note(f"The page is at {address}")
+        note(f"Restored {replayed:,} readings. Press Ctrl-C to stop.")
+        with _stop_on_signal(gateway.stop):
             begin()
             gateway.run()
     finally:
         gateway.close()
-    note("ended; all that came is kept")
+    note("Stopped. All readings are saved.")
 
 
 @contextmanager
-def _ending(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C or a request to end calls `stop`; a second one ends at once."""
+def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on Ctrl-C or SIGTERM; a second Ctrl-C interrupts at once."""
 
     def end(_: int, frame: FrameType | None) -> None:
         stop()

@@ -1,4 +1,4 @@
-"""`scare open`: the way from files to firmware in a browser, on this computer."""
+"""`scare open`: go from files to firmware in a browser, on this computer."""
 
 import sys
 import webbrowser
@@ -13,19 +13,17 @@ from scare.extras import require
 
 
 def open_page(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Where sessions are kept.", show_default="scare in your home folder")
-    ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where the page is; 0 takes any free one.")] = 0,
-    quota: Annotated[float, typer.Option("--quota", min=0.001, help="GB that all sessions may take.")] = 50.0,
+    folder: Annotated[Path | None, typer.Argument(help="Folder of the sessions.", show_default="~/scare")] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 for any free one.")] = 0,
+    quota: Annotated[float, typer.Option("--quota", min=0.001, help="GB of disk for all sessions.")] = 50.0,
     memory: Annotated[
         float | None,
-        typer.Option("--memory", min=0.1, help="GB that one step may take.", show_default="3/4 of this computer's"),
+        typer.Option("--memory", min=0.1, help="GB of memory for one step.", show_default="3/4 of this computer's"),
     ] = None,
     is_opened: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Open a page on this computer that leads from sensor files to firmware; until Ctrl-C.
+    """Open a page on this computer that leads from sensor files to firmware, until Ctrl-C.
 
     Examples:
       scare open
@@ -38,11 +36,11 @@ def open_page(
     server.start()
     try:
         _show(server.link(), is_opened, as_json)
-        for _ in sys.stdin if sys.stdin.isatty() else ():  # every Enter is a new link: each works once
+        for _ in sys.stdin if sys.stdin.isatty() else ():  # every Enter gives a new link, since each works once
             _show(server.link(), is_opened, as_json=False)
         server.wait()
     except KeyboardInterrupt:
-        note("ended; sessions are kept")
+        note("Stopped. Sessions are kept.")
     finally:
         server.stop()
 
@@ -52,4 +50,4 @@ def _show(link: str, is_opened: bool, as_json: bool) -> None:
         emit({"page": link})
     if is_opened:
         webbrowser.open(link)
-    note(f"the page is at {link}\nthis link works once; Enter gives another, Ctrl-C ends")
+    note(f"The page is at {link}\nThis link works once. Press Enter for another one, Ctrl-C to stop.")

@@ -1,4 +1,4 @@
-"""`scare predict`: a table of raw readings in, the same rows with calibrated values, intervals and flags out."""
+"""`scare predict`: add calibrated values, intervals and flags to a table of raw readings, or to an archive of them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,93 +23,36 @@ from scare.errors import DataError, UsageError
 from scare.executor import LOCAL, open_executor
 from scare.words import spell_counts
 
-# `scare predict` of an archive: what it says while it runs and when it is done.
-
-
-SHOWN_DEVICES = 10  # devices, files, reasons
-
-
-def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -> None:
-    """Calibrate an archive and tell what became of it."""
-    with (
-        progress("calibrating", "count") as (bar, task),
-        open_executor(executor, jobs, archive.out) as workers,
-    ):
-        try:
-            facts = run_archive(
-                archive,
-                workers,
-                lambda done, total: bar.update(task, completed=done, total=total, count=f"{done:,} of {total:,} files"),
-            )
-        except KeyboardInterrupt:
-            note(f"what is finished stays in {archive.out}; the same command resumes")
-            raise
-    if as_json:
-        emit({"folder": str(archive.out), **facts})
-    else:
-        _show_devices(facts["devices"])
-    _tell(archive, facts)
-    if not facts["rows"]:
-        raise DataError(f"nothing was calibrated; {facts['manifest']} has the reasons")
-
-
-def _show_devices(devices: Mapping[str, Any]) -> None:
-    """The devices with the most rows that have no value, as a table on stdout."""
-    worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN_DEVICES]
-    rows = [
-        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
-        for name in worst
-    ]
-    rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN_DEVICES)
-    show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
-
-
-def _tell(archive: Archive, facts: Mapping[str, Any]) -> None:
-    """The summary in sentences."""
-    now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
-    note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, {facts['files']:,} files in {archive.out}")
-    note(f"now: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s)")
-    if now["files"]:
-        note("slowest: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
-    _list("left out", [": ".join(filter(None, one.values())) for one in facts["left_out"]], facts["manifest"])
-    _list("appeared since the run began, run again to take them", facts["appeared"], "")
-    _list("results of files that are not there any more", facts["gone"], "")
-
-
-def _list(what: str, names: Sequence[str], where: str) -> None:
-    for name in names[:SHOWN_DEVICES]:
-        note(f"{what}: {name}")
-    if len(names) > SHOWN_DEVICES:
-        note(f"{what}: {len(names) - SHOWN_DEVICES:,} more{', in ' * bool(where)}{where}")
-
-
-SHOWN = 10  # devices whose newest row is printed
-OUT = "The table to write: .csv, .csv.gz or .parquet; of an archive the folder."
+SHOWN = 10  # devices, files, reasons that are printed
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A .scare file, unless --models names several.")],
+    model: Annotated[str, typer.Argument(help="A .scare file; not with --models.")],
     places: Annotated[
         list[str] | None, typer.Argument(help="Raw readings: CSV or Parquet; files, a folder or a glob.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help=OUT, show_default="calibrated.csv, or the folder calibrated"),
+        typer.Option(
+            "--out",
+            help="Table to write (.csv, .csv.gz, .parquet), or folder.",
+            show_default="calibrated.csv, or the folder calibrated",
+        ),
     ] = None,
     time: options.TimeColumns = "",
     dates: options.SlashDates = "",
     device_column: options.DeviceColumn = "",
-    device: Annotated[str, typer.Option("--device", help="Name of the device, when the file does not say it.")] = "",
+    device: Annotated[str, typer.Option("--device", help="Device name, if the file has none.")] = "",
     models: Annotated[
-        Path | None, typer.Option("--models", help="Of an archive: a table device,model in place of MODEL.")
+        Path | None, typer.Option("--models", help="For an archive: a table device,model instead of MODEL.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Of an archive: processes at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="For an archive: parallel processes.")] = 1,
     executor: options.ExecutorName = LOCAL,
     as_json: options.Json = False,
 ) -> None:
-    """Write raw, calibrated, its interval and flags side by side; a file or thousands of any size, in bounded memory.
+    """Write raw and calibrated values, intervals and flags side by side, in bounded memory.
 
-    Of a folder or a glob (an archive) each file becomes one of the same name in --out; run again to resume.
+    For a folder or a glob (an archive), each file becomes one of the same name in --out; run again to resume.
 
     Examples:
       scare predict no2.scare raw.csv --out calibrated.csv
@@ -119,20 +62,22 @@ def predict(
     """
     readings = [*([model] if models else []), *(places or [])]
     if not readings:
-        raise UsageError(f"name the readings after the model: scare predict {model} raw.csv")
-    labels = LabelColumns(options.names(time) if time else (), device_column, dates)
+        raise UsageError(f"the readings are missing; name them after the model: scare predict {model} raw.csv")
+    labels = LabelColumns(options.split_names(time) if time else (), device_column, dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
         return
     if device:
-        raise UsageError("--device is for one file; in an archive a column, a folder device=… or its name says it")
+        raise UsageError(
+            "--device is for one file; an archive names devices by a column, a folder device=… or the file's name"
+        )
     chosen = read_model_table(models) if models else single_model(Path(model))
     archive = Archive(tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, dates)
     predict_archive(archive, jobs, executor, as_json)
 
 
 def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
-    """One file in, one out."""
+    """Calibrate one file."""
     model = Calibrator.load(calibrator)
     times, guessed_device = find_time_and_device(file, labels.time, labels.dates)
     device_column = labels.device_column or ("" if device else guessed_device)
@@ -156,20 +101,20 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns,
         emit({**result_facts, "newest": list(newest.values())})
     else:
         _show(list(newest.values()), model)
-    note(f"{calibrated:,} of {rows:,} rows calibrated, written to {out}")
+    note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {out}.")
     if any(flags.values()):
-        note(f"flagged rows: {spell_counts(flags)}")
+        note(f"Flagged rows: {spell_counts(flags)}.")
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
-    """The last row of each device: its raw reading and what became of it."""
+    """The last row of each device."""
     raw = pl.col(model.inputs.channels[0].name).alias("raw")
     last = result.select(DEVICE, TIME, raw, CALIBRATED, LOW, HIGH, FLAGS).unique(DEVICE, keep="last")
     return {row[DEVICE]: {**row, "flag_names": flag_names(row[FLAGS])} for row in last.iter_rows(named=True)}
 
 
 def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
-    """The newest row of some devices, on stdout."""
+    """Print the newest row of the first devices."""
     rows = []
     for one in newest[:SHOWN]:
         numbers = ["" if one[name] is None else f"{one[name]:.4g}" for name in ("raw", CALIBRATED, LOW, HIGH)]
@@ -179,10 +124,63 @@ def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
 
 
 def _announce(calibrator: Calibrator, device: str) -> None:
-    """Say so if a device was not in training."""
+    """Print a note if a device was not in training."""
     scaling = calibrator.inputs.scaling
     if scaling.known(device) is None:
         note(
-            f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the fleet's mean and"
-            f" spread and flagged UNSETTLED; if it is one of {', '.join(scaling.devices)}, say so with --device"
+            f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the mean and spread"
+            f" of all devices and flagged UNSETTLED. If it is one of {', '.join(scaling.devices)}, add --device."
         )
+
+
+def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -> None:
+    """Calibrate an archive and print a summary."""
+    with (
+        progress("calibrating", "count") as (bar, task),
+        open_executor(executor, jobs, archive.out) as workers,
+    ):
+        try:
+            facts = run_archive(
+                archive,
+                workers,
+                lambda done, total: bar.update(task, completed=done, total=total, count=f"{done:,} of {total:,} files"),
+            )
+        except KeyboardInterrupt:
+            note(f"Finished files stay in {archive.out}. Run the same command to resume.")
+            raise
+    if as_json:
+        emit({"folder": str(archive.out), **facts})
+    else:
+        _show_devices(facts["devices"])
+    _note_summary(archive, facts)
+    if not facts["rows"]:
+        raise DataError(f"nothing was calibrated; the reasons are in {facts['manifest']}")
+
+
+def _show_devices(devices: Mapping[str, Any]) -> None:
+    """Print the devices with the most rows that have no value."""
+    worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN]
+    rows = [
+        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
+        for name in worst
+    ]
+    rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN)
+    show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
+
+
+def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
+    now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
+    note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated. {archive.out} holds {facts['files']:,} files.")
+    note(f"This run: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s).")
+    if now["files"]:
+        note("Slowest files: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
+    _list("Left out", [": ".join(filter(None, one.values())) for one in facts["left_out"]], facts["manifest"])
+    _list("New since the run began; run again to calibrate", facts["appeared"], "")
+    _list("Result of a file that no longer exists", facts["gone"], "")
+
+
+def _list(what: str, names: Sequence[str], where: str) -> None:
+    for name in names[:SHOWN]:
+        note(f"{what}: {name}")
+    if len(names) > SHOWN:
+        note(f"{what}: {len(names) - SHOWN:,} more{', in ' * bool(where)}{where}")

@@ -1,4 +1,4 @@
-"""`scare report`: a run folder becomes one HTML page that opens offline."""
+"""`scare report`: turn a scored run into one HTML page that opens offline."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +10,13 @@ from scare.cli.console import emit, note, progress
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder that scare score --out wrote.")],
+    run: Annotated[Path, typer.Argument(help="A folder written by scare score --out.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="The page to write.", show_default="RUN/report.html")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write one HTML file with scorecard, charts, board, targets, data quality and origin.
+    """Write one HTML page with scorecard, charts, board, targets, data quality and origin.
 
     Examples:
       scare report out/no2
@@ -34,4 +34,4 @@ def report(
     if as_json:
         devices = [one.device for one in found.series]
         emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})
-    note(f"{path} ({size / 1e6:.1f} MB) opens in any browser, without a network")
+    note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline.")

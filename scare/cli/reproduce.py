@@ -1,4 +1,4 @@
-"""`scare reproduce`: the paper's tables and figures, on its data, on one's own or on a simulated stand-in."""
+"""`scare reproduce`: make the paper's tables and figures from its data, your own or simulated data."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -41,23 +41,21 @@ def reproduce(
         Path | None,
         typer.Option("--files", help="Folder of a described data set's files.", show_default="the description's"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes, not hours: shows that it works, no accuracy.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes, not hours: a smoke test, not accuracy.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder; run again to resume.", show_default="out/…")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Fits at the same time; 0: tables of what is there.")] = 2,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=0, help="Parallel fits; 0: only make tables of finished fits.")
+    ] = 2,
     executor: options.ExecutorName = LOCAL,
     config: Annotated[Path | None, typer.Option("--config", help="TOML instead of configs/reproduce.toml.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A key of that file and its value: window=60.")
-    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Any key of that file: --set window=60.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run the paper's experiments and put its numbers beside ours.
+    """Run the paper's experiments and compare its numbers with ours.
 
-    Without --data everything runs on simulated readings, and every output says so.
+    Without --data everything runs on simulated readings, and every output is marked so.
 
     Examples:
       scare reproduce all --quick
@@ -65,7 +63,7 @@ def reproduce(
       scare reproduce all --data configs/jrc_ispra.toml --files jrc_ispra --set window=60
     """
     for option, path in (("--data", data), ("--files", files)):
-        if path is not None and not path.exists():  # the board reads none, and still what is named is there
+        if path is not None and not path.exists():  # the board reads none, but a wrong path is refused all the same
             raise DataError(f"{option} {path}: there is no such file or folder")
     require_training()
     require("board")
@@ -88,12 +86,12 @@ def reproduce(
     written = [str(path) for one in chosen for path in _make(reproduction, one, as_json)]
     if as_json:
         emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
-    note(f"tables, figures and rows are in {reproduction.folder}")
+    note(f"Wrote tables, figures and rows to {reproduction.folder}.")
 
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
-    """Make the fits that these experiments need, saying first how many and how long."""
-    from benchmarks.reproduce.run import expected_minutes, fit_all, methods_to_fit, missing_fits
+    """Print how many fits these experiments need and how long they take, then make them."""
+    from benchmarks.reproduce.run import expected_minutes, fit_all, missing, wanted
     from scare.experiments.study import open_workers
 
     methods = methods_to_fit(reproduction.protocol, experiments)
@@ -103,7 +101,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
     reproduction.write_protocol()
     together = max(jobs, 1)
     minutes = expected_minutes(reproduction, methods) / together
-    note(f"{count} fits to make; expected: {_duration(minutes)}, {together} at a time, and then the measurements")
+    note(f"{count} fits to make, {together} at a time. Expected: {_duration(minutes)}, then the measurements.")
     if not jobs:
         return
     with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:

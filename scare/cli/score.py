@@ -1,4 +1,4 @@
-"""`scare score`: the eight requirements of one calibrator, each number with its source and grade."""
+"""`scare score`: measure and grade the eight requirements of a calibrator, each number with its source."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,29 +35,31 @@ from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
 NONE = "none"  # instead of a board
-FEW_ROWS = 500  # scored: a number of fewer says little
+FEW_ROWS = 500  # scored: fewer give no reliable numbers
 
 
 def score(
     model: options.ModelFile,
-    data: Annotated[list[Path], typer.Option("--data", help="Tables with a reference that it was not trained on.")],
+    data: Annotated[list[Path], typer.Option("--data", help="Tables with a reference that were not used in training.")],
     more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Further tables of --data.")] = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
     device_column: options.DeviceColumn = "",
     config: options.ConfigFile = None,
-    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it, or none.")] = "nano33ble",
+    board: Annotated[str, typer.Option("--board", help="Board name (scare board list), or none.")] = "nano33ble",
     arithmetic: options.ArithmeticName = Arithmetic.FLOAT32,
-    require: Annotated[str, typer.Option("--require", help="What must hold: rmse=5,ram=20000,compatibility=O.")] = "",
-    thresholds: Annotated[Path | None, typer.Option("--thresholds", help="TOML with thresholds of your own.")] = None,
-    study: Annotated[Path | None, typer.Option("--study", help="Folder of scare compare to put beside it.")] = None,
+    require: Annotated[str, typer.Option("--require", help="Limits to meet: rmse=5,ram=20000,compatibility=O.")] = "",
+    thresholds: Annotated[Path | None, typer.Option("--thresholds", help="TOML with your own thresholds.")] = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", help="Folder of scare compare to show in the report.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for scorecard.json and series.parquet.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure and grade accuracy, real time and efficiency, each number with its source.
 
-    Exit code 4: something asked for with --require was missed. Rows that it was trained on are not scored.
+    Exit code 4: a limit of --require was missed. Rows that were used in training are not scored.
 
     Examples:
       scare score no2.scare --data later.csv
@@ -80,16 +82,16 @@ def score(
         emit(card.as_dict())
     else:
         _show(card)
-    _tell(card, out)
+    _note_remarks(card, out)
     missed = missed_demands(demands, card, table)
-    for sentence in missed:
-        note(f"missed: {sentence}")
+    for reason in missed:
+        note(f"Missed: {reason}")
     if missed:
         raise typer.Exit(ExitCode.REQUIREMENT_MISSED)
 
 
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
-    """The calibrator and the readings it is scored on; a correction takes its channels from the readings."""
+    """Open the calibrator and the readings to score; a correction takes its channels from the readings."""
     if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
         readings = read_colocation(files, data, note)
         correction, first = find_correction(model), readings[0]
@@ -101,7 +103,7 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
 
 
 def _with_unit(calibrator: Calibrator, reference: Channel | None) -> Calibrator:
-    """The calibrator with its target in the data's unit where its file knows none."""
+    """The calibrator, with the reference's unit if its own target has none."""
     unit = calibrator.target.unit or (reference.unit if reference else "")
     return replace(calibrator, target=replace(calibrator.target, unit=unit))
 
@@ -116,7 +118,7 @@ def _measure(subject: Subject, table: RequirementTable) -> Scored:
 
 
 def _growth(calibrator: Calibrator) -> OperationGrowth | None:
-    """How its model grows with the window, where the models' room can be entered."""
+    """How the cost of its model grows with the window; None without Equinox."""
     if not is_installed("equinox"):
         return None
     from scare.scorecard.growth import operation_growth
@@ -125,14 +127,16 @@ def _growth(calibrator: Calibrator) -> OperationGrowth | None:
 
 
 def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
-    """The rows of a comparison, which must be for a reference of one of the names."""
+    """The rows of a comparison, whose reference must have one of the names."""
     if study is None:
         return []
     try:
         reference = read_task(study).readings["test"][0].reference.name
         rows = read_json(study / "table.json", list[dict[str, Any]])
     except (DataError, LookupError) as error:
-        raise DataError(f"{study} is no comparison: {error}; make it with: scare compare … --out {study}") from error
+        raise DataError(
+            f"{study} is not a comparison: {error}; make one with: scare compare … --out {study}"
+        ) from error
     if reference not in names:
         raise DataError(f"{study} compares methods for {reference}, not for {' or '.join(sorted(names))}")
     return rows
@@ -151,7 +155,7 @@ def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparis
 
 @contextmanager
 def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
-    """What writes the run that `scare report` reads; a folder that cannot be written is known before the work."""
+    """Write the run for `scare report`; a folder that cannot be written is known before the work, not after."""
     if folder is None:
         yield lambda card, scored: None
         return
@@ -165,7 +169,7 @@ def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
 
 
 def _show(card: Card) -> None:
-    """A line for each number, under the grade of its requirement."""
+    """Print a line for each number, under the grade of its requirement."""
     grades, rows, before = card.grades(), [], ""
     for entry in card.entries:
         new = entry.requirement != before
@@ -187,29 +191,29 @@ def _value(entry: Entry) -> tuple[str, str]:
 
 
 def _reasons(entries: Sequence[Entry]) -> list[str]:
-    """Why numbers that would be graded are not there, a sentence a reason."""
+    """Why numbers that would be graded are missing, one line per reason."""
     missing: dict[str, list[str]] = {}
     for entry in entries:
         if entry.threshold and entry.value is None and "reason" in entry.detail:
             missing.setdefault(entry.detail["reason"], []).append(entry.measure)
-    return [f"no {', '.join(names)}: {reason}" for reason, names in missing.items()]
+    return [f"Not measured: {', '.join(names)} ({reason})." for reason, names in missing.items()]
 
 
-def _tell(card: Card, out: Path | None) -> None:
-    """What the table does not say."""
+def _note_remarks(card: Card, out: Path | None) -> None:
+    """Print what the table does not show."""
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
         used = f"{facts['rows_of_training']:,} of {facts['rows']:,} rows were used in training"
-        note(f"{used}: the report shows them, they are not scored")
+        note(f"{used}: the report shows them, but they are not scored.")
     known = {*facts["training_devices"], *facts["validation_devices"]}
     new = [name for name in facts["devices"] if name not in known]
     if known and new:
-        note(f"scored as new devices, because training and validation had none of these names: {', '.join(new)}")
+        note(f"Scored as new devices, because they were not in training or validation: {', '.join(new)}.")
     if facts["rows_scored"] < FEW_ROWS:
-        note(f"only {facts['rows_scored']:,} rows are scored: too few to say much about accuracy")
+        note(f"Only {facts['rows_scored']:,} rows were scored, too few for reliable accuracy.")
     for reason in board.get("reasons", ()):
         note(f"{board['title']}: {reason}")
     for reason in _reasons(card.entries):
         note(reason)
     if out is not None:
-        note(f"scorecard.json and series.parquet are in {out}")
+        note(f"Wrote scorecard.json and series.parquet to {out}.")

@@ -1,4 +1,4 @@
-"""`scare simulate`: a co-location that never was."""
+"""`scare simulate`: generate a synthetic co-location."""
 
 import re
 from dataclasses import asdict
@@ -16,18 +16,18 @@ from scare.errors import UsageError
 
 def simulate(
     out: Annotated[Path, typer.Option("--out", help="The file to write: .parquet or .csv.")],
-    boxes: Annotated[int, typer.Option("--boxes", help="How many boxes stand beside the reference.")] = 4,
-    days: Annotated[float, typer.Option("--days", help="For how long.")] = 30.0,
-    step: Annotated[float, typer.Option("--step", help="Seconds from one row to the next.")] = 60.0,
+    boxes: Annotated[int, typer.Option("--boxes", help="Boxes beside the reference.")] = 4,
+    days: Annotated[float, typer.Option("--days", help="Days of readings.")] = 30.0,
+    step: Annotated[float, typer.Option("--step", help="Seconds between rows.")] = 60.0,
     kind: Annotated[
-        SimulationKind, typer.Option("--kind", help="Particles, an electrochemical gas cell, or a linear world.")
+        SimulationKind, typer.Option("--kind", help="Particle sensor, electrochemical gas cell, or linear.")
     ] = SimulationKind.PM,
     apart: Annotated[
-        float, typer.Option("--apart", help="By what share the air of boxes differs; 0: one place.")
+        float, typer.Option("--apart", help="How much the air differs between boxes; 0: not at all.")
     ] = 0.0,
     drift: Annotated[
         list[str] | None,
-        typer.Option("--drift", help="gain, offset, humidity or dying, the box and its first day: gain:box-02:20."),
+        typer.Option("--drift", help="KIND:BOX:DAY, of kind gain, offset, humidity or dying: gain:box-02:20."),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -51,15 +51,15 @@ def simulate(
     result |= {"apart": apart, "drifts": [asdict(one) for one in drifts]}
     if kind is SimulationKind.LINEAR:
         result["best_achievable_rmse"] = best_achievable_rmse(simulation)
-        note(f"best achievable RMSE: {result['best_achievable_rmse']:.4g}")
+        note(f"The best achievable RMSE is {result['best_achievable_rmse']:.4g}.")
     if as_json:
         emit(result)
     else:
-        note(f"{boxes} boxes of {days:g} days written to {out}")
+        note(f"Wrote {days:g} days of {boxes} {'box' if boxes == 1 else 'boxes'} to {out}.")
 
 
 def _drift(text: str) -> Drift:
-    """The drift that an option names.
+    """Parse a drift.
 
     >>> _drift("gain:box-02:20")
     Drift(kind=<DriftKind.GAIN: 'gain'>, box=1, day=20.0, ramp_days=14.0, size=0.0)

@@ -1,4 +1,4 @@
-"""`scare tune`: a preset's knobs searched for less error, within what a board and the clock allow."""
+"""`scare tune`: search a preset's hyperparameters for less error, within the budget of a board and a time limit."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,16 @@ from scare.cli import options
 from scare.cli.config import TuneSection, read_config
 from scare.cli.console import STDERR, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.train import recipe_of
+from scare.cli.train import make_recipe
 from scare.data.colocation import parse_time, read_colocation
 from scare.data.readings import Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
 from scare.extras import require
 from scare.files import replacing
+from scare.words import plural
 
-BOARD = "nano33ble"  # of a budget that names none
+DEFAULT_BOARD = "nano33ble"  # for a budget without a board
 TEST_SHARE = 0.25  # what `scare train --split time` scores on
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
 COST = {"instructions": "instructions", "ram_bytes": "RAM [B]", "flash_bytes": "flash [B]"}
@@ -39,15 +40,15 @@ def tune(
     window: options.FirstWindow = None,
     minutes: options.Minutes = None,
     jobs: options.Candidates = None,
-    executor: options.Where = None,
+    executor: options.Executor = None,
     board: options.BudgetBoard = "",
     max_instructions: options.MaxInstructions = None,
-    out: Annotated[Path, option(OUTPUT, "--out", "Folder for trials and configs; run again to go on.")] = Path(
+    out: Annotated[Path, option(OUTPUT, "--out", "Folder for trials and configs; run again to continue.")] = Path(
         "out/tune"
     ),
     as_json: options.Json = False,
 ) -> None:
-    """Search knobs of SCARE's preset for less error on later periods, within a budget on a board.
+    """Search hyperparameters of SCARE for less error on later periods, within a board's budget.
 
     Examples:
       scare tune sim.parquet --minutes 10 --out out/tune
@@ -68,7 +69,7 @@ def tune(
         },
     )
     asked = given.config.tune
-    preset = recipe_of(given)
+    preset = make_recipe(given)
     require("train", "optuna")
     from scare.experiments.trials import TrialSettings, default_space, make_space
     from scare.experiments.tuning import Effort, prepare_search, run_search
@@ -77,11 +78,11 @@ def tune(
     trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
     readings = read_colocation(files, given.config.data, note)
     try:
-        search = prepare_search(out, _before(readings, asked.until), space, trial_settings)
+        search = prepare_search(out, _without_test(readings, asked.until), space, trial_settings)
     except DataError as error:
         raise DataError(f"{error}; a shorter window, fewer tune.folds or more data may help") from error
-    for sentence in search.left_out:
-        note(sentence)
+    for line in search.left_out:
+        note(line)
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
@@ -92,24 +93,24 @@ def tune(
 
         run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs, asked.executor), show_progress)
         interrupted = False
-    _tell(search, given.tables, as_json)
+    _print_outcome(search, given.tables, as_json)
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def _budget(asked: TuneSection) -> Any:
-    """The budget that [tune] describes, or none."""
+    """The budget in [tune], or None."""
     from scare.experiments.board_budget import Budget
 
     limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
     if not asked.board and not any(limits):
-        note("no --board and no budget: what candidates take on a board is not measured")
+        note("No --board and no budget: memory and instructions are not measured.")
         return None
     require("board")
-    return Budget.of(asked.board or BOARD, str(asked.arithmetic), *limits)
+    return Budget.of(asked.board or DEFAULT_BOARD, str(asked.arithmetic), *limits)
 
 
-def _before(readings: list[Readings], until: str) -> list[Readings]:
+def _without_test(readings: list[Readings], until: str) -> list[Readings]:
     """The rows before the test begins, which are all that the search sees."""
     if until:
         end = parse_time(until, "tune.until").timestamp()
@@ -117,29 +118,25 @@ def _before(readings: list[Readings], until: str) -> list[Readings]:
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
         end = min(float(one.times[0]) for one in after)
-    note(f"rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are left for a test and not looked at")
+    note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are kept for a test and not used.")
     kept = [one for one in rows if len(one)]
     if not kept:
-        raise UsageError(f"tune.until: no row is before {until}")
+        raise UsageError(f"tune.until: there is no row before {until}")
     return kept
 
 
 def _best(search: Any, found: Sequence[Any]) -> str:
     front = search.front(found)
-    return _many(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
+    return plural(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
-def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
-    """Print the outcome, write it and the configs of the front."""
+def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
+    """Print the outcome; write it and a config for each candidate of the Pareto front."""
     from scare.experiments.tuning import make_outcome, write_configs
 
     outcome = make_outcome(search)
-    told = {name: given[name] for name in ("data", "split") if name in given}
-    configs = write_configs(search, outcome["front"], told)
+    sections = {name: given[name] for name in ("data", "split") if name in given}
+    configs = write_configs(search, outcome["front"], sections)
     for member, path in zip(outcome["front"], configs, strict=True):
         member["config"] = str(path)
     with replacing(search.folder / "table.json") as temporary:
@@ -149,22 +146,24 @@ def _tell(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
     else:
         _show(outcome, search.settings)
     for one in outcome["failed"]:
-        note(f"trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
+        note(f"Trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
     note(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))
     if not outcome["front"]:
-        note("no candidate within the budget has a score yet: run again to go on, or allow more")
+        note("No candidate within the budget has a score yet. Run again to continue, or raise the budget.")
         return
-    note("these folds chose the candidates, so the scores above are optimistic; the rows left for a test tell more:")
+    note(
+        "The scores above are optimistic, because these folds chose the candidates. To score the best one on the test:"
+    )
     note(f"scare train … --config {configs[0]}")
 
 
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:
-    """The front beside the preset, and what does not fit, as tables on stdout."""
+    """Print the front, the preset and what does not fit, as tables."""
     preset = outcome["preset"]
     beside = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
     shown = [*outcome["front"], *beside]
     cost = _cost_headings(shown)
-    title = f"front: means over {_many(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
+    title = f"Pareto front: means over {plural(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
     rows = [[_name(one, one in beside), *_scores(one), *_cost(one)] for one in shown]
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
@@ -174,7 +173,7 @@ def _show(outcome: Mapping[str, Any], terms: Any) -> None:
 
 
 def _name(one: Mapping[str, Any], beside: bool = False) -> str:
-    """The trial's number and what differs from the preset."""
+    """The trial's number and its differences from the preset."""
     changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in one["changes"].items()]
     why = "does not fit" if one["does_not_fit"] else "not on the front"
     return f"{one['trial']}: {', '.join(changes) or 'preset'}" + f" ({why})" * beside
@@ -190,7 +189,7 @@ def _scores(one: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the board measured of these candidates."""
+    """Headings of what was measured of these candidates."""
     return [heading for name, heading in COST.items() if any(name in (one["cost"] or {}) for one in shown)]
 
 

@@ -1,4 +1,4 @@
-"""`scare update`: update a calibrator from a co-location session, or revert what it learned."""
+"""`scare update`: update a calibrator from a co-location session, or revert its updates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,13 +25,15 @@ from scare.words import suggestion
 
 def update(
     calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Tables of the session, with a reference.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="The calibrator to write.")] = Path("updated.scare"),
-    device: Annotated[str, typer.Option("--device", help="For this box alone, which may be new to it.")] = "",
-    full: Annotated[
-        list[Path] | None, typer.Option("--full", help="Train anew with these tables, which it was trained on, too.")
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Tables of the co-location session, with a reference.")
     ] = None,
-    revert: Annotated[bool, typer.Option("--revert", help="Revert all that was learned from sessions.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="The calibrator to write.")] = Path("updated.scare"),
+    device: Annotated[str, typer.Option("--device", help="Update only this box, which may be new.")] = "",
+    full: Annotated[
+        list[Path] | None, typer.Option("--full", help="Retrain, with these tables of the first training, too.")
+    ] = None,
+    revert: Annotated[bool, typer.Option("--revert", help="Undo all updates since training.")] = False,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -41,7 +43,7 @@ def update(
     settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Learn from a co-location session; a correction that is not proved to be better changes no value.
+    """Update a calibrator from a co-location session; only a proven improvement changes values.
 
     Examples:
       scare update no2.scare session.csv --out no2-may.scare
@@ -54,29 +56,29 @@ def update(
         _revert(model, files or [], out, as_json)
         return
     if not files:
-        raise UsageError("name the tables of the co-location session, or --revert")
+        raise UsageError("name the tables of the co-location session, or use --revert")
     columns = options.columns(time, channels, reference, device_column, reference_file)
     given = read_config(config, settings or (), data=columns)
     if device and full:
-        raise UsageError("--device learns a scaling and a few numbers, --full trains anew; give one of them")
+        raise UsageError("--device updates one box, --full retrains for all; use one of them")
     with replacing(out) as temporary:
         readings = read_for(model, files, given.config.data)
         if full:
-            trained = _train_anew(model, read_for(model, full, given.config.data), readings)
+            trained = _retrain(model, read_for(model, full, given.config.data), readings)
             trained.calibrator.save(temporary)
         else:
             found = adopt(model, _of_device(readings, device)) if device else learn(model, readings)
             found.calibrator.save(temporary)
     if full:
-        _tell_training(trained, out, as_json)
+        _print_retraining(trained, out, as_json)
         return
     if not device:
-        _say_devices(model, readings)
-    _tell(found, out, as_json)
+        _note_devices(model, readings)
+    _print_update(found, out, as_json)
 
 
-def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
-    """The calibrator, or its recipe fitted to everything before the newest day, if that is better on it."""
+def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
+    """Fit the calibrator's recipe to everything before the newest day; keep the better of the two on that day."""
     require_training()
     from scare.training.retrain import NewestDay, join_devices, recipe_of
 
@@ -86,66 +88,78 @@ def _train_anew(model: Calibrator, old: Sequence[Readings], new: Sequence[Readin
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
-    """The readings of the device, which a table without a device column may be."""
+    """The readings of the device; a single table without a device column counts as its."""
     named = [one for one in readings if one.device == device]
     if not named and len(readings) > 1:
         names = [one.device for one in readings]
-        raise UsageError(f"the tables hold no device called '{device}'{suggestion(device, names)}")
+        raise UsageError(f"the tables have no device '{device}'{suggestion(device, names)}")
     return named[0] if named else replace(readings[0], device=device)
 
 
-def _tell_training(found: Any, out: Path, as_json: bool) -> None:
-    """Which of the two was better, and that it was written."""
+def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
+    """Print which of the two is better."""
     if as_json:
         emit({"file": str(out), "changed": found.changed, "rmse_before": found.before, "rmse_after": found.after})
     else:
         unit = found.calibrator.target.unit
-        said = f"RMSE on the newest day: {found.before:.4g} as it was, {found.after:.4g} trained anew {unit}"
-        STDOUT.print(said.rstrip(), markup=False)
-    kept = "" if found.changed else ", which is the old one: the new one is no better"
-    note(f"calibrator written to {out}{kept}")
+        rmse = f"RMSE on the newest day: {found.before:.4g} {unit}".rstrip() + f" before, {found.after:.4g} retrained."
+        STDOUT.print(rmse, markup=False)
+    kept = "" if found.changed else " It is the old one, because retraining did not improve it."
+    note(f"Wrote the calibrator to {out}.{kept}")
 
 
 def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) -> None:
     if files:
-        raise UsageError("--revert takes back what was learned and reads no tables")
+        raise UsageError("--revert undoes updates and takes no tables")
     with replacing(out) as temporary:
         take_back(model).save(temporary)
     if as_json:
         emit({"file": str(out), "reverted": True})
-    note(f"all that was learned since it was made is taken back, written to {out}")
+    note(f"Reverted all updates since training. Wrote the calibrator to {out}.")
 
 
-def _say_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
-    """Whom it holds for: what one box teaches is in the file of all."""
+def _note_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
+    """Print which other boxes the update changes: all of them share the file."""
     known, seen = model.inputs.scaling.devices, {one.device for one in readings}
     others = sorted(set(known) - seen)
     if others:
-        note(f"this also changes {' and '.join(others)}; add --device {min(seen)} to change one box")
+        remedy = f"add --device {min(seen)} to change one box" if len(seen) == 1 else "use --device to change one box"
+        note(f"This also changes {_listed(others)}; {remedy}.")
 
 
-def _tell(found: Update, out: Path, as_json: bool) -> None:
-    """What was learned, and what changed."""
+def _print_update(found: Update, out: Path, as_json: bool) -> None:
+    """Print the pairs, the outcome and the errors."""
     learned, unit = found.calibrator.facts[LEARNED], found.calibrator.target.unit
     if as_json:
         facts: dict[str, Any] = {"file": str(out), "changed": found.changed, "pairs": found.pairs}
         emit({**facts, "rmse_before": found.before, "rmse_after": found.after, LEARNED: learned})
     else:
-        STDOUT.print(f"{found.pairs:,} pairs; {_outcome(found)}", markup=False)
+        STDOUT.print(f"{found.pairs:,} pairs. {_outcome(found)}", markup=False)
         numbers = ", ".join(f"{name} {number:+.3f}" for name, number in learned["numbers"].items())
-        STDOUT.print(f"learned since it was made, in scaled units: {numbers}", markup=False)
+        STDOUT.print(f"All updates since training, in scaled units: {numbers}", markup=False)
         STDOUT.print(
-            f"RMSE on these pairs: {found.before:.4g} before, {found.after:.4g} now {unit}".rstrip(), markup=False
+            f"RMSE on these pairs: {found.before:.4g} {unit}".rstrip() + f" before, {found.after:.4g} now.",
+            markup=False,
         )
     if not found.changed:
         pairs = make_learner(found.calibrator).settings.round
-        note(f"a candidate is fitted every {pairs:,} pairs and tested on the next {pairs:,}")
-    note(f"calibrator written to {out}")
+        note(f"An update is fitted every {pairs:,} pairs and tested on the next {pairs:,}.")
+    note(f"Wrote the calibrator to {out}.")
 
 
 def _outcome(found: Update) -> str:
     if not found.changed:
-        return "nothing that they teach was proved to be better: values stay as they are"
+        return "No update was proven better, so calibrated values stay the same."
     if found.numbers.any():
-        return "what they teach was better on pairs that it had not seen, and holds now"
-    return "what was learned before was worse than what was shipped, and is taken back"
+        return "The update was better on pairs that it had not seen, and is used from now on."
+    return "The former update was worse than the trained calibrator, and is reverted."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["PA991", "PA993", "PA997"])
+    'PA991, PA993 and PA997'
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -19,75 +19,42 @@ from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import ZIP
 from scare.files import replacing
 
-# `scare verify EXPORT`: proof that what was exported gives what it must.
-
-
-COLUMNS = ("model", "runtime", "windows", "largest difference", "of what is allowed", "undecided", "verdict")
-
-
-def is_export(model: str) -> bool:
-    """Whether a folder or a zip is meant, and not a calibrator."""
-    path = Path(model)
-    return path.is_dir() or path.suffix.lower() == ZIP
-
-
-def try_export(path: Path, trust: bool, as_json: bool) -> None:
-    """Run the golden vectors through an export; exit code 5 when a result is not what it must be."""
-    with checked(path, trust) as (folder, _):
-        note(f"running the code in {path}, apart and within limits of time and memory")
-        compared = verify_apart(folder)
-    failed = [one for one in compared if one.reasons]
-    if as_json:
-        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
-    else:
-        rows = [_row(one) for one in compared]
-        show_table(f"{path}: golden vectors", COLUMNS, rows)
-        STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
-    for one in failed:
-        for reason in one.reasons:
-            note(f"{one.model} fails in {one.runtime}: {reason}")
-    if failed:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
-
-
-def _row(one: Comparison) -> tuple[str, ...]:
-    numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
-    return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")
-
-
+EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "of the tolerance", "undecided", "result")
 BOTH = "both"  # arithmetics
 SHOWN = 10  # windows with other hash codes; the certificate lists all
 
 
 def verify(
     model: Annotated[str, typer.Argument(help="A .scare file, a published correction, or an exported folder or zip.")],
-    board: Annotated[str, typer.Option("--board", help="As 'scare board list' names it.")] = "nano33ble",
+    board: Annotated[str, typer.Option("--board", help="Board name (scare board list).")] = "nano33ble",
     arithmetic: Annotated[
-        str, typer.Option("--arithmetic", help="What to verify.", metavar=f"[{'|'.join(Arithmetic)}|{BOTH}]")
+        str, typer.Option("--arithmetic", help="Arithmetic to verify.", metavar=f"[{'|'.join(Arithmetic)}|{BOTH}]")
     ] = BOTH,
-    windows: Annotated[int, typer.Option("--windows", min=1, help="At least so many strange and random ones.")] = 1000,
-    device: Annotated[str, typer.Option("--device", help="Device whose scaling it gets.")] = "",
-    out: Annotated[Path, typer.Option("--out", help="Where the certificate goes.")] = Path("certificate.json"),
-    trust: Annotated[bool, typer.Option("--trust", help="Of an export: run it although its files changed.")] = False,
+    windows: Annotated[
+        int, typer.Option("--windows", min=1, help="At least this many extreme and random windows.")
+    ] = 1000,
+    device: Annotated[str, typer.Option("--device", help="Device whose scaling to use.")] = "",
+    out: Annotated[Path, typer.Option("--out", help="The certificate to write.")] = Path("certificate.json"),
+    trust: Annotated[bool, typer.Option("--trust", help="Run an export although its files changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Prove that Python, C on this computer and C on a virtual board compute the same, and write a certificate.
 
-    Of what 'scare export' wrote: run its golden vectors through it. Only --trust and --json apply then. It compiles and
-    runs the code that is there: try only exports that you trust. Files that changed after the export are refused.
-    Exit code 5: a result is not what it must be.
+    For an exported folder or zip: run its golden vectors through it; only --trust and --json apply. This compiles and
+    runs the code in the export, so verify only exports that you trust. Files that changed after the export are refused.
+    Exit code 5: a result differs.
 
     Examples:
       scare verify no2.scare
       scare verify no2.scare --arithmetic fixed --board stm32f4 --json
       scare verify no2.zip
     """
-    if is_export(model):
-        try_export(Path(model), trust, as_json)
+    if Path(model).is_dir() or Path(model).suffix.lower() == ZIP:
+        verify_export(Path(model), trust, as_json)
         return
     chosen, calibrator = boards.board(board), open_calibrator(model)
     if "instructions" not in chosen.measures:
-        raise UsageError(f"{chosen.title} is a memory budget only: nothing can be run on it; verify on another --board")
+        raise UsageError(f"{chosen.title} is only a memory budget and cannot run code; use another --board")
     arithmetics = list(Arithmetic) if arithmetic == BOTH else [find_arithmetic(arithmetic, BOTH)]
     with replacing(out) as temporary, progress("running", "what") as (bar, task):
         bar.update(task, what=f"windows on {chosen.title}")
@@ -98,7 +65,7 @@ def verify(
         emit(facts)
     else:
         _show(certificate)
-    note(f"certificate written to {out}")
+    note(f"Wrote the certificate to {out}.")
     for reason in certificate.reasons:
         note(f"Failed: {reason}")
     if not certificate.passed:
@@ -106,13 +73,13 @@ def verify(
 
 
 def _digest(model: str) -> str | None:
-    """Of the file; a published correction has none."""
+    """The SHA-256 of a file; a published correction has none."""
     path = Path(model)
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
 def _show(certificate: Certificate) -> None:
-    """A column for each arithmetic, the windows with other hash codes, and the verdict."""
+    """Print a column for each arithmetic, the windows with other hash codes, and the outcome."""
     columns = {name: _column(result) for name, result in certificate.results.items() if result.windows}
     labels = next(iter(columns.values()))
     rows = [(label, *(column[label] for column in columns.values())) for label in labels]
@@ -128,8 +95,8 @@ def _show(certificate: Certificate) -> None:
                 markup=False,
             )
     failed = [name for name in columns if certificate.results[name].reasons]
-    verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(columns)}"
-    STDOUT.print(verdict, style="red" if failed else "green", markup=False)
+    outcome = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(columns)}"
+    STDOUT.print(outcome, style="red" if failed else "green", markup=False)
 
 
 def _column(result: Result) -> dict[str, str]:
@@ -145,7 +112,7 @@ def _column(result: Result) -> dict[str, str]:
         "windows beyond 1e-05 that float32 itself explains": f"{windows.beyond:,}",
         "readings": f"{sum(streaming.statuses.values()):,}",
         **(_compared("calibrated", streaming.agreement) if streaming.agreement else {"calibrated": "not compared"}),
-        "verdict": "failed" if result.reasons else "passed",
+        "result": "failed" if result.reasons else "passed",
     }
 
 
@@ -155,3 +122,27 @@ def _compared(what: str, agreement: Agreement) -> dict[str, str]:
         f"{what}, host = board": f"{agreement.equal_bits['host_board']:,}",
         f"{what}, host = Python": f"{agreement.equal_bits['host_python']:,}",
     }
+
+
+def verify_export(path: Path, trust: bool, as_json: bool) -> None:
+    """Run the golden vectors through an export; exit code 5 if a result differs."""
+    with checked(path, trust) as (folder, _):
+        note(f"Running the code in {path} in a separate process, with limits of time and memory.")
+        compared = verify_apart(folder)
+    failed = [one for one in compared if one.reasons]
+    if as_json:
+        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
+    else:
+        rows = [_row(one) for one in compared]
+        show_table(f"{path}: golden vectors", EXPORT_COLUMNS, rows)
+        STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
+    for one in failed:
+        for reason in one.reasons:
+            note(f"{one.model} failed in {one.runtime}: {reason}")
+    if failed:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def _row(one: Comparison) -> tuple[str, ...]:
+    numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
+    return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")

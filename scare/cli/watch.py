@@ -1,4 +1,4 @@
-"""`scare watch`: which boxes drift, without a reference."""
+"""`scare watch`: find boxes that drift, without a reference."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,13 @@ from scare.files import replacing
 
 def watch(
     model: Annotated[Path, typer.Argument(help="A .scare file.")],
-    files: Annotated[
-        list[Path], typer.Argument(help="Readings since the boxes were known to be well, a file or many.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The folder of the page and its numbers.")],
+    files: Annotated[list[Path], typer.Argument(help="Readings since the boxes were last known to be good.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page and its numbers.")],
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     as_json: options.Json = False,
 ) -> None:
-    """Say of every box of a fleet whether it is fine, needs a look or should be re-collocated, and why.
+    """Report for each box of a fleet whether it is fine, needs a look or re-collocation, and why.
 
     Examples:
       scare watch pm.scare fleet.parquet --out out/watch
@@ -51,18 +49,18 @@ def watch(
             [one.device, one.state.label, f"{one.score:.2f}", "; ".join(piece.sentence for piece in one.evidence)]
             for one in watched.boxes
         ]
-        show_table("boxes, worst first", ["box", "state", "units", "what speaks for it"], rows)
+        show_table("boxes, worst first", ["box", "state", "score", "evidence"], rows)
     for line in watched.notes:
         note(line)
     counted = ", ".join(f"{count} {words}" for words, count in count_states(watched).items())
-    note(f"{counted}; {out / 'watch.html'} opens in any browser, without a network")
+    note(f"{counted}. Wrote {out / 'watch.html'}, which opens in any browser, even offline.")
 
 
 def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_column: str) -> list[Readings]:
-    """The readings of every box; several files may hold one."""
+    """Read every box; several files may hold one box."""
     boxes: dict[str, list[Readings]] = {}
     for file in files:
-        times, guessed = find_time_and_device(file, options.names(time) if time else ())
+        times, guessed = find_time_and_device(file, options.split_names(time) if time else ())
         mapping = ColumnMapping(times, calibrator.inputs.channels, None, device_column or guessed, sort=True)
         for one in read_readings(file, mapping):
             boxes.setdefault(one.device, []).append(one)
@@ -70,13 +68,13 @@ def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_colum
 
 
 def _joined(parts: Sequence[Readings]) -> Readings:
-    """One box's readings; of a time that is in two files, the first file's."""
+    """Join the files of one box; a time in two files is taken from the first."""
     frame = pl.concat([one.frame for one in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
     return Readings(parts[0].device, frame, parts[0].channels)
 
 
 def _write(texts: dict[Path, str]) -> None:
-    """Write files, each whole."""
+    """Write each file completely or not at all."""
     for path, text in texts.items():
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

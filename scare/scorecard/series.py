@@ -195,12 +195,13 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
     return CalibratedReadings(frame, pool(series, "all devices"))
 
 
-def coverage_of(calibrator: Calibrator, readings: Sequence[Readings]) -> Coverage | None:
-    """Measure how often a calibrator's intervals contain the reference; None if it has no intervals."""
+def coverage_of(
+    calibrator: Calibrator, predictions: Sequence[pl.DataFrame], readings: Sequence[Readings]
+) -> Coverage | None:
+    """How often a calibrator's intervals contain the reference, given its predictions; None if it has no intervals."""
     if calibrator.intervals is None:
         return None
-    tables = [calibrator.predict(one).select(LOW, HIGH).fill_null(np.nan) for one in readings]
-    low, high = pl.concat(tables).to_numpy().T
+    low, high = pl.concat([one.select(LOW, HIGH).fill_null(np.nan) for one in predictions]).to_numpy().T
     return cover(low, high, np.concatenate([one.targets for one in readings]), calibrator.intervals.level)
 
 

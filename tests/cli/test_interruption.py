@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from scare.cli.app import enable_interrupts, disable_retries
+from scare.cli.app import disable_retries, enable_interrupts
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers")
 
