@@ -40,11 +40,10 @@ def arithmetic_option(about: str, *names: str) -> Any:
 
 Files = Annotated[list[Path], typer.Argument(help="One file per device, or one long file with a device column.")]
 ConfigFile = Annotated[
-    Path | None, option(DATA, "--config", "TOML file with these and all other settings (docs/config.md).")
+    Path | None, option(DATA, "--config", "TOML file with all settings (docs/config.md); or --set KEY=VALUE.")
 ]
 Settings = Annotated[
-    list[str] | None,
-    option(DATA, "--set", "Any key of the config file: --set training.members=3.", metavar="KEY=VALUE"),
+    list[str] | None, option(DATA, "--set", "Any key of the config file: training.members=3.", hidden=True)
 ]
 TimeColumns = Annotated[
     str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC unless they tell.")
@@ -56,16 +55,22 @@ ReferenceFile = Annotated[str, option(DATA, "--reference-file", "Table of the re
 DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column with the device name, in one long file.")]
 Split = Annotated[SplitBy | None, option(SPLIT, "--split", "Split into training, validation and test by.", "time")]
 
-# of `train`
+# of `train`; hidden ones are keys that many set, and the help stays short
 ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare")]
-Preset = Annotated[str | None, option(MODEL, "--preset", "Where its settings start: default or paper.", "default")]
+Preset = Annotated[
+    str | None, option(MODEL, "--preset", "Where its settings start: default or paper.", "default", hidden=True)
+]
 Window = Annotated[
     int | None, option(MODEL, "--window", "Readings behind each calibrated value.", "the preset's", min=4)
 ]
-Floor = Annotated[float | None, option(MODEL, "--floor", "Lowest calibrated value, in the reference's unit.", "none")]
+Floor = Annotated[
+    float | None, option(MODEL, "--floor", "Lowest calibrated value, in the reference's unit.", "none", hidden=True)
+]
 Steps = Annotated[int | None, option(MODEL, "--steps", "Training steps.", "the preset's", min=1)]
-Epochs = Annotated[int | None, option(MODEL, "--epochs", "Epochs, instead of steps.", "the preset's", min=1)]
-TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's")]
+Epochs = Annotated[
+    int | None, option(MODEL, "--epochs", "Epochs, instead of steps.", "the preset's", min=1, hidden=True)
+]
+TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's", hidden=True)]
 
 # of `compare`
 Models = Annotated[str, option(MODEL, "--models", "all, or names: scare,tesla,ridge.", "all")]
@@ -90,7 +95,7 @@ CorrectionStep = Annotated[
 ]
 
 # of many
-Executor = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", "local")]
+Executor = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", hidden=True)]
 ExecutorName = Annotated[str, option(OUTPUT, "--executor", "Where to run: local, dask or dask://HOST:PORT.")]
 ArithmeticName = Annotated[Arithmetic, arithmetic_option("Arithmetic of the C code.")]
 Json = Annotated[bool, option(OUTPUT, "--json", "Print the result as JSON on stdout.")]

@@ -197,16 +197,11 @@ def test_a_wrong_option_is_refused(refused, given: str, words: str) -> None:
     refused(f"{TRAIN} {given}", USAGE, words)
 
 
-@pytest.mark.parametrize(
-    ("flag", "key"),
-    [
-        ("--mapping m.toml", "[data]"),
-        ("--recipe r.toml", "[model] and [training]"),
-    ],
-)
-def test_an_option_that_became_a_section_says_which(refused, flag: str, key: str) -> None:
+def test_an_unknown_option_leads_to_the_settings_of_the_config_file(refused) -> None:
     write(colocation(), "box.csv")
-    refused(f"{TRAIN} {flag}", USAGE, f"{flag.split()[0]} is now {key} in a --config file")
+    refused(
+        f"{TRAIN} --members 3", USAGE, "see scare train --help, docs/config.md for other settings (--set KEY=VALUE)"
+    )
 
 
 @pytest.mark.parametrize(

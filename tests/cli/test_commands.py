@@ -43,15 +43,15 @@ def test_without_a_sub_command_the_help_is_shown(scare: RunCli) -> None:
     assert (output.code, output.err) == (2, "")
 
 
-def test_alone_it_prints_what_people_do_in_order(scare: RunCli, sim: Path) -> None:
+def test_alone_it_prints_the_usual_steps_in_order(scare: RunCli, sim: Path) -> None:
     output = scare("scare")
     assert (output.code, output.err) == (0, "")
     assert max(map(len, output.out.splitlines())) <= 80
     lines = [line.strip() for line in output.out.splitlines() if line.startswith("  ")]
-    assert [line.split()[1] for line in lines] == ["inspect", "train", "predict", "export", "score"]
+    assert [line.split()[1] for line in lines] == ["inspect", "train", "predict", "export", "verify", "score"]
     pl.read_parquet(sim).write_csv("box.csv")
     shutil.copy("box.csv", "raw.csv")
-    for line in lines[:4]:  # the fifth takes a board
+    for line in lines[:4]:  # the others take a board
         assert scare(line.split("  ")[0]).code == 0
 
 
@@ -100,9 +100,9 @@ def test_what_is_not_a_result_goes_to_stderr(scare: RunCli, sim: Path) -> None:
     given = scare(f"scare train {sim} --window 8 --reference pm25_reference --out m.scare")
     assert "guessed --time time --channels pm25_raw,temperature,humidity --device-column device\n" in given.err
     assert "flagged rows" in output.err
-    assert "split by time" in output.err
-    assert "calibrator written to m.scare" in output.err
-    assert "written" not in output.out
+    assert "Split by time" in output.err
+    assert "Wrote the calibrator to m.scare." in output.err
+    assert "Wrote" not in output.out
 
 
 def test_a_number_json_does_not_have_is_null(scare: RunCli) -> None:

@@ -79,14 +79,14 @@ def test_the_interval_is_shown_and_the_winner_has_a_star(scare: RunCli) -> None:
 def test_a_correction_for_another_pollutant_is_a_line_with_its_reason(scare: RunCli, sim: Path) -> None:
     output = scare(f"scare compare {sim} --models linear,kappa-koehler-pm10 --windows 8 --out study")
     assert output.code == 0
-    assert "kappa-koehler-pm10: no score:" in output.err
+    assert "kappa-koehler-pm10 has no score:" in output.err
 
 
 def test_a_comparison_without_any_score_gives_the_reasons(scare: RunCli, sim: Path) -> None:
     output = scare(f"scare compare {sim} --models kappa-koehler-pm10 --windows 8 --out study")
     assert output.code == 3
-    assert "kappa-koehler-pm10: no score: is for PM10" in output.err
-    assert "scare: nothing has a score; study/table.csv has the reasons" in output.err
+    assert "kappa-koehler-pm10 has no score: is for PM10" in output.err
+    assert "scare: no method has a score; the reasons are in study/table.csv" in output.err
 
 
 def test_a_dead_box_is_left_out_and_the_result_says_so(scare: RunCli) -> None:
@@ -110,7 +110,7 @@ def test_a_baseline_without_its_inputs_says_what_it_needs(scare: RunCli) -> None
     columns = "--time date --channels PM2.5,T --reference Ref.PM2.5"
     output = scare(f"scare compare box.csv {columns} --models linear,barkjohn-2021 --windows 8 --out study")
     assert output.code == 0, output.err
-    assert "barkjohn-2021: no score: needs RH: no channel is called so; there are PM2.5, T" in output.err
+    assert "barkjohn-2021 has no score: needs RH: no channel is called so; there are PM2.5, T" in output.err
 
 
 def test_a_window_longer_than_any_run_is_a_line_that_says_how_long_the_longest_is(scare: RunCli) -> None:
@@ -121,7 +121,7 @@ def test_a_window_longer_than_any_run_is_a_line_that_says_how_long_the_longest_i
     output = scare(f"scare compare {columns} --models linear,ridge,scare --windows 8,100 --seeds 1 --out study")
     assert output.code == 0, output.err
     for name in ("ridge", "scare"):
-        assert f"{name}: no score: validation: too few rows for one window" in output.err
+        assert f"{name} has no score: validation: too few rows for one window" in output.err
     assert output.err.count(reason) == 2
     refused = scare(f"scare train {columns} --window 100 --split time --out m.scare")
     assert refused.code == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scare.baselines import MODELS
-from scare.cli.config import MOVED, RECIPE, Config, as_settings, read_config
+from scare.cli.config import RECIPE, Config, read_config
 from scare.errors import UsageError
 from scare.models import Scare
 from scare.training.recipe import Recipe, TrainingSettings, flattened, make_recipe, recipe_tables
@@ -69,26 +69,20 @@ def test_the_keys_of_every_model_are_those_of_its_record(name: str) -> None:
     )
 
 
-def test_an_option_that_moved_is_a_key() -> None:
-    keys = {key for key in MOVED.values() if not key.startswith("[")}
-    assert keys <= defaults().keys()
-
-
 @pytest.mark.parametrize(
-    ("line", "key", "value"),
+    ("setting", "key", "value"),
     [
-        ("--rate 0.1", "training.rate", 0.1),
-        ("--members=3", "training.members", 3),
-        ("--gap-policy strict", "model.gap_policy", "strict"),
-        ("--sort", "data.sort", True),
-        ("--borders 2020-01-24T00:00,2020-01-25", "split.borders", ["2020-01-24T00:00", "2020-01-25"]),
-        ("--set split.column=part", "split.column", "part"),
+        ("training.rate=0.1", "training.rate", 0.1),
+        ("training.members=3", "training.members", 3),
+        ("model.gap_policy=strict", "model.gap_policy", "strict"),
+        ("data.sort=true", "data.sort", True),
+        ('split.borders=["2020-01-24T00:00", "2020-01-25"]', "split.borders", ["2020-01-24T00:00", "2020-01-25"]),
+        ("split.column=part", "split.column", "part"),
     ],
 )
-def test_every_key_can_be_given_on_the_command_line(line: str, key: str, value: object) -> None:
-    settings = [text for text in as_settings(line.split(), {"--set"}) if text != "--set"]
+def test_every_key_can_be_given_on_the_command_line(setting: str, key: str, value: object) -> None:
     section, name = key.split(".")
-    assert read_config(None, settings).tables[section][name] == value
+    assert read_config(None, [setting]).tables[section][name] == value
 
 
 def test_a_setting_that_is_none_is_refused() -> None:

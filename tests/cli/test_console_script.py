@@ -56,7 +56,7 @@ def test_json_goes_through_a_pipe_and_the_rest_does_not(model: Path, sim: Path) 
     code, out, err = finish(start(f"scare predict {model} {sim} --out c.csv --json"))
     assert code == 0, err
     assert json.loads(out)["rows"] == pl.read_csv("c.csv").height
-    assert "rows calibrated, written to c.csv" in err
+    assert "rows calibrated. Wrote c.csv." in err
 
 
 @pytest.mark.parametrize("line", ["scare inspect {sim}", "scare info {model} --json", "scare --help"])
@@ -102,7 +102,7 @@ def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     code, out, printed = finish(process)
     assert code == 130, printed
     assert "validation" in first
-    assert "calibrator written to m.scare: the best until the interruption, not the end of the training" in printed
+    assert "The training was interrupted: wrote its best result so far to m.scare." in printed
     assert printed.splitlines()[-1] == "scare: interrupted"
     assert "(default+long)" in out
     model = Calibrator.load("m.scare")

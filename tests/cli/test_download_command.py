@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_the_files_of_the_record_arrive(scare: RunCli, server: str) -> None:
     output = scare(f"scare data senseurcity --out cities --server {server}")
     assert output.code == 0, output.err
-    assert "1 files in cities" in output.err
+    assert "1 files are in cities." in output.err
     assert output.out == ""
     assert [path.name for path in Path("cities").iterdir()] == ["city.zip"]
     assert Path("cities/city.zip").read_bytes() == CONTENT
@@ -84,6 +84,6 @@ def test_an_interrupted_download_says_that_it_can_be_resumed(scare: RunCli, monk
     output = scare("scare data senseurcity --out cities")
     assert output.code == 130
     assert output.err.splitlines() == [
-        "what has arrived stays in cities; the same command resumes",
+        "Downloaded files stay in cities. Run the same command to resume.",
         "scare: interrupted",
     ]

@@ -65,7 +65,7 @@ def test_an_export_that_gives_something_else_fails(scare: RunCli, tmp_path: Path
     output = scare("scare verify out")
     assert (output.code, f"{GOLDEN} changed after the export" in output.err) == (ExitCode.DATA, True)
     output = scare("scare verify out --trust")
-    assert "running the code in out, apart and within limits of time and memory" in output.err
+    assert "Running the code in out in a separate process, with limits of time and memory." in output.err
     assert output.code == ExitCode.PARITY_FAILED
     assert output.out.splitlines()[-1] == "FAILED"
     assert "1 of 3 windows are farther off than allowed; the first is window 1" in output.err

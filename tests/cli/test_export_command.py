@@ -31,8 +31,8 @@ def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: RunCli, line: Path) -
     output = scare(f"scare export c {line} --out out")
     assert output.code == 0, output.err
     assert output.out == "RAM 60 bytes (window 48, scratch 8), constants 12 bytes\n"
-    assert "scaled with the fleet's mean and spread; for one device, give --device: box-1, box-2" in output.err
-    assert "it is in out, with a README.md" in output.err
+    assert "Scaled with the mean and spread of all devices. For one device, add --device: box-1, box-2." in output.err
+    assert "Wrote out. Its README.md" in output.err
     assert Path("out/model.c").exists()
 
 
@@ -67,21 +67,21 @@ def test_a_published_correction_is_exported_too(scare: RunCli) -> None:
     assert output.code == 0, output.err
     assert json.loads(output.out)["window_bytes"] == 8
     assert ".step_ms = 120000," in Path("out/model.c").read_text()
-    assert "scaled with the fleet's mean and spread\n" in output.err
+    assert "Scaled with the mean and spread of all devices.\n" in output.err
 
 
 @pytest.mark.parametrize(
     ("options", "code", "reason"),
     [
         ("nothing.scare --out out", 3, "nothing.scare: no such file"),
-        ("barkjohn --out out", 3, "no such file, and no published correction; did you mean"),
+        ("barkjohn --out out", 3, "there is no such file and no such published correction; did you mean"),
         ("cut.scare --out out", 3, "not a .scare file, or cut short"),
         ("line.scare --out out --device box-7", 2, "knows no device called 'box-7'"),
         ("line.scare --out out --name while", 2, "'while' cannot name a model in C"),
         ("line.scare --out out --arithmetic int4", 2, "no arithmetic is called 'int4'; use float32 or fixed"),
         ("network.scare --out out --arithmetic fixed", 3, "float32 only"),
         ("line.scare --out .", 2, "is not empty"),
-        ("line.scare --out out --step 30", 2, "--step is for a published correction"),
+        ("line.scare --out out --step 30", 2, "--step is only for published corrections"),
         ("line.scare", 2, "Missing option '--out'"),
     ],
 )
@@ -140,8 +140,8 @@ def long(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("window", "remedy"),
     [
-        (217, "; the largest window that would has 217 readings, this one has 600"),
-        (0, "; no shorter window would, this one has 600"),
+        (217, "; the largest window that fits has 217 readings, this one has 600"),
+        (0, "; no shorter window fits either, this one has 600"),
         (None, ""),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
     output = scare(f"scare export arduino {long} --board uno --out out")
     assert (output.code, output.out) == (6, "")
     printed = " ".join(output.err.split())
-    found = re.search(r"it does not fit: needs ([\d,]+) B of RAM; uno has 2,048 B(.*)$", printed)
+    found = re.search(r"the model does not fit: needs ([\d,]+) B of RAM; uno has 2,048 B(.*)$", printed)
     assert found
     assert int(found[1].replace(",", "")) > 600 * 2 * 4
     assert found[2] == remedy
@@ -174,7 +174,7 @@ def test_without_the_training_extra_it_says_what_to_install(
 def test_fixed_point_is_refused_where_an_int_has_16_bits(scare: RunCli, line: Path) -> None:
     output = scare(f"scare export arduino {line} --arithmetic fixed --board uno --out out")
     assert output.code == 6
-    assert "fixed point needs an int of 32 bits; uno has 16; take --arithmetic float32" in " ".join(output.err.split())
+    assert "fixed point needs an int of 32 bits; uno has 16; use --arithmetic float32" in " ".join(output.err.split())
 
 
 def test_what_fits_is_written(scare: RunCli, line: Path) -> None:

@@ -108,7 +108,7 @@ def test_files_of_purpleair_new_and_old(scare: RunCli) -> None:
         ("openaq 7 --from may --to 2022-05-01", 2, "--from takes a day like 2026-01-31, not 'may'"),
         ("openaq 7 --from 2022-05-02 --to 2022-05-01", 2, "--to 2022-05-01 is before --from 2022-05-02"),
         ("airnow 1 --near x --from 2022-05-01 --to 2022-05-01", 2, "--near takes LAT,LON"),
-        ("airnow 1 --near 99,0 --from 2022-05-01 --to 2022-05-01", 2, "there is no such place"),
+        ("airnow 1 --near 99,0 --from 2022-05-01 --to 2022-05-01", 2, "is not on Earth"),
         ("sensor-community 7 --from 2022-05-01 --to 2022-05-01", 3, "nothing was found"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_sensor_and_a_station_become_a_colocation_with_a_picture_of_their_cloc
 
 def test_what_an_alignment_needs_is_asked_for(scare: RunCli) -> None:
     write_pair()
-    assert "--station names the reference: one, two" in scare("scare align sensors stations --reference pm25").err
+    assert "choose the reference with --station: one, two" in scare("scare align sensors stations --reference pm25").err
     assert "--reference names the quantity: pm25, o3" in scare("scare align sensors stations --station one").err
     assert (
         "no station 'tow'; did you mean 'two'?"

@@ -64,7 +64,7 @@ def test_the_demo_answers_calibrates_and_ends_in_order(tmp_path: Path) -> None:
         assert "scare_rejected_total 0\n" in counts
         demo.send_signal(signal.SIGINT)
         _, output = demo.communicate(timeout=20)
-        assert (demo.returncode, output.splitlines()[-1]) == (0, "ended; all that came is kept")
+        assert (demo.returncode, output.splitlines()[-1]) == (0, "Stopped. All readings are saved.")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -84,7 +84,7 @@ def test_the_demo_says_between_what_every_value_lies_and_mostly_it_does(tmp_path
     [
         ("", "the key 'models' is missing", 2),
         ("[models.pm]\nfile = 'none.scare'\n[http]\nport = 0", "none.scare", 3),
-        ("[models.pm]\nfile = 'nobody-1999'\n[http]\nport = 0", "no published correction", 3),
+        ("[models.pm]\nfile = 'nobody-1999'\n[http]\nport = 0", "no such published correction", 3),
     ],
 )
 def test_what_is_wrong_is_a_sentence(scare: RunCli, text: str, sentence: str, code: int) -> None:

@@ -57,8 +57,8 @@ def test_it_says_where_the_page_is_and_ctrl_c_ends_it(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, output = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert "this link works once" in output
-    assert output.endswith("ended; sessions are kept\n")
+    assert "This link works once." in output
+    assert output.endswith("Stopped. Sessions are kept.\n")
 
 
 def memory_bytes(process: "subprocess.Popen[str]") -> int:

@@ -169,14 +169,14 @@ def test_a_folder_becomes_a_folder_of_the_same_names_by_the_lines_of_its_page(
     assert facts["calibrated"] == apart["calibrated"].count()
     assert pl.read_parquet("calibrated/*.parquet")["flags"].sum() == apart["flags"].sum()
     again = scare(several)
-    assert "now: 0 files" in again.err
+    assert "This run: 0 files" in again.err
     assert "4 devices" in again.out
 
 
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
-        ("{model}", 2, "name the readings after the model"),
+        ("{model}", 2, "name them after the model"),
         ("{model} none", 3, "there is no such file or folder"),
         ("{model} . --device x", 2, "--device is for one file"),
         ("{model} . --executor ray", 2, "no executor 'ray'"),

@@ -74,7 +74,7 @@ def test_all_five_are_written_with_their_label(scare: RunCli, tiny: Path) -> Non
     output = scare(f"scare reproduce all --quick --config {tiny} --jobs 1 --out run")
     assert output.code == 0, output.err
     assert "SIMULATED stand-in" in output.err
-    assert "fits to make; expected: less than a minute" in output.err
+    assert "at a time. Expected: less than a minute" in output.err
     for name in NAMES:
         for kind in ("md", "csv", "json"):
             text = Path(f"run/{name}.{kind}").read_text(encoding="utf-8")

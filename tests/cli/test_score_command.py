@@ -57,7 +57,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: RunCli, model: P
     assert card["board"]["windows"] == 60
     assert card["provenance"]["protocol"]["board_windows"] == 60
     assert 0 < card["dataset"]["rows_scored"] < card["dataset"]["rows"] - card["dataset"]["rows_of_training"]
-    assert "rows were used in training: the report shows them, they are not scored" in output.err
+    assert "rows were used in training: the report shows them, but they are not scored" in output.err
 
 
 def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Path, tmp_path: Path) -> None:
@@ -70,7 +70,9 @@ def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Pa
     assert card.board is None
     assert list(card.comparison) == rows
     assert (card.grades()["memory"], card.grades()["compatibility"]) == (None, None)
-    assert "no ram, flash, fits_ram, fits_flash, deadline, duty_cycle: no board was asked for" in output.err
+    assert (
+        "Not measured: ram, flash, fits_ram, fits_flash, deadline, duty_cycle (no board was asked for)." in output.err
+    )
     assert [one["device"] for one in card.devices] == card.dataset["devices"]
     assert sum(one["rows_scored"] for one in card.devices) == card.dataset["rows_scored"]
     assert card.targets is not None
@@ -87,17 +89,17 @@ def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Pa
     rmse = ((scored["calibrated"] - scored["reference"]) ** 2).mean() ** 0.5  # type: ignore[operator]
     assert card.entries[0].value == pytest.approx(rmse)
     assert f"{rmse:.4g}" in output.out
-    assert "scorecard.json and series.parquet are in run" in output.err
+    assert "Wrote scorecard.json and series.parquet to run." in output.err
 
 
 def test_a_demand_missed_is_exit_code_4_and_the_run_is_there(scare: RunCli, model: Path, sim: Path) -> None:
     line = f"scare score {model} --data {sim} --board none --thresholds quick.toml"
     output = scare(f"{line} --require rmse=0.001,latency_mean=1000,ram=9 --out run")
     assert output.code == ExitCode.REQUIREMENT_MISSED
-    missed = [text for text in output.err.splitlines() if text.startswith("missed: ")]
+    missed = [text for text in output.err.splitlines() if text.startswith("Missed: ")]
     assert len(missed) == 2
     assert "at most 0.001 was required" in missed[0]
-    assert missed[1] == "missed: ram has no value here"
+    assert missed[1] == "Missed: ram has no value here"
     assert Path("run/scorecard.json").exists()
     assert scare(f"{line} --require rmse=1e9,mean-latency=O").code == ExitCode.OK
 
@@ -136,7 +138,7 @@ def test_what_has_no_integer_form_is_not_supported(scare: RunCli, sim: Path) -> 
     assert {card["grades"][name] for name in ("mean-latency", "max-latency", "sampling-jitter")} == {"X"}
     assert (found["latency_mean"]["value"], found["latency_mean"]["grade"]) == (None, "X")
     assert "float32 only" in found["latency_mean"]["detail"]["reason"]
-    assert "no latency_mean, latency_max, latency_jitter: " in output.err
+    assert "Not measured: latency_mean, latency_max, latency_jitter (" in output.err
 
 
 def test_a_board_of_unknown_cycles_is_not_said_to_be_compatible(scare: RunCli, model: Path, sim: Path) -> None:
@@ -144,14 +146,14 @@ def test_a_board_of_unknown_cycles_is_not_said_to_be_compatible(scare: RunCli, m
     output = scare(f"{line} --require compatibility=O")
     assert output.code == ExitCode.REQUIREMENT_MISSED
     assert "compatibility is not graded, not O" in output.err
-    assert "deadline, duty_cycle: cycles are not known on esp8266" in output.err
+    assert "deadline, duty_cycle (cycles are not known on esp8266" in output.err
 
 
 def test_few_rows_are_told_of(scare: RunCli, model: Path, sim: Path) -> None:
     table = pl.read_parquet(sim)
     table.filter(pl.col("device") == "box-01").write_parquet("one.parquet")
     line = f"scare score {model} --board none --thresholds quick.toml --data"
-    assert "rows are scored: too few to say much about accuracy" in scare(f"{line} one.parquet").err
+    assert "rows were scored, too few for reliable accuracy" in scare(f"{line} one.parquet").err
     assert "too few" not in scare(f"{line} {sim}").err
 
 
@@ -249,7 +251,7 @@ def test_a_device_of_another_name_is_new_and_said_to_be(scare: RunCli, model: Pa
     other.write_parquet("late.parquet")
     output = scare(f"scare score {model} --data late.parquet --thresholds quick.toml --board none")
     assert output.code == ExitCode.OK, output.err
-    assert "had none of these names: late" in output.err
+    assert "were not in training or validation: late" in output.err
 
 
 def test_rows_of_the_training_alone_are_refused(scare: RunCli, model: Path, sim: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_floor_is_stated_and_no_value_is_below_it(scare: RunCli, boxes: list[s
     assert scare("scare predict no2.scare box1.csv --out out.parquet").code == 0
     frame = pl.read_parquet("out.parquet")
     assert frame["calibrated"].min() == frame["low"].min() == 30
-    assert "model.floor is 'sea'; it takes a number" in scare(f"{line} --floor sea").err
+    assert "model.floor is 'sea'; it takes a number" in scare(f"{line} --set model.floor=sea").err
 
 
 def test_the_model_selection_is_shown_at_the_end_and_in_json(
@@ -101,7 +101,7 @@ def test_further_baselines_stand_beside_it_and_a_program_is_told_how_far_it_is(
     assert [one["completed"] for one in printed] == [one["state"]["round"] for one in printed] == [1, 2, 3, 4]
     assert all(one["state"]["validation_rmse"] > 0 for one in printed)
     refused = scare(f"{line} 'compare.beside=[\"rigde\"]'")
-    assert "compare.beside: no baseline is called 'rigde'; did you mean 'ridge'?" in refused.err
+    assert "compare.beside: there is no baseline 'rigde'; did you mean 'ridge'?" in refused.err
     assert refused.code == 2
 
 

@@ -45,8 +45,8 @@ def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
     for shown in ("front: means over 2 folds", "RMSE", "top-5 %", "0: preset"):
         assert shown in output.out
     for printed in (
-        "what candidates take on a board is not measured",
-        "on are left for a test and not looked at",
+        "memory and instructions are not measured",
+        "on are kept for a test and not used.",
         "2 examined, ",
         "the scores above are optimistic",
         "scare train … --config found/best-1.toml",
@@ -85,7 +85,7 @@ def test_train_takes_the_config_and_options_come_after_it(scare: RunCli, sim: Pa
 def test_train_scores_on_the_rows_that_tune_left(scare: RunCli, sim: Path, started: list[int]) -> None:
     ask(trials=1)
     tuned = scare(f"scare tune {sim} {QUICK} --channels pm25_raw,temperature")
-    (left,) = (line for line in tuned.err.splitlines() if "are left for a test" in line)
+    (left,) = (line for line in tuned.err.splitlines() if "are kept for a test" in line)
     trained = scare(f"scare train {sim} --config found/best-1.toml --json --out m.scare")
     assert json.loads(trained.out)["facts"]["preset"] == "default+best-1"
     assert [channel.name for channel in Calibrator.load("m.scare").inputs.channels] == ["pm25_raw", "temperature"]
@@ -131,7 +131,7 @@ def test_an_interruption_prints_what_there_is(
     ("options", "tune", "reason"),
     [
         ("", "until = 'yesterday'", "tune.until: 'yesterday' is not an ISO 8601 time"),
-        ("", "until = 1999-01-01", "tune.until: no row is before 1999-01-01"),
+        ("", "until = 1999-01-01", "tune.until: there is no row before 1999-01-01"),
         ("", "knobs.training.rte = [1]", "unknown key 'rte' in [training]; did you mean 'rate'?"),
         ("--board nano33", "", "no board is called 'nano33'; did you mean 'nano33ble'?"),
         ("--window 200", "", "a shorter window, fewer tune.folds or more data may help"),

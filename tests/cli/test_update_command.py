@@ -34,10 +34,10 @@ def test_a_session_is_learned_from_and_taken_back(scare: RunCli, shipped: Path, 
     assert facts["changed"]
     assert facts["rmse_after"] < facts["rmse_before"]
     assert Calibrator.load("new.scare").facts[LEARNED] == facts["learned"]
-    assert "this also changes box-2; add --device box-1 to change one box" in " ".join(output.err.split())
+    assert "This also changes box-2; add --device box-1 to change one box." in output.err
     output = scare("scare update new.scare --revert --out old.scare")
     assert output.code == 0, output.err
-    assert "taken back" in output.err
+    assert "Reverted all updates" in output.err
     assert Path("old.scare").read_bytes() == shipped.read_bytes()
 
 
@@ -45,7 +45,7 @@ def test_what_changes_nothing_says_how_long_a_session_must_be(scare: RunCli, shi
     pl.read_csv(table).head(18).write_csv("box-1.csv")
     output = scare(f"scare update {shipped} box-1.csv --time time --out new.scare")
     assert output.code == 0, output.err
-    assert "values stay as they are" in output.out
+    assert "calibrated values stay the same" in output.out
     assert "every 8 pairs and tested on the next 8" in output.err
 
 
@@ -61,10 +61,10 @@ def test_a_wrong_unit_is_refused_and_nothing_is_written(scare: RunCli, shipped: 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("scare update pm.scare", "name the tables of the co-location session, or --revert"),
+        ("scare update pm.scare", "name the tables of the co-location session, or use --revert"),
         ("scare update pm.scare --revert", "learned from no co-location session"),
-        ("scare update pm.scare box-1.csv --revert", "reads no tables"),
-        ("scare update pm.scare box-1.csv --time time --device a --full b.csv", "give one of them"),
+        ("scare update pm.scare box-1.csv --revert", "takes no tables"),
+        ("scare update pm.scare box-1.csv --time time --device a --full b.csv", "use one of them"),
         ("scare update pm.scare box-1.csv --time time --full box-1.csv", "does not contain its training settings"),
     ],
 )
@@ -87,7 +87,7 @@ def test_the_lines_of_its_page_run(scare: RunCli) -> None:
     assert len(lines) == 8
     output = {line: scare(line) for line in lines}
     assert [one.err for one in output.values() if one.code] == []
-    assert "and holds now" in output[lines[3]].out
+    assert "and is used from now on" in output[lines[3]].out
     assert Path("pm-1.scare").read_bytes() == Path("pm.scare").read_bytes()
     assert Path("pm_c/model_learning.c").exists()
-    assert "trained anew" in output[next(line for line in lines if "--full" in line)].out
+    assert "retrained" in output[next(line for line in lines if "--full" in line)].out

@@ -31,7 +31,7 @@ def test_a_certificate_is_printed_and_written(scare: RunCli, line: Path) -> None
     output = scare("scare verify line.scare --windows 1")
     assert output.code == ExitCode.OK, output.err
     assert output.out.splitlines()[-1] == "PASSED: float32, fixed"
-    assert "certificate written to certificate.json" in output.err
+    assert "Wrote the certificate to certificate.json." in output.err
     written = Path("certificate.json").read_text(encoding="utf-8")
     facts = json.loads(written)
     assert facts["sha256"] == hashlib.sha256(line.read_bytes()).hexdigest()
@@ -88,7 +88,7 @@ def test_runtimes_that_differ_are_exit_code_5(scare: RunCli, line: Path, monkeyp
         ("line.scare --device box-7", 2, "knows no device called 'box-7'"),
         ("line.scare --arithmetic int4", 2, "no arithmetic is called 'int4'; use float32, fixed or both"),
         ("line.scare --out .", 2, "cannot write"),
-        ("line.scare --board esp8266", 2, "a memory budget only"),
+        ("line.scare --board esp8266", 2, "only a memory budget"),
         ("line.scare --windows 0", 2, "--windows"),
         ("network.scare --arithmetic fixed", 3, "float32 only"),
     ],
