@@ -55,7 +55,7 @@ def test_the_sentence_and_the_json_count_what_the_table_holds(scare: RunCli, mod
     table, facts = pl.read_parquet("c.parquet"), json.loads(output.out)
     assert (facts["rows"], facts["calibrated"]) == (table.height, table["calibrated"].count())
     assert facts["flags"]["WARM_UP"] == (table["flags"] & int(Flag.WARM_UP) > 0).sum()
-    assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated, written to c.parquet" in output.err
+    assert f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated. Wrote c.parquet" in output.err
     assert "warm-up" in output.err
 
 

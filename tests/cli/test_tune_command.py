@@ -48,7 +48,7 @@ def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
         "memory and instructions are not measured",
         "on are kept for a test and not used.",
         "2 examined, ",
-        "the scores above are optimistic",
+        "The scores above are optimistic",
         "scare train … --config found/best-1.toml",
     ):
         assert printed in output.err
@@ -89,8 +89,8 @@ def test_train_scores_on_the_rows_that_tune_left(scare: RunCli, sim: Path, start
     trained = scare(f"scare train {sim} --config found/best-1.toml --json --out m.scare")
     assert json.loads(trained.out)["facts"]["preset"] == "default+best-1"
     assert [channel.name for channel in Calibrator.load("m.scare").inputs.channels] == ["pm25_raw", "temperature"]
-    (split,) = (line for line in trained.err.splitlines() if line.startswith("split by time"))
-    assert left.split()[2:4] == split.replace(",", "").split()[7:9]
+    (split,) = (line for line in trained.err.splitlines() if line.startswith("Split by time"))
+    assert left.split()[2:4] == split.replace(";", "").split()[7:9]
 
 
 def test_a_dead_box_is_left_out_of_the_search(scare: RunCli, sim: Path, started: list[int]) -> None:
