@@ -91,7 +91,7 @@ def reproduce(
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
     """Print how many fits these experiments need and how long they take, then make them."""
-    from benchmarks.reproduce.run import expected_minutes, fit_all, missing, wanted
+    from benchmarks.reproduce.run import expected_minutes, fit_all, methods_to_fit, missing_fits
     from scare.experiments.study import open_workers
 
     methods = methods_to_fit(reproduction.protocol, experiments)
