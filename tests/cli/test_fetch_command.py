@@ -171,7 +171,8 @@ def test_a_sensor_and_a_station_become_a_colocation_with_a_picture_of_their_cloc
 def test_what_an_alignment_needs_is_asked_for(scare: RunCli) -> None:
     write_pair()
     assert "choose the reference with --station: one, two" in scare("scare align sensors stations --reference pm25").err
-    assert "choose one of its quantities with --reference: pm25, o3" in scare("scare align sensors stations --station one").err
+    several = scare("scare align sensors stations --station one").err
+    assert "choose one of its quantities with --reference: pm25, o3" in several
     assert (
         "no station 'tow'; did you mean 'two'?"
         in scare("scare align sensors stations --station tow --reference o3").err
