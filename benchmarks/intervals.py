@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_both, one_thread
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import LESS_SURE, LEVEL, derive
+from scare.calibrator.intervals import LEVEL, UNCERTAIN, derive_intervals
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
 from scare.files import replacing
@@ -72,7 +72,7 @@ def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str,
     else:
         calibrator = fit(split.train, split.validation, recipe)
     windows, references = calibrator.validation.windows, calibrator.validation.numbers
-    older = replace(calibrator, intervals=derive(calibrator.compute(windows), references))
+    older = replace(calibrator, intervals=derive_intervals(calibrator.compute(windows), references))
     trees = [grow(split, calibrator.inputs, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
     found = {OURS: _ends(calibrator, split.test), DERIVED: _ends(older, split.test)}
     found[BOOSTING] = np.stack([_values(one, split.test) for one in trees])
@@ -113,7 +113,7 @@ def _values(trees: Boosted, readings: Sequence[Readings]) -> np.ndarray:
 def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str, np.ndarray]) -> dict[str, Any]:
     tables = [calibrator.predict(one) for one in readings]
     reference = np.concatenate([one[REFERENCE].fill_null(np.nan).to_numpy() for one in tables])
-    flagged = (np.concatenate([one[FLAGS].to_numpy() for one in tables]) & LESS_SURE) > 0
+    flagged = (np.concatenate([one[FLAGS].to_numpy() for one in tables]) & UNCERTAIN) > 0
     rows = np.isfinite([reference, *(end for ends in found.values() for end in ends)]).all(axis=0)
     plain = rows & ~flagged
 

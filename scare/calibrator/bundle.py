@@ -27,7 +27,7 @@ from safetensors.numpy import save as encode
 
 import scare
 from scare.calibrator.cost import all_operations
-from scare.calibrator.intervals import FACT, Intervals, interval_words
+from scare.calibrator.intervals import COVERAGE_FACT, Intervals, describe_intervals
 from scare.calibrator.passes import STATE
 from scare.calibrator.plan import Plan, Step, run
 from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, current_facts, selection_summary, selection_table
@@ -357,8 +357,12 @@ def card(calibrator: "Calibrator") -> str:
     lines += [f"- {KNOWN if inputs.training_range else UNKNOWN}"]
     if calibrator.floor is not None:
         lines += [f"- no value is below {calibrator.floor:g} {calibrator.target.unit}".rstrip()]
-    lines += [f"- {line}" for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit)]
-    facts = {name: value for name, value in calibrator.facts.items() if name not in (*SELECTION_FACTS, FACT, STATE)}
+    lines += [
+        f"- {line}" for line in describe_intervals(calibrator.intervals, calibrator.facts, calibrator.target.unit)
+    ]
+    facts = {
+        name: value for name, value in calibrator.facts.items() if name not in (*SELECTION_FACTS, COVERAGE_FACT, STATE)
+    }
     lines += [f"- {name.replace('_', ' ')}: {_readable(value)}" for name, value in facts.items()]
     return "\n".join([*lines, *_selection(calibrator)]) + "\n"
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from scare.calibrator import bundle
 from scare.calibrator.cost import Cost, count
-from scare.calibrator.intervals import Intervals, derive
+from scare.calibrator.intervals import Intervals, derive_intervals
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
@@ -166,7 +166,9 @@ class Calibrator:
         if self.intervals is not None:
             return self
         with np.errstate(all="ignore"):  # a window may be too far off to have a value
-            return replace(self, intervals=derive(self.compute(self.validation.windows), self.validation.numbers))
+            return replace(
+                self, intervals=derive_intervals(self.compute(self.validation.windows), self.validation.numbers)
+            )
 
     @staticmethod
     def load(path: Path | str) -> "Calibrator":

@@ -14,7 +14,7 @@ import polars as pl
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import FACT, interval_words
+from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.selection_table import HEAD, candidate_labels, selection_summary, selection_table
 from scare.cli import options
 from scare.cli.config import Given, read_config
@@ -86,7 +86,7 @@ def train(
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
         scores = score_against_baselines(recorded, parts, name, recipe, baselines)
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
-        facts = {FACT: asdict(coverage)} if coverage else {}
+        facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
         calibrator.save(temporary)
     if as_json:
@@ -97,7 +97,7 @@ def train(
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}", calibrator)
         if candidates := selection_table(calibrator.facts, _other_channels(calibrator)):
             show_table(selection_summary(calibrator.facts), HEAD, candidates)
-    for line in interval_words(calibrator.intervals, calibrator.facts, calibrator.target.unit):
+    for line in describe_intervals(calibrator.intervals, calibrator.facts, calibrator.target.unit):
         note(line)
     if calibrator.facts.get("interrupted"):
         note(f"The training was interrupted: wrote its best result so far to {out}.")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import BANDS, LESS_SURE, Intervals
+from scare.calibrator.intervals import BANDS, UNCERTAIN, Intervals
 from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
@@ -71,7 +71,7 @@ class IntervalTable:
         """Low and high [n] of float32 values [n] in rows with these flags [n]; NaN where there is no value."""
         edge, below, above = (np.array(numbers, np.float32) for numbers in (self.edge, self.below, self.above))
         band = np.searchsorted(edge, values, side="right").clip(max=BANDS - 1)  # NaN sorts last
-        factor = np.where(flags & LESS_SURE, np.float32(self.widening), np.float32(1))
+        factor = np.where(flags & UNCERTAIN, np.float32(self.widening), np.float32(1))
         ends = values - factor * below[band], values + factor * above[band]
         low, high = (np.maximum(end, np.float32(floor)) for end in ends)
         return low, high

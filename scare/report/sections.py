@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.intervals import lacks
+from scare.calibrator.intervals import under_covers
 from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, selection_summary, selection_table
 from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
@@ -180,7 +180,7 @@ def coverage(run: Run) -> list[Block]:
             "The calibrator has no intervals: its file is from an earlier version and keeps too few windows for them."
         )
         return [Note(text)]
-    too_low = lacks(level, overall.share)
+    too_low = under_covers(level, overall.share)
     text = (
         f"{percent(level)} intervals contain the reference in {percent(overall.share, 1)} of {overall.rows:,} rows, and"
         f" are {quantity(overall.width, run.target.unit)} wide on average."

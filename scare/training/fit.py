@@ -13,7 +13,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
-from scare.calibrator.intervals import Errors, Intervals, learn
+from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
 from scare.calibrator.linear import raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.passes import average, fold
@@ -138,8 +138,8 @@ def learn_intervals(
     parts = [_training_errors(calibrator, examples)]
     if calibrator.inputs.scaling.known(NEW_DEVICE) is None:
         as_new = _join([_errors(calibrator, one, NEW_DEVICE) for one in validation])
-        parts.append(as_new.those((as_new.flags & Flag.UNSETTLED) > 0))
-    return learn([*parts, _join([_errors(calibrator, one, one.device) for one in validation])], level)
+        parts.append(as_new.rows((as_new.flags & Flag.UNSETTLED) > 0))
+    return fit_intervals([*parts, _join([_errors(calibrator, one, one.device) for one in validation])], level)
 
 
 def _drop_unusable(
@@ -223,12 +223,12 @@ def _period(readings: Sequence[Readings]) -> list[str]:
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in ends]
 
 
-def _training_errors(calibrator: Calibrator, examples: Examples) -> Errors:
+def _training_errors(calibrator: Calibrator, examples: Examples) -> CalibrationErrors:
     which = examples.spread(MOST_ERRORS)
     parts = [which[start : start + CHUNK] for start in range(0, len(which), CHUNK)]
     values = np.concatenate([calibrator.compute(examples.windows(part)) for part in parts])
     references = _references(calibrator, examples, which)
-    return Errors(values, references, examples.times[which], np.zeros(len(which), np.uint32))
+    return CalibrationErrors(values, references, examples.times[which], np.zeros(len(which), np.uint32))
 
 
 def _references(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
@@ -236,13 +236,13 @@ def _references(calibrator: Calibrator, examples: Examples, which: np.ndarray) -
     return calibrator.inputs.scaling.target.invert(examples.targets[which].astype(np.float64)[:, None])[:, 0]
 
 
-def _errors(calibrator: Calibrator, readings: Readings, device: str) -> Errors:
+def _errors(calibrator: Calibrator, readings: Readings, device: str) -> CalibrationErrors:
     """Errors on rows with a reference, read as rows of a device of this name."""
     rows = calibrator.stream(device).push(readings.times, calibrator.inputs.select(readings))
-    errors = Errors(rows.values, readings.targets, readings.times, rows.flags)
-    return errors.those(np.isfinite(errors.references) & np.isfinite(errors.values))
+    errors = CalibrationErrors(rows.values, readings.targets, readings.times, rows.flags)
+    return errors.rows(np.isfinite(errors.references) & np.isfinite(errors.values))
 
 
-def _join(parts: Sequence[Errors]) -> Errors:
+def _join(parts: Sequence[CalibrationErrors]) -> CalibrationErrors:
     columns = ("values", "references", "times", "flags")
-    return Errors(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+    return CalibrationErrors(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from scare.calibrator.bundle import MANIFEST
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import LESS_SURE, Intervals
+from scare.calibrator.intervals import UNCERTAIN, Intervals
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from tests.calibrator.building import bad_readings, make_calibrator
@@ -25,12 +25,12 @@ SURE = Intervals(0.9, edges=(10.0, 20.0), below=(1.0, 2.0, 4.0), above=(1.5, 2.5
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(
     value=st.floats(-1e6, 1e6) | st.sampled_from([10.0, 20.0, float("nan")]),
-    flag=st.sampled_from([Flag(0), Flag.STUCK, *LESS_SURE, Flag.SPIKE | Flag.UNSETTLED]),
+    flag=st.sampled_from([Flag(0), Flag.STUCK, *UNCERTAIN, Flag.SPIKE | Flag.UNSETTLED]),
 )
 def test_an_interval_is_two_look_ups(value: float, flag: Flag) -> None:
     low, high = SURE.around(np.array([value]), np.array([flag], np.uint32))
     band = sum(edge <= value for edge in SURE.edges)
-    factor = SURE.widening if flag & LESS_SURE else 1.0
+    factor = SURE.widening if flag & UNCERTAIN else 1.0
     assert_array_equal(low, [value - factor * SURE.below[band]])
     assert_array_equal(high, [value + factor * SURE.above[band]])
 
