@@ -23,10 +23,8 @@ DEFAULT_BOARD, EXAMPLE = "nano33ble", "example.csv"
 def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Callable[[str], str]) -> Job:
     """Make the job that the page asks for; `find_file` gives the path of an uploaded file in the session's folder."""
     kind, _, argument = name.partition(":")
-    arithmetic, chosen = (
-        find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32))),
-        str(request.get("board", "")),
-    )
+    arithmetic = find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32)))
+    chosen = str(request.get("board", ""))
     if kind in ("together", "train", "report") and setup.missing:
         raise DataError(setup.missing)
     makers = {
