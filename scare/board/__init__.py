@@ -1,1 +1,1 @@
-"""Board builds and runs what was exported, here and on a virtual Cortex-M4F, and brings back values and counts."""
+"""Board: builds exported C for this computer and for a virtual Cortex-M4F, runs it, counts and compares."""

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scare.board.boards import Board
-from scare.board.exports import Exported
+from scare.board.exports import CExport
 from scare.extras import require
 from scare.files import replacing
 
@@ -222,7 +222,7 @@ class Firmware:
         return read_image(self.path)
 
 
-def build(exported: Exported, board: Board) -> Firmware:
+def build(exported: CExport, board: Board) -> Firmware:
     """The smallest program with the model."""
     runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
     return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)

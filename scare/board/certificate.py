@@ -22,7 +22,7 @@ import numpy as np
 
 import scare
 from scare.board.boards import Board
-from scare.board.exports import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, Answers, push_all, read_export
+from scare.board.exports import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, StreamAnswers, push_all, read_export
 from scare.board.host import HostModel
 from scare.board.vectors import (
     GOLDEN,
@@ -32,8 +32,8 @@ from scare.board.vectors import (
     VALIDATION,
     StreamRow,
     Vectors,
-    all_trials,
-    trial_readings,
+    all_vectors,
+    stream_rows,
 )
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
@@ -67,13 +67,13 @@ from scare.windowing.inputs import Inputs, LiveFeed
 
 
 @dataclass(frozen=True)
-class Computed:
+class RuntimeOutput:
     """What one runtime gave for n windows: outputs, float32 [n], and hash codes [n, tokens]."""
 
     outputs: np.ndarray
     codes: np.ndarray
 
-    def equal_bits(self, other: "Computed") -> np.ndarray:
+    def equal_bits(self, other: "RuntimeOutput") -> np.ndarray:
         """For which windows all is the same; what is not a number is the same as its like. [n]."""
         outputs = self.outputs.view(np.uint32) == other.outputs.view(np.uint32)
         unknown = np.isnan(self.outputs) & np.isnan(other.outputs)
@@ -81,7 +81,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class Listed:
+class CodeMismatch:
     """A window with other hash codes than NumPy's: how many tokens differ, by how much the result does.
 
     `from_tie` is the activation farthest from zero among those whose sign differs.
@@ -105,7 +105,7 @@ class Agreement:
     largest: Mapping[str, float]  # difference between host and Python where codes agree
     beyond: int = 0  # windows farther off than 10⁻⁵, which pass only because NumPy's own float32 is no nearer
     rounding: float = 0.0  # the largest error of NumPy's own float32, in the unit of the outputs
-    listed: tuple[Listed, ...] = ()
+    listed: tuple[CodeMismatch, ...] = ()
     reasons: tuple[str, ...] = field(default=())
 
 
@@ -114,9 +114,9 @@ class Runtimes:
     """What NumPy, the C on this computer and the C on the board gave for windows of these kinds [n]."""
 
     kinds: np.ndarray
-    python: Computed
-    host: Computed
-    board: Computed
+    python: RuntimeOutput
+    host: RuntimeOutput
+    board: RuntimeOutput
 
     @property
     def judged(self) -> np.ndarray:
@@ -197,11 +197,11 @@ class Runtimes:
         units = {"absolute": absolute, "deviations": absolute / tolerance.deviation, "unit": absolute / tolerance.unit}
         return {"share": _most(tolerance.shares(self._results, self.differences)[agreeing]), **units}
 
-    def _list(self, from_tie: Mapping[int, float]) -> Iterator[Listed]:
+    def _list(self, from_tie: Mapping[int, float]) -> Iterator[CodeMismatch]:
         unlike, differences = self.unlike.sum(axis=1), self.differences
         for index in np.flatnonzero(unlike).tolist():
             facts = str(self.kinds[index]), int(unlike[index]), float(differences[index])
-            yield Listed(index, *facts, from_tie.get(index, 0.0))
+            yield CodeMismatch(index, *facts, from_tie.get(index, 0.0))
 
     def _first(self, places: np.ndarray) -> str:
         return f"the first is window {places[0]} ({self.kinds[places[0]]})"
@@ -220,7 +220,7 @@ STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EA
 
 
 @dataclass(frozen=True)
-class Streaming:
+class StreamResult:
     """What became of the readings of a stream, how far C's windows are from NumPy's, and what was computed of C's.
 
     Where statuses differ the rest is None.
@@ -236,11 +236,11 @@ class Streaming:
 
 
 @dataclass(frozen=True)
-class Result:
+class ArithmeticResult:
     """One arithmetic: windows, hash ties and a stream; or why the calibrator has no such arithmetic."""
 
     windows: Agreement | None = None
-    streaming: Streaming | None = None
+    streaming: StreamResult | None = None
     ties: float | None = None  # share of the hash activations of known windows that are as good as zero
     absent: str = ""
 
@@ -264,7 +264,7 @@ class Certificate:
 
     calibrator: Mapping[str, Any]
     made_with: Mapping[str, str]
-    results: Mapping[str, Result]
+    results: Mapping[str, ArithmeticResult]
 
     @property
     def reasons(self) -> list[str]:
@@ -299,8 +299,8 @@ def verify(
 
     `advance` is called after each window on the board. A calibrator that has none of the arithmetics is refused.
     """
-    trials = all_trials(calibrator, windows)
-    results: dict[str, Result] = {}
+    trials = all_vectors(calibrator, windows)
+    results: dict[str, ArithmeticResult] = {}
     for arithmetic in arithmetics:
         with TemporaryDirectory() as scratch:
             try:
@@ -308,7 +308,7 @@ def verify(
             except NotApplicableError as error:
                 if list(arithmetics) == [arithmetic]:
                     raise
-                results[str(arithmetic)] = Result(absent=str(error))
+                results[str(arithmetic)] = ArithmeticResult(absent=str(error))
                 continue
             results[str(arithmetic)] = _Trial(calibrator, arithmetic, package, board).verify(trials, advance)
     facts = {"target": calibrator.target.name, "window": calibrator.window, "device": package.compiled.device}
@@ -321,7 +321,7 @@ def verify(
     return Certificate(facts, tools, results)
 
 
-def verify_stream(calibrator: Calibrator, board: Board, arithmetic: Arithmetic) -> Streaming:
+def verify_stream(calibrator: Calibrator, board: Board, arithmetic: Arithmetic) -> StreamResult:
     """Compare the runtimes on a stream of readings alone."""
     with TemporaryDirectory() as scratch:
         package = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model")
@@ -346,7 +346,7 @@ class _Trial:
         hashing = [] if self.plan.branches else [step for step in self.plan.steps if step.output in kept]
         self.hashing = {kept[step.output]: step for step in hashing}  # by their codes' names in C
 
-    def verify(self, trials: Vectors, advance: Callable[[], object]) -> Result:
+    def verify(self, trials: Vectors, advance: Callable[[], object]) -> ArithmeticResult:
         """Windows and a stream."""
         runs = self.board.run(trials.windows, advance)
         runtimes = Runtimes(
@@ -357,14 +357,14 @@ class _Trial:
         )
         agreement = self._agree(runtimes, trials.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
         known = trials.windows[np.isin(trials.kinds, (GOLDEN, VALIDATION))]
-        return Result(agreement, self.stream(), self._ties(known))
+        return ArithmeticResult(agreement, self.stream(), self._ties(known))
 
     def _agree(self, runtimes: Runtimes, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
         unlike = [] if self.exact else np.flatnonzero(runtimes.unlike.any(axis=1)).tolist()
         bits = runtimes.python.codes ^ runtimes.host.codes
         return runtimes.agree(self.exact, tolerance, {at: self._from_tie(windows[at], bits[at]) for at in unlike})
 
-    def _in_numpy(self, windows: np.ndarray) -> Computed:
+    def _in_numpy(self, windows: np.ndarray) -> RuntimeOutput:
         """Outputs and hash codes of windows, each for itself; float32 is judged against double precision.
 
         What is no number in float32 is none here: double precision has room for more.
@@ -374,9 +374,9 @@ class _Trial:
             return computed
         precise = self._compute(self.precise, windows.astype(np.float64))
         outputs = np.where(np.isfinite(computed.outputs), precise.outputs, computed.outputs)
-        return Computed(outputs, precise.codes)
+        return RuntimeOutput(outputs, precise.codes)
 
-    def _compute(self, plan: Plan, windows: np.ndarray) -> Computed:
+    def _compute(self, plan: Plan, windows: np.ndarray) -> RuntimeOutput:
         parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
         last = plan.steps[-1].output
         names = [step.output for step in self.hashing.values()]
@@ -387,10 +387,10 @@ class _Trial:
                 found = [values(plan, part, {last, *names}) for part in parts]
             outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
         codes = [np.concatenate([part[name] for part in found]) for name in names]
-        return Computed(outputs, _side_by_side(codes, len(windows)))
+        return RuntimeOutput(outputs, _side_by_side(codes, len(windows)))
 
-    def _in_c(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> Computed:
-        return Computed(outputs, _side_by_side([kept[name] for name in self.hashing], len(outputs)))
+    def _in_c(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> RuntimeOutput:
+        return RuntimeOutput(outputs, _side_by_side([kept[name] for name in self.hashing], len(outputs)))
 
     def _ties(self, windows: np.ndarray) -> float | None:
         return None if self.exact else share_of_ties(self.plan, windows, self.hashing.values())
@@ -404,9 +404,9 @@ class _Trial:
             farthest, start = max(farthest, float(sizes[0][chosen].max(initial=0.0))), start + tokens
         return farthest
 
-    def stream(self) -> Streaming:
+    def stream(self) -> StreamResult:
         """Bad readings through C and through NumPy's own feed; then NumPy computes the host's windows."""
-        readings = trial_readings(self.model.descriptor, self.plan.window)
+        readings = stream_rows(self.model.descriptor, self.plan.window)
         host, board = push_all(self.host, readings), push_all(self.board, readings)
         live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
@@ -414,21 +414,21 @@ class _Trial:
         found = counts, told, int(np.isfinite(host.low).sum())
         broken = [*_unlike_statuses(live, host, board), *self._unlike_answers(readings, live, host, board)]
         if broken:
-            return Streaming(*found, None, None, None, tuple(broken))
+            return StreamResult(*found, None, None, None, tuple(broken))
         apart, allowed = self._window_difference(live.windows, host.windows)
         if apart > allowed:
             broken.append(f"a reading in the window is {apart:.3g} from Python's; {allowed:g} is allowed")
         windows = self._steps(host.windows) if self.exact else host.windows
-        in_numpy = Computed(self._values(readings, host.ran, windows), self._in_numpy(windows).codes)
+        in_numpy = RuntimeOutput(self._values(readings, host.ran, windows), self._in_numpy(windows).codes)
         in_c = (self._in_c(one.values[one.ran], one.kept) for one in (host, board))
         deviation = self.deviation * self.scale
         runtimes = Runtimes(np.full(len(windows), READING), in_numpy, *in_c)
         agreement = self._agree(runtimes, windows, Tolerance(deviation, 1.0, self.center, self.rounding * self.scale))
         live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / deviation
-        return Streaming(*found, apart, live_difference, agreement, (*broken, *agreement.reasons))
+        return StreamResult(*found, apart, live_difference, agreement, (*broken, *agreement.reasons))
 
     def _unlike_answers(
-        self, readings: Sequence[StreamRow], live: Answers, host: Answers, board: Answers
+        self, readings: Sequence[StreamRow], live: StreamAnswers, host: StreamAnswers, board: StreamAnswers
     ) -> Iterator[str]:
         """Flags and intervals that are not as they must be: everywhere alike, and as NumPy makes them of C's values."""
         reasons = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
@@ -453,7 +453,7 @@ class _Trial:
         limits = {name: getattr(training_range, name) * share for name in ("limit", "slow_limit")}
         return self._feed(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
-    def _live(self, readings: Sequence[StreamRow]) -> Answers:
+    def _live(self, readings: Sequence[StreamRow]) -> StreamAnswers:
         """NumPy's answers, of windows of its own."""
         windows, flags = self._feed(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
@@ -462,7 +462,9 @@ class _Trial:
         own = self.inputs.training_range.clamp(windows) if self.inputs.training_range else windows
         answers = none.copy()
         answers[ran] = self._values(readings, ran, own)
-        return Answers(np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, none, none, flags, own, {})
+        return StreamAnswers(
+            np.where(ran & np.isnan(answers), NOT_FINITE, statuses), answers, none, none, flags, own, {}
+        )
 
     def _feed(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
         """Windows [m, window, channels], not held, and flags [n] of readings."""
@@ -534,7 +536,7 @@ class _Trial:
         return float(shares.max(initial=0.0)), READING_TOLERANCE
 
 
-def _unlike_statuses(live: Answers, host: Answers, board: Answers) -> Iterator[str]:
+def _unlike_statuses(live: StreamAnswers, host: StreamAnswers, board: StreamAnswers) -> Iterator[str]:
     count = len(host.statuses)
     for name, other in (("the board", board), ("Python", live)):
         unlike = np.flatnonzero(host.statuses != other.statuses)

@@ -26,7 +26,7 @@ class Example:
     flags: tuple[str, ...]
 
 
-def answer_examples(model: VirtualModel, window: np.ndarray) -> list[Example]:
+def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
     """The answers to the newest row of a scaled window [window, channels], and to a larger one a step later."""
     rows = np.stack([_readings(model, column, numbers) for column, numbers in enumerate(window.T)], axis=1)
     larger = rows[-1].copy()

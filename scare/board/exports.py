@@ -10,8 +10,8 @@ import numpy as np
 
 from scare.board.vectors import StreamRow
 from scare.errors import DataError
-from scare.export.descriptor import InputChannel, Range, as_read
-from scare.export.scare_json import ExportFolder, Kept, find_exports
+from scare.export.descriptor import InputChannel, Range, encode_windows
+from scare.export.scare_json import ExportFolder, KeptValue, find_exports
 
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
 ANSWER = {"value": "<f4", "low": "<f4", "high": "<f4", "flags": "<u4"}  # `scare_answer`
@@ -20,12 +20,12 @@ CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window,
 
 
 @dataclass(frozen=True)
-class Exported:
+class CExport:
     """A model in C: its source, the folder of the runtime, and the values it keeps in scratch memory, by name."""
 
     source: Path
     runtime_headers: Path
-    kept: Mapping[str, Kept]
+    kept: Mapping[str, KeptValue]
 
     @property
     def name(self) -> str:
@@ -53,17 +53,17 @@ class Exported:
         )
 
 
-class Limits(ctypes.LittleEndianStructure):
+class CRange(ctypes.LittleEndianStructure):
     """`scare_range` of scare.h."""
 
     _fields_ = tuple((name, ctypes.c_float) for name in Range._fields)
 
 
-class Channel(ctypes.LittleEndianStructure):
+class CChannel(ctypes.LittleEndianStructure):
     """`scare_channel` of scare.h."""
 
     _fields_ = tuple(
-        (name, Limits if kind is Range else ctypes.c_float) for name, kind in InputChannel.__annotations__.items()
+        (name, CRange if kind is Range else ctypes.c_float) for name, kind in InputChannel.__annotations__.items()
     )
 
 
@@ -82,19 +82,19 @@ def model_structure(pointer: type) -> Any:
     return type("Model", (ctypes.Structure,), {"_fields_": tuple(kinds.items())})
 
 
-def read_export(folder: Path) -> Exported:
+def read_export(folder: Path) -> CExport:
     """The model in C in a folder; a folder without one is refused."""
-    return exported_c(find_exports(folder)[0])
+    return read_c_export(find_exports(folder)[0])
 
 
-def exported_c(export: ExportFolder) -> Exported:
+def read_c_export(export: ExportFolder) -> CExport:
     """The model in C that an export's description speaks of."""
     if not export.description.runtime:
         raise DataError(f"{export.folder} holds no C: it was exported to {export.description.target}")
-    return Exported(export.model, export.runtime, export.description.kept)
+    return CExport(export.model, export.runtime, export.description.kept)
 
 
-def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:
+def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndarray:
     """Scaled windows [n, window, channels] as the model's memory holds them: as float, or as steps of `quantum`.
 
     Whole numbers are steps already.
@@ -103,14 +103,14 @@ def as_stored(windows: np.ndarray, channels: Sequence[Channel]) -> np.ndarray:
     if quanta and np.issubdtype(windows.dtype, np.integer):
         stored = windows.astype(np.int16).swapaxes(1, 2)
     else:
-        stored = as_read(windows, quanta)
+        stored = encode_windows(windows, quanta)
     return np.ascontiguousarray(stored)
 
 
-class Pushed(Protocol):
+class StreamModel(Protocol):
     """A model that takes readings, wherever it runs."""
 
-    exported: Exported
+    exported: CExport
     facts: Any
 
     def restart(self) -> None:
@@ -124,7 +124,7 @@ class Pushed(Protocol):
 
 
 @dataclass(frozen=True)
-class Answers:
+class StreamAnswers:
     """What `scare_calibrate` said to each of n readings; of the m for which the model ran, the window and values kept.
 
     Windows are [m, window, channels], in steps where they are whole numbers.
@@ -144,7 +144,7 @@ class Answers:
         return np.isin(self.statuses, (OK, NOT_FINITE))
 
 
-def push_all(model: Pushed, readings: Iterable[StreamRow]) -> Answers:
+def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers:
     """Push readings one after the other into a model that has seen none."""
     statuses, answers, windows = [], bytearray(), bytearray()
     kept = {name: bytearray() for name in model.exported.kept}
@@ -162,7 +162,7 @@ def push_all(model: Pushed, readings: Iterable[StreamRow]) -> Answers:
                 kept[name] += scratch[place.offset : place.offset + place.size]
     contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
     value, low, high, flags = (np.frombuffer(answers, ANSWER_TYPE)[name].copy() for name in ANSWER)
-    return Answers(np.array(statuses), value, low, high, flags, _decoded(windows, model.facts), contents)
+    return StreamAnswers(np.array(statuses), value, low, high, flags, _decoded(windows, model.facts), contents)
 
 
 def _decoded(windows: bytearray, facts: Any) -> np.ndarray:

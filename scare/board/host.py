@@ -15,10 +15,10 @@ from scare.board.build import compile_each, compile_once, library_name
 from scare.board.exports import (
     ANSWER_TYPE,
     CALIBRATION_WORDS,
-    Channel,
-    Exported,
-    as_stored,
+    CChannel,
+    CExport,
     model_structure,
+    stored_windows,
     window_bytes,
 )
 
@@ -30,7 +30,7 @@ ModelStructure = model_structure(ctypes.c_void_p)
 class HostModel:
     """An exported model, compiled for this computer."""
 
-    def __init__(self, exported: Exported) -> None:
+    def __init__(self, exported: CExport) -> None:
         self.exported = exported
         runtime = compile_each(self.exported.runtime, HOST_FLAGS, [self.exported.runtime_headers])
         sources = [self.exported.source, Path(__file__).with_name("host.c"), *runtime]
@@ -39,14 +39,14 @@ class HostModel:
         self._library = ctypes.CDLL(str(library))
         self._library.host_model.restype = ctypes.POINTER(ModelStructure)
         self.facts = self._library.host_model().contents
-        self._channels = (Channel * self.facts.channels).from_address(self.facts.channel)
+        self._channels = (CChannel * self.facts.channels).from_address(self.facts.channel)
         self._library.host_sensor_bytes.restype = ctypes.c_size_t
         size = self._library.host_sensor_bytes()
         self._sensor = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Scaled outputs [n] of scaled windows [n, window, channels], each for itself; values kept, by name."""
-        stored = as_stored(windows, self._channels)
+        stored = stored_windows(windows, self._channels)
         outputs = np.empty(len(stored), np.float32)
         contents = {name: bytearray() for name in self.exported.kept}
         for start in range(0, len(stored), CHUNK):
@@ -65,7 +65,7 @@ class HostModel:
 
         It gives the nanoseconds of each [count], in memory that the next call writes to again.
         """
-        stored, size = as_stored(windows, self._channels), window_bytes(self.facts)
+        stored, size = stored_windows(windows, self._channels), window_bytes(self.facts)
         taken, scratch = np.zeros(len(stored), np.uint64), np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
         memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, taken))
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from scare.board.boards import Board
 from scare.board.exports import read_export
-from scare.board.virtual import Cycles, Pushes, Runs, VirtualModel
+from scare.board.virtual import Cycles, PushCost, Runs, VirtualModel
 from scare.export.compiled import Compiled
 from scare.export.package import TARGETS, write_package
 
@@ -43,7 +43,7 @@ class Report:
     static_bytes: int
     step_ms: int
     runs: Runs
-    pushes: Pushes
+    pushes: PushCost
     integer: bool = False
 
     @property

@@ -45,25 +45,25 @@ class StreamRow:
     restart: bool = False
 
 
-def trial_windows(calibrator: Calibrator, count: int) -> np.ndarray:
+def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
     """So many scaled windows [n, window, channels]: strange, golden, of validation, then random ones."""
-    found = _joined(strange_trials(calibrator), known_trials(calibrator))[:count]
-    return _joined(found, random_trials(calibrator, count - len(found))).windows
+    found = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
+    return _joined(found, random_vectors(calibrator, count - len(found))).windows
 
 
-def all_trials(calibrator: Calibrator, count: int) -> Vectors:
+def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
     """All golden and validation windows, all strange ones, and random ones: strange and random are at least `count`."""
-    strange = strange_trials(calibrator)
-    return _joined(known_trials(calibrator), strange, random_trials(calibrator, max(0, count - len(strange))))
+    strange = edge_case_vectors(calibrator)
+    return _joined(known_vectors(calibrator), strange, random_vectors(calibrator, max(0, count - len(strange))))
 
 
-def known_trials(calibrator: Calibrator) -> Vectors:
+def known_vectors(calibrator: Calibrator) -> Vectors:
     """The windows in the calibrator's file."""
     samples = ((GOLDEN, calibrator.golden.windows), (VALIDATION, calibrator.validation.windows))
     return _joined(*(Vectors(windows.astype(np.float32), np.full(len(windows), kind)) for kind, windows in samples))
 
 
-def random_trials(calibrator: Calibrator, count: int) -> Vectors:
+def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
     """Noise and random walks, calm to wild, about as large as the windows that the model was made from."""
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
@@ -84,13 +84,13 @@ def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
     return np.where(spread > 0, level, 0.0), np.where(spread > 0, spread, 1.0)
 
 
-def strange_trials(calibrator: Calibrator) -> Vectors:
+def edge_case_vectors(calibrator: Calibrator) -> Vectors:
     """Zeros, constants, the ends of the valid range, steps, combs, spikes, ramps, and what is not a number."""
     kinds, windows = zip(*_strange(calibrator), strict=True)
     return Vectors(np.stack(windows), np.array(kinds))
 
 
-def trial_readings(descriptor: Descriptor, window: int) -> list[StreamRow]:
+def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """Readings to push: clean, then bad (missing, out of range, early, late), a long gap, a clock set back, a restart.
 
     The clock wraps around among the bad ones; the last readings are at and beyond the edges of training, as far as the

@@ -19,7 +19,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from scare.board.exports import exported_c
+from scare.board.exports import read_c_export
 from scare.board.host import HostModel
 from scare.calibrator.parity import TOKENS, most_unlike
 from scare.errors import DataError, ExitCode, NotApplicableError, ScareError
@@ -52,13 +52,13 @@ class Runner:
 
 def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
     """As `scare_push` gives it."""
-    model = HostModel(exported_c(export))
+    model = HostModel(read_c_export(export))
     scaled, _ = model.run(windows)
     return scaled.astype(np.float64) * model.facts.target_scale + model.facts.target_center
 
 
 def _run_python(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
-    return run_module(export.model.parent, export.model.stem, windows)
+    return run_python_module(export.model.parent, export.model.stem, windows)
 
 
 def _file(run: Callable[[bytes, np.ndarray], np.ndarray]) -> Callable[[ExportFolder, np.ndarray], np.ndarray]:
@@ -196,7 +196,7 @@ SECONDS = 600  # until it is given up, and of processor time
 MEMORY = 8 << 30  # bytes of data; a compiler and the largest of the runtimes need a quarter of it
 
 
-def verify_apart(folder: Path) -> list[Comparison]:
+def verify_in_child(folder: Path) -> list[Comparison]:
     """As `verify_export` of a folder that has been checked, in a child."""
     command = [sys.executable, "-m", "scare.board.verify_export", str(folder)]
     with subprocess.Popen(
@@ -255,7 +255,7 @@ sys.stdout.buffer.write(results.tobytes())
 """
 
 
-def run_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
+def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
     """Results [n], in the target's unit, of scaled windows [n, window, channels], each for itself."""
     count = int(np.prod(windows.shape[1:]))
     command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]

@@ -23,10 +23,10 @@ from scare.board.build import RAM, Firmware, Image, build, compile_once, library
 from scare.board.exports import (
     ANSWER_TYPE,
     CALIBRATION_WORDS,
-    Channel,
-    Exported,
-    as_stored,
+    CChannel,
+    CExport,
     model_structure,
+    stored_windows,
     window_bytes,
 )
 from scare.extras import require
@@ -375,7 +375,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Pushes:
+class PushCost:
     """What `scare_calibrate` takes beside `run`, with the row of a reading, and with one more for a gap before it."""
 
     instructions: int
@@ -388,7 +388,7 @@ class Pushes:
 class VirtualModel:
     """An exported model in the flash of a virtual board."""
 
-    def __init__(self, exported: Exported, board: Board) -> None:
+    def __init__(self, exported: CExport, board: Board) -> None:
         self.exported = exported
         self.firmware = build(exported, board)
         self.machine = Machine(self.firmware)
@@ -396,7 +396,7 @@ class VirtualModel:
         place = self.machine.symbols
         self._calibration, self._model = place["board_calibration"], place[exported.name]
         self.facts = ModelStructure.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(ModelStructure)))
-        channels = Channel * self.facts.channels
+        channels = CChannel * self.facts.channels
         self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
 
     def run(self, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Runs:
@@ -406,7 +406,7 @@ class VirtualModel:
         kept = self.exported.kept
         outputs, instructions, stacks, cycles = bytearray(), [], [], []
         contents = {name: bytearray() for name in kept}
-        for content in as_stored(windows, self.channels):
+        for content in stored_windows(windows, self.channels):
             self.machine.write(window, content)
             trace = self._run()
             outputs += self.machine.read(SCALED, 4)
@@ -424,7 +424,7 @@ class VirtualModel:
             np.array(cycles),
         )
 
-    def push(self) -> Pushes:
+    def push(self) -> PushCost:
         """Fill a window with readings and see what one more takes."""
         self.machine.write(IDLE_RUN, IDLE_CODE)
         idle = ModelStructure.from_buffer_copy(self.facts)
@@ -445,7 +445,7 @@ class VirtualModel:
         whole, alone = self._push((row + 2) * step), self._run()
         self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
         two = self._push((row + 4) * step)
-        return Pushes(
+        return PushCost(
             one.instructions, two.instructions, self._cycles.estimate(one), whole.stack_bytes, alone.stack_bytes
         )
 

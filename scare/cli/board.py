@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.board.example import Example, answer_examples
+from scare.board.example import Example, example_answers
 from scare.board.exports import read_export
 from scare.board.measure import Report, measure
-from scare.board.vectors import trial_windows
+from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import emit, note, progress, show_table
@@ -41,7 +41,7 @@ def run(
       scare board run no2.scare --arithmetic fixed --board stm32f4 --json
     """
     chosen, calibrator = boards.board(board), open_calibrator(model)
-    trials = trial_windows(calibrator, windows)
+    trials = board_windows(calibrator, windows)
     with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
         folder = Path(scratch) / "model"
         export_calibrator(calibrator, "c", arithmetic, folder)
@@ -49,7 +49,7 @@ def run(
         report = measure(folder, chosen, trials, lambda: bar.advance(task))
         known = calibrator.golden.windows[-1:]
         examples = [
-            one for window in known for one in answer_examples(VirtualModel(read_export(folder), chosen), window)
+            one for window in known for one in example_answers(VirtualModel(read_export(folder), chosen), window)
         ]
     if as_json:
         emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": [_as_dict(one) for one in examples]})

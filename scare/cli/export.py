@@ -15,7 +15,7 @@ from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option
 from scare.errors import DoesNotFitError, UsageError
 from scare.export.compiled import Compiled
 from scare.export.lowering import Arithmetic
-from scare.export.package import TARGETS, Package, prepare, write_package
+from scare.export.package import TARGETS, Package, compile_for_target, write_package
 from scare.export.target import Target
 from scare.extras import is_installed, remedy
 
@@ -55,7 +55,7 @@ def _command(target: Target) -> Callable[..., None]:
         force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
         as_json: Json = False,
     ) -> None:
-        compiled = prepare(open_calibrator(model, step), target, arithmetic, out, device, name, force)
+        compiled = compile_for_target(open_calibrator(model, step), target, arithmetic, out, device, name, force)
         if board and not target.in_c:
             raise UsageError(f"--board only measures C; run scare export c to see whether {target.name} would fit")
         if board:

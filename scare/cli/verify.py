@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from scare.board import boards
-from scare.board.certificate import Agreement, Certificate, Result
+from scare.board.certificate import Agreement, ArithmeticResult, Certificate
 from scare.board.certificate import verify as make_certificate
-from scare.board.verify_export import Comparison, checked, verify_apart
+from scare.board.verify_export import Comparison, checked, verify_in_child
 from scare.cli.console import STDOUT, emit, note, progress, show_table
 from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
@@ -99,7 +99,7 @@ def _show(certificate: Certificate) -> None:
     STDOUT.print(outcome, style="red" if failed else "green", markup=False)
 
 
-def _column(result: Result) -> dict[str, str]:
+def _column(result: ArithmeticResult) -> dict[str, str]:
     windows, streaming = result.windows, result.streaming
     assert windows
     assert streaming
@@ -128,7 +128,7 @@ def verify_export(path: Path, trust: bool, as_json: bool) -> None:
     """Run the golden vectors through an export; exit code 5 if a result differs."""
     with checked(path, trust) as (folder, _):
         note(f"Running the code in {path} in a separate process, with limits of time and memory.")
-        compared = verify_apart(folder)
+        compared = verify_in_child(folder)
     failed = [one for one in compared if one.reasons]
     if as_json:
         emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})

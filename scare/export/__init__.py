@@ -1,1 +1,1 @@
-"""Export is the only room that prints C, TFLite, ONNX and plain Python: a calibrator becomes files for other tools."""
+"""Export: the one package that writes C, TFLite, ONNX and plain Python: a calibrator as files for other tools."""

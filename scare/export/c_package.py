@@ -1,11 +1,15 @@
-"""A C library for a build system: model and runtime in one folder, around it what the system asks for.
+"""C packages: a model with its runtime, for plain C99 or as a library (Arduino, PlatformIO, Zephyr).
 
-That is a folder of templates, whose README says how to build. `library` is the target of one. Comes from `compiled`.
+    Compiled -> CModel -> make_c, or Library.make with a folder of templates -> Artefact
+
+Every package holds the model, the runtime, golden vectors as C, and a README on how to build and use it; with
+`--learn` also the on-board learner.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from string import Template
 
 import numpy as np
@@ -17,124 +21,22 @@ from scare.calibrator.plan import run
 from scare.data.flags import LARGEST
 from scare.data.quantities import Quantity, is_called, quantities, quantity
 from scare.data.readings import Channel
-from scare.export.c_source import CModel, print_golden, print_header, print_source
-from scare.export.compiled import Compiled, reading_ranges
-from scare.export.descriptor import InputChannel, as_read
-from scare.export.runtime import runtime_sources
-from scare.export.scare_json import Kept
-from scare.export.target import TEMPLATES, Artefact, Target, fill, markdown, plain, templates
+from scare.errors import UsageError
+from scare.export.c_source import CModel, print_golden, print_header, print_number, print_source
+from scare.export.compiled import Compiled
+from scare.export.descriptor import InputChannel, encode_windows
+from scare.export.lowering import Arithmetic
+from scare.export.runtime import learning_sources, runtime_sources
+from scare.export.scare_json import KeptValue
+from scare.export.target import TEMPLATES, Artefact, Target, escape_markdown, fill_template, fill_templates, to_ascii
+from scare.upkeep.learner_state import MOST, learner_settings
+from scare.upkeep.update import identity
 
-
-@dataclass(frozen=True)
-class SensorField:
-    """A field of a PMS5003, empty for another sensor's; ESPHome's platform and number, None where we know no sensor."""
-
-    pms5003: str = ""
-    esphome: tuple[str, str] | None = None
-
-
-def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
-    """The field of each channel."""
-    correction = EVERY.get(str(calibrator.facts.get("model")))
-    if correction:
-        return [_field(quantity(role.quantity), role.prefers) for role in correction.roles]
-    return [_field(_sold(channel.name), channel.name) for channel in calibrator.inputs.channels]
-
-
-def _sold(name: str) -> Quantity | None:
-    """The likeliest quantity of a channel of this name for which there is a sensor that we know.
-
-    >>> [found.name if (found := _sold(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
-    ['T', 'PM2.5', None]
-    """
-    return next((one for one in quantities().values() if one.esphome and is_called(name, one.name)), None)
-
-
-def _field(found: Quantity | None, hint: str) -> SensorField:
-    """The field of a quantity; of particles as the factory calibrates where the hint says CF, else atmospheric.
-
-    >>> _field(quantity("PM2.5"), "pm_cf_1")
-    SensorField(pms5003='PM25_CF1', esphome=('pmsx003', 'pm_2_5_std'))
-    >>> _field(quantity("RH"), ""), _field(None, "NO2")
-    (SensorField(pms5003='', esphome=('sht3xd', 'humidity')), SensorField(pms5003='', esphome=None))
-    """
-    if found is None or found.esphome is None or not found.pms5003:
-        return SensorField(esphome=found.esphome if found else None)
-    factory, (platform, number) = "cf" in hint.lower(), found.esphome
-    return SensorField(
-        f"{found.pms5003}_{'CF1' if factory else 'ATM'}", (platform, f"{number}_std" if factory else number)
-    )
-
-
-# What every target in C tells of its model: sizes, what can be read after a run, where it reads less than Python.
-
-
-GOLDEN_HEADER = "golden.h"
-GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but one window always
-NUMPY = {"float": "float32"}  # kinds of C that are not called as in NumPy, and `_t`
-
-
-def c_artefact(
-    compiled: Compiled, model: CModel, files: Mapping[str, str | bytes], source: str, runtime: str, beside: str = ""
-) -> Artefact:
-    """Files in C, of which one is the model's `source`; `runtime` and `beside` are folders."""
-    return Artefact(
-        files,
-        source,
-        model.name,
-        sizes := _sizes(model),
-        (_summary(sizes),),
-        compiled.compute,
-        compiled.golden,
-        beside,
-        runtime,
-        dict(_kept(model)),
-        tuple(_limits(compiled)),
-    )
-
-
-def golden_header(compiled: Compiled, model: CModel) -> str:
-    """The first golden windows, and their scaled results, as C."""
-    plan = compiled.plan
-    most = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
-    windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
-    return print_golden(model, as_read(windows, model.program.quanta), run(plan, windows))
-
-
-def _sizes(model: CModel) -> dict[str, int]:
-    return {
-        "ram_bytes": model.memory_bytes,
-        "window_bytes": model.window_bytes,
-        "scratch_bytes": model.scratch_bytes,
-        "constant_bytes": model.table_bytes,
-    }
-
-
-def _summary(sizes: Mapping[str, int]) -> str:
-    return (
-        f"RAM {sizes['ram_bytes']:,} bytes (window {sizes['window_bytes']:,}, scratch {sizes['scratch_bytes']:,}),"
-        f" constants {sizes['constant_bytes']:,} bytes"
-    )
-
-
-def _kept(model: CModel) -> Iterator[tuple[str, Kept]]:
-    for name, value in model.values.values():
-        if value.kept:
-            kind = NUMPY.get(value.kind, value.kind.removesuffix("_t"))
-            yield name, Kept(model.layout.places[value.name].offset, kind, value.shape)
-
-
-def _limits(compiled: Compiled) -> Iterator[str]:
-    """Where an integer window ends before the channel does."""
-    for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True):
-        low, high = read.valid
-        if read.quantum and (low > channel.low or high < channel.high):
-            yield f"fixed point reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"
-
-
-# The page in an exported folder: what the model reads, what it takes, how it is used.
-
-
+README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
+GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but always one window
+NUMPY_TYPES = {"float": "float32"}  # C types that NumPy does not call the same, but for `_t`
+ANSWER = ("calibrated", "low", "high", "flags")  # columns that examples print
+LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
 PAGE = Template("""# $target, calibrated in C
 
 $title
@@ -156,7 +58,7 @@ $use
 | RAM in all, given to `scare_init` | $memory_bytes |
 | constants, in flash | $table_bytes |
 """)
-IN_C = Template("""## Use
+USE_IN_C = Template("""## Use
 
 ```c
 #include "$name.h"
@@ -182,64 +84,54 @@ reading beyond what training had. `scare_push` gives the value alone.
 |---|---|
 $statuses
 """)
-PLAIN_C = """\
+COMPILE = """\
 `cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
 `-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
+LEARNER_HEADER = """\
+/* How {name} learns from a co-location session. Made by scare: do not edit. */
+#ifndef {guard}
+#define {guard}
+
+#include "{runtime}scare_learn.h"
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+extern const scare_learning {name}_learning;
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+LEARNER_SOURCE = """\
+/* How {name} learns from a co-location session. Made by scare: do not edit. */
+#include "{name}_learning.h"
+
+const scare_learning {name}_learning = {{
+    .arithmetic = &{arithmetic},
+    .numbers = {numbers},
+    .memory_bits = {memory_bits},
+    .round = {round},
+    .identity = {identity:#010x}u,
+    .prior = {{{prior}}},
+}};
+"""
 
 
-def print_readme(model: CModel, target: Channel, building: str = PLAIN_C, in_c: bool = True) -> str:
-    """The page, in Markdown; `building` says how the folder is compiled, and also how it is used if not `in_c`."""
-    return PAGE.substitute(
-        title=markdown(model.title),
-        target=markdown(target.name),
-        use=f"{_print_use(model, target)}\n{building}" if in_c else building,
-        step_ms=model.descriptor.step_ms,
-        channels=channel_rows(model.labels, model.descriptor.channels),
-        memory_bytes=model.memory_bytes,
-        window_bytes=model.window_bytes,
-        scratch_bytes=model.scratch_bytes,
-        table_bytes=model.table_bytes,
-    )
-
-
-def _print_use(model: CModel, target: Channel) -> str:
-    return IN_C.substitute(
-        name=model.name,
-        upper=model.name.upper(),
-        unit=markdown(target.unit) or "the unit of the reference",
-        statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
-    )
-
-
-def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
-    """What is read, and the valid range of each, as rows of a table."""
-    pairs = zip(labels, channels, strict=True)
-    return "\n".join(
-        f"| {markdown(label)} | {_limit(channel.valid.low)} | {_limit(channel.valid.high)} |"
-        for label, channel in pairs
-    )
-
-
-def _limit(number: float) -> str:
-    """An end of a range; the largest numbers of all are none.
-
-    >>> _limit(40.0), _limit(-1e30)
-    ('40', 'no limit')
-    """
-    return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
-
-
-def statuses() -> dict[str, str]:
-    """What each status means, as `scare.h` says it.
-
-    >>> statuses()["SCARE_OK"]
-    'there is a calibrated value'
-    """
-    return dict(re.findall(r"(SCARE_\w+) = \d+,?\s*/\* (.*?) \*/", runtime_sources()["scare.h"]))
-
-
-README, EXTRAS = "README.md", "extras"
-ANSWER = ("calibrated", "low", "high", "flags")  # what examples print of an answer
+def make_c(compiled: Compiled) -> Artefact:
+    """Make plain C99, which `cc -c *.c src/*.c` compiles, also as part of an Arduino sketch."""
+    model = compiled.c_model
+    files = {
+        f"{model.name}.h": print_header(model),
+        f"{model.name}.c": print_source(model),
+        GOLDEN_HEADER: golden_header(compiled, model),
+        README: print_readme(model, compiled.calibrator.target),
+        **{f"{RUNTIME}/{file}": text for file, text in runtime_sources().items()},
+    }
+    return c_artefact(compiled, model, files, f"{model.name}.c", RUNTIME)
 
 
 def _nothing(compiled: Compiled, model: CModel) -> dict[str, str]:
@@ -248,10 +140,11 @@ def _nothing(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Library:
-    """How a build system's library differs from the others.
+    """The library of a build system.
 
-    `sources` is the folder of model and runtime, `prefix` begins the model's name in C. `fields` are what its templates
-    may name beside what all may, `files` what lies beside its sources. `in_c`: its user writes C.
+    `templates` is its folder of templates, `sources` the folder of model and runtime, `prefix` goes before the model's
+    name in C. `fields` are placeholders of its templates in addition to the common ones, `files` go next to its
+    sources. `in_c`: its users write C.
     """
 
     templates: str
@@ -262,86 +155,29 @@ class Library:
     in_c: bool = True
 
     def make(self, compiled: Compiled) -> Artefact:
-        """Its files."""
-        name, model = compiled.name, replace(compiled.c_model, name=self.prefix + compiled.name)
+        """Make the files."""
+        model = replace(compiled.c_model, name=self.prefix + compiled.name)
         fields = {**_fields(compiled, model), **self.fields(compiled, model)}
-        around, beside = templates(self.templates, fields), f"{EXTRAS}/{name}"
-        sources = {**_library_sources(model, fields), **self.files(compiled, model)}
-        files = {
-            **around,
-            **{f"{self.sources}/{file}": text for file, text in sources.items()},
-            README: print_readme(model, compiled.calibrator.target, around[README].strip(), self.in_c),
-            f"{beside}/{GOLDEN_HEADER}": golden_header(compiled, model),
+        filled, extras = fill_templates(self.templates, fields), f"{EXTRAS}/{compiled.name}"
+        sources = {
+            f"{model.name}.h": print_header(model, runtime=""),
+            f"{model.name}.c": print_source(model, runtime=""),
+            f"{model.name}_simulated.h": fill_template(TEMPLATES / "simulated.h", fields),
+            **runtime_sources(),
+            **self.files(compiled, model),
         }
-        return c_artefact(compiled, model, files, f"{self.sources}/{model.name}.c", self.sources, beside)
+        files = {
+            **filled,
+            **{f"{self.sources}/{file}": text for file, text in sources.items()},
+            README: print_readme(model, compiled.calibrator.target, filled[README].strip(), self.in_c),
+            f"{extras}/{GOLDEN_HEADER}": golden_header(compiled, model),
+        }
+        return c_artefact(compiled, model, files, f"{self.sources}/{model.name}.c", self.sources, extras)
 
 
-def library(about: str, examples: tuple[str, ...], build_system: Library) -> Target:
-    """The target of a build system, called as its templates are."""
-    return Target(build_system.templates, about, examples, build_system.make, runner="c", in_c=True)
-
-
-def _library_sources(model: CModel, fields: Mapping[str, str]) -> dict[str, str]:
-    """Model, made-up readings and runtime, which find each other in one folder."""
-    return {
-        f"{model.name}.h": print_header(model, runtime=""),
-        f"{model.name}.c": print_source(model, runtime=""),
-        f"{model.name}_simulated.h": fill(TEMPLATES / "simulated.h", fields),
-        **runtime_sources(),
-    }
-
-
-def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """What templates may name."""
-    labels = [plain(label) for label in model.labels]
-    return {
-        "name": model.name,
-        "short": compiled.name,
-        "upper": model.name.upper(),
-        "version": scare.__version__,
-        "target": plain(compiled.calibrator.target.name) or "a sensor",
-        "title": plain(model.title),
-        "heading": ",".join([*(label.replace(",", "") for label in labels), *ANSWER, "status"]),
-        "rows": "\n".join(map(_row, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
-        "ends": "\n".join(f"        {{{_decimal(low)}, {_decimal(high)}}}," for low, high in reading_ranges(compiled)),
-    }
-
-
-def _row(index: int, label: str, field: SensorField) -> str:
-    """How a sketch reads one channel from a PMS5003.
-
-    >>> _row(0, "pm", SensorField("PM25_CF1")), _row(1, "RH", SensorField())
-    ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')
-    """
-    if field.pms5003:
-        return f"    row[{index}] = pms[{field.pms5003}]; // {label}"
-    return f"    row[{index}] = NAN; // {label}: read another sensor here"
-
-
-def _decimal(number: float) -> str:
-    """A float32 exactly, in digits that C++ of every age reads."""
-    return f"{number:.9e}f"
-
-
-# C99 by itself: the model, its golden vectors, and the runtime. It compiles with `cc -c *.c src/*.c`.
-#
-# Also as part of an Arduino sketch.
-
-
-RUNTIME = "src"
-
-
-def make_c(compiled: Compiled) -> Artefact:
-    """The folder."""
-    model = compiled.c_model
-    files = {
-        f"{model.name}.h": print_header(model),
-        f"{model.name}.c": print_source(model),
-        GOLDEN_HEADER: golden_header(compiled, model),
-        "README.md": print_readme(model, compiled.calibrator.target),
-        **{f"{RUNTIME}/{file}": text for file, text in runtime_sources().items()},
-    }
-    return c_artefact(compiled, model, files, f"{model.name}.c", RUNTIME)
+def library_target(about: str, examples: tuple[str, ...], library: Library) -> Target:
+    """Make the target of a build system, which has the name of its templates."""
+    return Target(library.templates, about, examples, library.make, runner="c", in_c=True)
 
 
 C = Target(
@@ -356,12 +192,7 @@ C = Target(
     runner="c",
     in_c=True,
 )
-
-
-# An Arduino library, with a sketch that reads a PMS5003 or a simulated sensor.
-
-
-ARDUINO = library(
+ARDUINO = library_target(
     "Write an Arduino library with a sketch that reads a PMS5003 or a simulated sensor.",
     (
         "pm.scare --out pm.zip",
@@ -370,23 +201,204 @@ ARDUINO = library(
     ),
     Library("arduino"),
 )
-
-
-# A PlatformIO library, with an example that runs on this computer.
-
-
-PLATFORMIO = library(
+PLATFORMIO = library_target(
     "Write a PlatformIO library with an example that runs on this computer.",
     ("no2.scare --out lib/no2", "barkjohn-2021 --board esp8266 --out lib/pm25"),
     Library("platformio"),
 )
-
-
-# A Zephyr module, with a sample.
-
-
-ZEPHYR = library(
+ZEPHYR = library_target(
     "Write a Zephyr module with a sample.",
     ("no2.scare --out modules/no2", "barkjohn-2021 --name pm25 --out modules/pm25"),
     Library("zephyr"),
 )
+
+
+def c_artefact(
+    compiled: Compiled, model: CModel, files: Mapping[str, str | bytes], source: str, runtime: str, extras: str = ""
+) -> Artefact:
+    """Describe files in C; `source` is the path of the model, `runtime` and `extras` are folders."""
+    sizes = {
+        "ram_bytes": model.memory_bytes,
+        "window_bytes": model.window_bytes,
+        "scratch_bytes": model.scratch_bytes,
+        "constant_bytes": model.table_bytes,
+    }
+    summary = (
+        f"RAM {model.memory_bytes:,} bytes (window {model.window_bytes:,}, scratch {model.scratch_bytes:,}),"
+        f" constants {model.table_bytes:,} bytes"
+    )
+    kept = {
+        name: KeptValue(
+            model.layout.places[value.name].offset,
+            NUMPY_TYPES.get(value.kind, value.kind.removesuffix("_t")),
+            value.shape,
+        )
+        for name, value in model.values.values()
+        if value.kept
+    }
+    return Artefact(
+        files,
+        source,
+        model.name,
+        sizes,
+        (summary,),
+        compiled.compute,
+        compiled.golden,
+        extras,
+        runtime,
+        kept,
+        tuple(_narrower_ranges(compiled)),
+    )
+
+
+def golden_header(compiled: Compiled, model: CModel) -> str:
+    """Print the first golden windows with their scaled results as C."""
+    plan = compiled.plan
+    most = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
+    windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
+    return print_golden(model, encode_windows(windows, model.program.quanta), run(plan, windows))
+
+
+def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: bool = True) -> str:
+    """Print the README; `building` says how to compile the folder and, unless `in_c`, how to use it."""
+    if in_c:
+        use = USE_IN_C.substitute(
+            name=model.name,
+            upper=model.name.upper(),
+            unit=escape_markdown(target.unit) or "the unit of the reference",
+            statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
+        )
+        building = f"{use}\n{building}"
+    return PAGE.substitute(
+        title=escape_markdown(model.title),
+        target=escape_markdown(target.name),
+        use=building,
+        step_ms=model.descriptor.step_ms,
+        channels=channel_rows(model.labels, model.descriptor.channels),
+        memory_bytes=model.memory_bytes,
+        window_bytes=model.window_bytes,
+        scratch_bytes=model.scratch_bytes,
+        table_bytes=model.table_bytes,
+    )
+
+
+def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
+    """Print a table row for each channel, with its valid range."""
+
+    def limit(number: float) -> str:
+        return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
+
+    return "\n".join(
+        f"| {escape_markdown(label)} | {limit(channel.valid.low)} | {limit(channel.valid.high)} |"
+        for label, channel in zip(labels, channels, strict=True)
+    )
+
+
+def statuses() -> dict[str, str]:
+    """Read the meaning of each status from `scare.h`.
+
+    >>> statuses()["SCARE_OK"]
+    'there is a calibrated value'
+    """
+    return dict(re.findall(r"(SCARE_\w+) = \d+,?\s*/\* (.*?) \*/", runtime_sources()["scare.h"]))
+
+
+def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
+    """Make the files of the on-board learner for a target in C: its rules for this model, and its runtime."""
+    if not artefact.runtime:
+        raise UsageError("--learn is for targets in C")
+    calibrator, model = compiled.calibrator, PurePosixPath(artefact.model)
+    settings = learner_settings(calibrator.inputs)
+    fields = {
+        "name": model.stem,
+        "guard": f"{model.stem.upper()}_LEARNING_H",
+        "runtime": f"{artefact.runtime}/" if str(model.parent) != artefact.runtime else "",
+        "arithmetic": LEARNERS[compiled.arithmetic],
+        "numbers": settings.numbers,
+        "memory_bits": settings.memory_bits,
+        "round": settings.round,
+        "identity": identity(calibrator, compiled.device),
+        "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MOST - settings.numbers)])),
+    }
+    return {
+        str(model.with_name(f"{model.stem}_learning.h")): LEARNER_HEADER.format(**fields),
+        str(model.with_name(f"{model.stem}_learning.c")): LEARNER_SOURCE.format(**fields),
+        **{f"{artefact.runtime}/{file}": text for file, text in learning_sources().items()},
+    }
+
+
+@dataclass(frozen=True)
+class SensorField:
+    """Which sensor gives a channel: a field of a PMS5003 (or empty), and ESPHome's platform and key (or None)."""
+
+    pms5003: str = ""
+    esphome: tuple[str, str] | None = None
+
+
+def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
+    """Find the sensor field of each channel, from data/quantities.toml, so that examples read the right one."""
+    correction = EVERY.get(str(calibrator.facts.get("model")))
+    if correction:
+        return [_field(quantity(role.quantity), role.prefers) for role in correction.roles]
+    return [_field(_measurable(channel.name), channel.name) for channel in calibrator.inputs.channels]
+
+
+def _measurable(name: str) -> Quantity | None:
+    """Find the likeliest quantity of a channel name for which a sensor is known.
+
+    >>> [found.name if (found := _measurable(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
+    ['T', 'PM2.5', None]
+    """
+    return next((one for one in quantities().values() if one.esphome and is_called(name, one.name)), None)
+
+
+def _field(found: Quantity | None, hint: str) -> SensorField:
+    """Find the field of a quantity; particles with the factory's calibration if the hint says CF, else atmospheric.
+
+    >>> _field(quantity("PM2.5"), "pm_cf_1")
+    SensorField(pms5003='PM25_CF1', esphome=('pmsx003', 'pm_2_5_std'))
+    >>> _field(quantity("RH"), ""), _field(None, "NO2")
+    (SensorField(pms5003='', esphome=('sht3xd', 'humidity')), SensorField(pms5003='', esphome=None))
+    """
+    if found is None or found.esphome is None or not found.pms5003:
+        return SensorField(esphome=found.esphome if found else None)
+    factory, (platform, number) = "cf" in hint.lower(), found.esphome
+    return SensorField(
+        f"{found.pms5003}_{'CF1' if factory else 'ATM'}", (platform, f"{number}_std" if factory else number)
+    )
+
+
+def _narrower_ranges(compiled: Compiled) -> Iterator[str]:
+    """Warn where an int16 window ends before the channel's valid range does."""
+    for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True):
+        low, high = read.valid
+        if read.quantum and (low > channel.low or high < channel.high):
+            yield f"fixed point reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"
+
+
+def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """Placeholders of the templates."""
+    labels = [to_ascii(label) for label in model.labels]
+    ranges = compiled.reading_ranges
+    return {
+        "name": model.name,
+        "short": compiled.name,
+        "upper": model.name.upper(),
+        "version": scare.__version__,
+        "target": to_ascii(compiled.calibrator.target.name) or "a sensor",
+        "title": to_ascii(model.title),
+        "heading": ",".join([*(label.replace(",", "") for label in labels), *ANSWER, "status"]),
+        "rows": "\n".join(map(_read_channel, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
+        "ends": "\n".join(f"        {{{low:.9e}f, {high:.9e}f}}," for low, high in ranges),  # exact, also in C++98
+    }
+
+
+def _read_channel(index: int, label: str, field: SensorField) -> str:
+    """The line of a sketch that reads one channel.
+
+    >>> _read_channel(0, "pm", SensorField("PM25_CF1")), _read_channel(1, "RH", SensorField())
+    ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')
+    """
+    if field.pms5003:
+        return f"    row[{index}] = pms[{field.pms5003}]; // {label}"
+    return f"    row[{index}] = NAN; // {label}: read another sensor here"

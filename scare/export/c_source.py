@@ -1,6 +1,8 @@
-"""C source prints a program: tables of exact numbers and one `run`, a straight line of kernel calls.
+"""C source of a model: constant tables with exact numbers and one function `run`, a straight line of kernel calls.
 
-Comes from `program`, `memory` and `descriptor`; goes to the targets in C. The same model always gives the same text.
+    Program + Layout + Descriptor -> CModel -> print_header, print_source, print_golden -> c_package.py
+
+The same model always gives the same text; floats are printed in hexadecimal, so no digit is lost.
 """
 
 import re
@@ -14,7 +16,7 @@ import numpy as np
 
 from scare.errors import DataError
 from scare.export.descriptor import Descriptor, InputChannel, IntervalTable, Range
-from scare.export.memory import WORD, Layout, every_value
+from scare.export.memory import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
 from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
 
@@ -26,19 +28,19 @@ KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OURS = "absent channels choice input interval main memory rows run scaled scratch whitening"
+OUR_NAMES = "absent channels choice input interval main memory rows run scaled scratch whitening"
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
 #error "the fixed-point kernels need an int of 32 bits: export this model in float32"
 #endif
 """.strip().splitlines()
-RESERVED = {*KEYWORDS.split(), *OURS.split()}
+RESERVED = {*KEYWORDS.split(), *OUR_NAMES.split()}
 
 
 @dataclass(frozen=True)
 class CModel:
-    """A model as it is printed: `title` says what it is, `labels` what each channel is."""
+    """What is printed as C; `title` is a sentence on the model, `labels` name the channels with their units."""
 
     name: str
     title: str
@@ -49,28 +51,28 @@ class CModel:
 
     @property
     def window_bytes(self) -> int:
-        """Bytes of the window, in whole words."""
+        """Bytes of the window, rounded up to words."""
         program = self.program
         return -(-program.window * program.channels * BYTES[program.kind] // WORD) * WORD
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch memory: of the program, or of the newest row, which is scaled there."""
+        """Bytes of scratch memory: at least one row, because the newest reading is scaled there."""
         return max(self.layout.bytes, WORD * self.program.channels)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the caller gives: window, a bit for each checked row, scratch."""
+        """Bytes that the caller provides: window, one bit per checked row, scratch."""
         return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.scratch_bytes
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of the constant numbers."""
+        """Bytes of the constant tables."""
         return sum(table.values.nbytes for _, table in self.tables.values())
 
     @cached_property
     def tables(self) -> dict[bytes, tuple[str, CTable]]:
-        """What each table is called in C, and the table, by its numbers: the same numbers are there once."""
+        """C name and table by content: equal tables are printed once."""
         tables: dict[bytes, CTable] = {}
         for call in self.program.every_call():
             for argument in call.arguments:
@@ -81,16 +83,16 @@ class CModel:
 
     @cached_property
     def values(self) -> dict[str, tuple[str, CValue]]:
-        """What each value is called in C, and the value, by its name in the program."""
-        values = every_value(self.program)
+        """C name and value by the name in the program."""
+        values = values_by_name(self.program)
         names = distinct_names(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
         return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
 
 
 def print_header(model: CModel, runtime: str = "src/") -> str:
-    """The header of a model: sizes, where kept values lie after a run, and the model itself.
+    """Print the header: sizes, offsets of the values that can be read after a run, and the model.
 
-    `runtime` leads from here to the runtime's headers.
+    `runtime` is the path from here to the runtime's headers.
     """
     guard = f"{model.name.upper()}_H"
     return _text(
@@ -106,7 +108,7 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
 
 
 def print_source(model: CModel, runtime: str = "src/") -> str:
-    """The source of a model: channels, tables, `run`, and the model itself; `runtime` as in `print_header`."""
+    """Print the source: channels, tables, `run`, and the model; `runtime` as in `print_header`."""
     lines = [*_print_title(model), f'#include "{model.name}.h"']
     lines += [*(f'#include "{runtime}{header}"' for header in ("scare_kernels.h", "scare_port.h")), ""]
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
@@ -118,7 +120,7 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
 
 
 def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str:
-    """Windows [n, …] as `run` reads them, each with the scaled result [n] that it must give."""
+    """Print encoded windows [n, …] with the scaled results [n] that `run` must give for them."""
     prefix, name = model.name.upper(), f"{model.name}_golden"
     lines = [*_print_title(model), "/* Windows as `run` reads them, and the scaled result of each. */"]
     lines += [f"#ifndef {prefix}_GOLDEN_H", f"#define {prefix}_GOLDEN_H", "", "#include <stdint.h>", ""]
@@ -133,7 +135,7 @@ def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str
 
 
 def print_number(number: float | np.generic) -> str:
-    """A number in C: a whole one as it is, a real one as a float, exactly.
+    """Print an integer as it is, a real number as an exact hexadecimal float.
 
     >>> print_number(7), print_number(0.1), print_number(-0.0), print_number(np.int32(-(2**31)))
     ('7', '0x1.99999ap-4f', '-0x0p+0f', 'INT32_MIN')
@@ -145,6 +147,18 @@ def print_number(number: float | np.generic) -> str:
     if not np.isfinite(near):
         raise DataError(f"a number of the model is {number}; only finite ones can be exported")
     return re.sub(r"\.?0*p", "p", near.hex()) + "f"
+
+
+def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
+    """Make a C identifier of each text, all different and none of them in `taken`, which grows."""
+    names = []
+    for text in texts:
+        stem = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "value"
+        stem = f"_{stem}" if stem[0].isdigit() else stem
+        every = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
+        names.append(next(name for name in every if name not in taken))
+        taken.add(names[-1])
+    return names
 
 
 def _print_title(model: CModel) -> list[str]:
@@ -167,7 +181,10 @@ def _sizes(model: CModel) -> Iterator[tuple[str, int | str, str]]:
 def _print_channels(model: CModel) -> list[str]:
     lines = [f"/* {', '.join(InputChannel._fields)} */", "static const scare_channel channels[] = {"]
     for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
-        parts = " ".join(_print_part(getattr(channel, name)) for name in InputChannel._fields)
+        parts = " ".join(
+            f"{{{', '.join(map(print_number, part))}}}," if isinstance(part, Range) else f"{print_number(part)},"
+            for part in channel
+        )
         lines += [f"    {{ /* {_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
     lines += ["};"]
     tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
@@ -181,10 +198,6 @@ def _print_interval(interval: IntervalTable) -> list[str]:
     for name in ("edge", "below", "above"):
         lines += [f"    {{ /* {name} */", *_print_numbers(np.array(getattr(interval, name)), "        "), "    },"]
     return [*lines, f"    {print_number(interval.widening)}, /* widening */", "};"]
-
-
-def _print_part(part: float | Range) -> str:
-    return f"{{{', '.join(map(print_number, part))}}}," if isinstance(part, Range) else f"{print_number(part)},"
 
 
 def _print_table(name: str, values: np.ndarray) -> list[str]:
@@ -298,24 +311,12 @@ def _key(table: CTable) -> bytes:
     return table.values.dtype.str.encode() + table.values.tobytes()
 
 
-def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
-    """A C name for each text, none of them taken and no two alike."""
-    names = []
-    for text in texts:
-        stem = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "value"
-        stem = f"_{stem}" if stem[0].isdigit() else stem
-        every = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
-        names.append(next(name for name in every if name not in taken))
-        taken.add(names[-1])
-    return names
-
-
 def _shape(shape: Sequence[int]) -> str:
     return "".join(f"[{size}]" for size in shape) or "[1]"
 
 
 def _comment(text: str) -> str:
-    """Text that does not end the comment it is in."""
+    """Text that cannot end the comment around it."""
     return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
 
 

@@ -1,6 +1,9 @@
-"""The descriptor is what `scare.c` must know to make windows of readings: a calibrator's inputs in float32.
+"""The descriptor: what `scare.c` needs to make windows of readings, a calibrator's inputs in float32.
 
-Comes from `calibrator`; goes to `c_source`. Whatever a board could not do as the calibrator does is refused here.
+    Calibrator.inputs, intervals, training range -> make_descriptor -> Descriptor -> c_source.py, micropython.py
+
+Python decides in double precision, a board in float32: limits are rounded so that both decide alike about every float32
+reading. A calibrator that a board could not follow is refused here.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,103 +20,29 @@ from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.kernels import FULL, window_q
-from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_range import TrainingRange
 from scare.words import suggestion
 
-# The edges of training as readings: float32 numbers by which a board decides as Python does in double precision.
-#
-# Comes from `windowing/training_range`; goes to `descriptor`.
-
-
-TOP = int(np.float32(LARGEST).view(np.int32))
-RANKS = range(-TOP, TOP + 1)  # of the float32 numbers that are readings, in their order
-
-
-def edge_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
-    """The least and the largest float32 reading that is not below `low` nor above `high` when it is scaled.
-
-    >>> edge_readings(20.0, 8.0, -1.0, 2.0)
-    (12.0, 36.0)
-    """
-
-    def scaled(rank: int) -> np.float32:
-        return np.float32((_number(rank) - center) / scale)
-
-    least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
-    most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
-    return _number(RANKS[least]), _number(RANKS[most])
-
-
-def _number(rank: int) -> float:
-    return copysign(float(np.int32(abs(rank)).view(np.float32)), rank)
-
-
-# Intervals as a board looks them up: a table of eight bands in float32, and what it gives, rounded as there.
-#
-# Comes from `calibrator/intervals`; goes to `descriptor` and, as what C must give in every bit, to `board/certificate`.
-
-
+PAST_ROWS = 16  # decay length, in rows, of the usual change that a spike is compared with
+LONGEST_STEP_MS = (1 << 31) - 1  # beyond it a 32-bit clock cannot tell forwards from backwards
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True)
-class IntervalTable:
-    """The numbers of `scare_interval`: edges between eight bands, distances below and above a value of each."""
-
-    edge: tuple[float, ...]
-    below: tuple[float, ...]
-    above: tuple[float, ...]
-    widening: float
-
-    def around(self, values: np.ndarray, flags: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high [n] of float32 values [n] in rows with these flags [n]; NaN where there is no value."""
-        edge, below, above = (np.array(numbers, np.float32) for numbers in (self.edge, self.below, self.above))
-        band = np.searchsorted(edge, values, side="right").clip(max=BANDS - 1)  # NaN sorts last
-        factor = np.where(flags & UNCERTAIN, np.float32(self.widening), np.float32(1))
-        ends = values - factor * below[band], values + factor * above[band]
-        low, high = (np.maximum(end, np.float32(floor)) for end in ends)
-        return low, high
-
-
-def interval_table(intervals: Intervals) -> IntervalTable:
-    """The table of intervals with fewer bands is filled up with the last one, which nothing reaches.
-
-    >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
-    (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
-    """
-    more = BANDS - len(intervals.below)
-    edge = _as_float32([*intervals.edges, *[LARGEST_FLOAT32] * more])
-    below, above = (_as_float32([*sides, *[sides[-1]] * more]) for sides in (intervals.below, intervals.above))
-    return IntervalTable(edge, below, above, *_as_float32([intervals.widening]))
-
-
-def _as_float32(numbers: Iterable[float]) -> tuple[float, ...]:
-    with np.errstate(over="ignore"):
-        near = np.array(list(numbers)).astype(np.float32)
-    if not np.isfinite(near).all():
-        raise DataError("a number of its intervals does not fit into 32 bits")
-    return tuple(near.tolist())
-
-
-PAST_ROWS = 16  # in which a usual change is forgotten
-LONGEST_STEP_MS = (1 << 31) - 1  # from here on a clock of 32 bits cannot tell forwards from backwards
-LARGEST_FLOAT = float(np.finfo(np.float32).max)
+TOP = int(np.float32(LARGEST).view(np.int32))
+RANKS = range(-TOP, TOP + 1)  # ranks of all float32 numbers that are readings, in ascending order
 
 
 class Range(NamedTuple):
-    """From here to there, both included."""
+    """A closed interval."""
 
     low: float
     high: float
 
 
-EVERYTHING = Range(-LARGEST_FLOAT, LARGEST_FLOAT)
+EVERYTHING = Range(-LARGEST_FLOAT32, LARGEST_FLOAT32)
 
 
 class InputChannel(NamedTuple):
-    """How one channel is read, as in `scare_channel`: float32 numbers."""
+    """How one channel is read: the fields of `scare_channel`, in float32."""
 
     valid: Range
     center: float
@@ -124,29 +53,48 @@ class InputChannel(NamedTuple):
     trained: Range = EVERYTHING
 
     def scale(self, reading: float) -> np.float32:
-        """A reading scaled and rounded as on a board, not held."""
+        """Scale a reading with the rounding of a board, without clamping it."""
         center, rest, inverse = (np.float32(one) for one in (self.center, self.rest, self.inverse))
         return ((np.float32(reading) - center) - rest) * inverse
 
 
 @dataclass(frozen=True)
-class Training:
-    """What a board must know of training, as in `scare_model`.
+class TrainingLimits:
+    """The training range on a board, as in `scare_model`.
 
-    `whitening` is a lower triangle, row after row, each after what it adds for the mean.
+    `whitening` holds the rows of a lower triangle, each after a constant that subtracts the mean.
     """
 
     whitening: tuple[float, ...] = ()
     limit: float = 0.0
     slow_limit: float = 0.0
-    rising: float = LARGEST_FLOAT
-    lowest: float = -LARGEST_FLOAT
+    rising: float = LARGEST_FLOAT32
+    lowest: float = -LARGEST_FLOAT32
     slope: float = 0.0
 
 
 @dataclass(frozen=True)
+class IntervalTable:
+    """The fields of `scare_interval`: edges between eight bands, and each band's distances below and above a value."""
+
+    edge: tuple[float, ...]
+    below: tuple[float, ...]
+    above: tuple[float, ...]
+    widening: float
+
+    def around(self, values: np.ndarray, flags: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+        """Compute low and high [n] around float32 values [n] with these flags [n], bit for bit as C; NaN stays NaN."""
+        edge, below, above = (np.array(numbers, np.float32) for numbers in (self.edge, self.below, self.above))
+        band = np.searchsorted(edge, values, side="right").clip(max=BANDS - 1)  # NaN sorts last
+        factor = np.where(flags & UNCERTAIN, np.float32(self.widening), np.float32(1))
+        ends = values - factor * below[band], values + factor * above[band]
+        low, high = (np.maximum(end, np.float32(floor)) for end in ends)
+        return low, high
+
+
+@dataclass(frozen=True)
 class Descriptor:
-    """The fields of `scare_model` that are not the program's."""
+    """The fields of `scare_model` that do not come from the program."""
 
     step_ms: int
     checked: int
@@ -158,57 +106,64 @@ class Descriptor:
     target_center: float
     floor: float
     interval: IntervalTable | None
-    training: Training
+    training: TrainingLimits
     stuck_rows: int
     spike_share: float
     spike_floors: tuple[float, ...]
 
 
-def describe(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
-    """The descriptor for one device of the calibrator, or for the fleet (an empty name).
+def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
+    """Describe a calibrator for one of its devices, or (an empty name) with the scaling of the fleet.
 
-    `quanta` are the steps of an int16_t window for a scaled value of 1, one for each channel.
+    `quanta` are the steps of an int16_t window per scaled unit, one for each channel.
     """
     inputs = calibrator.inputs
     affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
     sentinels = (float(np.float32(number)) for number in inputs.quality.sentinels if abs(number) <= LARGEST)
+    columns = zip(
+        inputs.channels,
+        affine.center.tolist(),
+        affine.scale.tolist(),
+        quanta or [0.0] * len(inputs.channels),
+        strict=True,
+    )
+    channels = [_channel(*column, clamped=inputs.training_range is not None) for column in columns]
+    if inputs.training_range is not None:
+        channels = list(_with_training_range(inputs.training_range, affine, channels))
     target = inputs.scaling.target
+    share = inputs.quality.spike_factor / PAST_ROWS
+    widths = (channel.high - channel.low for channel in inputs.channels)
+    spike_floors = (SPIKE_FLOOR * width if isfinite(width) else 0.0 for width in widths)  # as in data/flags.py
     return Descriptor(
-        _step_ms(inputs.step_seconds),
-        inputs.policy.rows_checked(inputs.window),
-        inputs.policy.rows_needed(inputs.window),
-        inputs.policy.hold,
-        _channels(inputs, affine, quanta or [0.0] * len(inputs.channels)),
-        tuple(dict.fromkeys(sentinels)),
-        _float32(target.scale[0], "the target's scale"),
-        _float32(target.center[0], "the target's center"),
-        -LARGEST_FLOAT if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
-        interval_table(calibrator.intervals) if calibrator.intervals else None,
-        _training(inputs.training_range) if inputs.training_range else Training(),
-        inputs.quality.stuck_rows - 1,
-        _float32(share := inputs.quality.spike_factor / PAST_ROWS, "the factor of a spike"),
-        tuple(_float32(share * _spike_floor(one), "a spike") for one in inputs.channels),
+        step_ms=_step_ms(inputs.step_seconds),
+        checked=inputs.policy.rows_checked(inputs.window),
+        needed=inputs.policy.rows_needed(inputs.window),
+        hold=inputs.policy.hold,
+        channels=tuple(channels),
+        absent=tuple(dict.fromkeys(sentinels)),
+        target_scale=_float32(target.scale[0], "the target's scale"),
+        target_center=_float32(target.center[0], "the target's center"),
+        floor=-LARGEST_FLOAT32 if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
+        interval=interval_table(calibrator.intervals) if calibrator.intervals else None,
+        training=_training_limits(inputs.training_range) if inputs.training_range else TrainingLimits(),
+        stuck_rows=inputs.quality.stuck_rows - 1,
+        spike_share=_float32(share, "the factor of a spike"),
+        spike_floors=tuple(_float32(share * floor, "a spike") for floor in spike_floors),
     )
 
 
-def _spike_floor(channel: Channel) -> float:
-    """What a change is usual at least, as `data/flags` has it; 0 where the channel has no range."""
-    width = channel.high - channel.low
-    return SPIKE_FLOOR * width if isfinite(width) else 0.0
-
-
 def choose_device(scaling: Scaling, device: str) -> str:
-    """The device whose scaling is meant: the one named, or the only one; an empty name is the fleet."""
+    """Choose the device whose scaling is exported: the one named, or the only one, or (an empty name) the fleet."""
     if device and device not in scaling.devices:
         known = suggestion(device, scaling.devices) if scaling.devices else "; it scales all devices alike"
         raise UsageError(f"the calibrator knows no device called '{device}'{known}")
     return device or (next(iter(scaling.devices)) if len(scaling.devices) == 1 else "")
 
 
-def as_read(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
-    """Scaled windows [n, window, channels] as a program reads them: float32, or int16 [n, channels, window].
+def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
+    """Encode scaled windows [n, window, channels] as a program reads them: float32, or int16 [n, channels, window].
 
-    >>> as_read(np.array([[[0.5], [-0.26], [9999.0]]]), [10.0])
+    >>> encode_windows(np.array([[[0.5], [-0.26], [9999.0]]]), [10.0])
     array([[[    5,    -3, 32767]]], dtype=int16)
     """
     if not len(quanta):
@@ -218,6 +173,37 @@ def as_read(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
     return steps.swapaxes(1, 2)
 
 
+def interval_table(intervals: Intervals) -> IntervalTable:
+    """Round intervals to float32; fewer than eight bands are padded with the last one, which no value reaches.
+
+    >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
+    (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
+    """
+    more = BANDS - len(intervals.below)
+    padded = (
+        [*intervals.edges, *[LARGEST_FLOAT32] * more],
+        [*intervals.below, *[intervals.below[-1]] * more],
+        [*intervals.above, *[intervals.above[-1]] * more],
+    )
+    edge, below, above = (tuple(_float32(number, "a number of its intervals") for number in part) for part in padded)
+    return IntervalTable(edge, below, above, _float32(intervals.widening, "the widening of its intervals"))
+
+
+def range_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
+    """Find the smallest and the largest float32 reading whose scaled value lies in [low, high], by bisection.
+
+    >>> range_readings(20.0, 8.0, -1.0, 2.0)
+    (12.0, 36.0)
+    """
+
+    def scaled(rank: int) -> np.float32:
+        return np.float32((_number(rank) - center) / scale)
+
+    least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
+    most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
+    return _number(RANKS[least]), _number(RANKS[most])
+
+
 def _step_ms(seconds: float) -> int:
     milliseconds = seconds * 1000
     if abs(milliseconds - round(milliseconds)) > 1e-6 or not 1 <= milliseconds <= LONGEST_STEP_MS:
@@ -225,54 +211,50 @@ def _step_ms(seconds: float) -> int:
     return round(milliseconds)
 
 
-def _training(training_range: TrainingRange) -> Training:
+def _training_limits(training_range: TrainingRange) -> TrainingLimits:
     weights, mean = np.array(training_range.whitening), np.array(training_range.mean)
     lines = [(-float(line @ mean), *line[:size]) for size, line in enumerate(weights, 1)]
-    return Training(
+    return TrainingLimits(
         tuple(_float32(number, "a weight of the training range") for line in lines for number in line),
         _float32(training_range.limit, "the limit of distances"),
         _float32(training_range.slow_limit, "the limit of slow distances"),
         _float32(training_range.mean[0], "the mean of the first channel"),
-        -LARGEST_FLOAT
+        -LARGEST_FLOAT32
         if training_range.lower_bound is None
         else _float32(training_range.lower_bound, "the lowest answer"),
         _float32(training_range.slope, "the slope beyond training"),
     )
 
 
-def _channels(inputs: Inputs, affine: Affine, quanta: Sequence[float]) -> tuple[InputChannel, ...]:
-    columns = zip(inputs.channels, affine.center.tolist(), affine.scale.tolist(), quanta, strict=True)
-    channels = (_channel(*column, held=inputs.training_range is not None) for column in columns)
-    return tuple(channels) if inputs.training_range is None else tuple(_hold(inputs.training_range, affine, channels))
-
-
-def _channel(channel: Channel, center: float, scale: float, quantum: float, held: bool) -> InputChannel:
-    """What is not held is valid as far as an int16_t window reaches."""
+def _channel(channel: Channel, center: float, scale: float, quantum: float, clamped: bool) -> InputChannel:
+    """Where readings are not clamped, those are valid that an int16_t window can hold."""
     near = _float32(center, f"the center of {channel.name}")
     inverse = _float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
-    reach = FULL / quantum * scale if quantum and not held else inf
+    reach = FULL / quantum * scale if quantum and not clamped else inf
     low = _inward(max(channel.low, center - reach, -LARGEST), inf)
     valid = Range(low, _inward(min(channel.high, center + reach, LARGEST), -inf))
     return InputChannel(valid, near, float(np.float32(center - near)), inverse, quantum)
 
 
-def _hold(training_range: TrainingRange, affine: Affine, channels: Iterable[InputChannel]) -> Iterator[InputChannel]:
-    """The channels with what training had of each, at whose edges a board decides as Python does."""
+def _with_training_range(
+    training_range: TrainingRange, affine: Affine, channels: Iterable[InputChannel]
+) -> Iterator[InputChannel]:
+    """Add the training range of each channel, at whose limits a board decides as Python does."""
     for index, channel in enumerate(channels):
-        edges = training_range.low[index], training_range.high[index]
-        readings = edge_readings(float(affine.center[index]), float(affine.scale[index]), *edges)
-        known = np.array([channel.scale(end) for end in readings])
+        limits = training_range.low[index], training_range.high[index]
+        readings = range_readings(float(affine.center[index]), float(affine.scale[index]), *limits)
+        trained = np.array([channel.scale(end) for end in readings])
         # A board compares the clamped row with the training range: clamped at that range, every row would lie inside.
-        beyond = np.nextafter(known, np.array([-inf, inf], np.float32))
+        beyond = np.nextafter(trained, np.array([-inf, inf], np.float32))
         low = min(np.float32(training_range.clamp_low[index]), beyond[0])
         high = max(np.float32(training_range.clamp_high[index]), beyond[1])
-        yield channel._replace(clamp=Range(float(low), float(high)), trained=Range(*known.tolist()))
+        yield channel._replace(clamp=Range(float(low), float(high)), trained=Range(*trained.tolist()))
 
 
 def _inward(limit: float, inside: float) -> float:
-    """The float32 number nearest to a limit that is not beyond it, so that the same readings are within."""
+    """Round a limit to float32 towards `inside`, so that the same float32 readings are within it."""
     near = float(np.float32(limit))
     beyond = near < limit if inside > limit else near > limit
     return float(np.nextafter(np.float32(near), np.float32(inside))) if beyond else near
@@ -286,4 +268,5 @@ def _float32(number: float, what: str) -> float:
     return near
 
 
-# The range of each channel in a calibrator's own windows, for examples that make plausible readings up.
+def _number(rank: int) -> float:
+    return copysign(float(np.int32(abs(rank)).view(np.float32)), rank)

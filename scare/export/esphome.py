@@ -1,7 +1,7 @@
-"""An ESPHome external component: what it needs to know of its model, and the YAML that feeds it.
+"""The target `esphome`: an external component with a JSON description of its model, and YAML to paste.
 
-In C a model gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into one
-program.
+The model's name in C gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into
+one program.
 """
 
 import json
@@ -9,19 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
-from scare.export.c_package import Library, SensorField, library, sensor_fields
+from scare.export.c_package import Library, SensorField, library_target, sensor_fields
 from scare.export.c_source import CModel, distinct_names
 from scare.export.compiled import Compiled
-from scare.export.target import plain
-
-# Which field of a sensor that can be bought gives each channel, so that examples read the right one.
-#
-# `data/quantities.toml` has the fields of a PMS5003 and the numbers of ESPHome.
-
+from scare.export.target import to_ascii
 
 PREFIX, COMPONENT = "scare_model_", "components/scare"
-YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # that are no text in YAML
-OWN = "own"  # a sensor that we do not know
+YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # not strings in YAML
+OWN = "own"  # the user's own sensor, where none is known
 BUSES = {
     "pmsx003": "uart:\n  rx_pin: GPIO13 # that the sensor's TXD is wired to\n  baud_rate: 9600\n\n",
     "sht3xd": "i2c:\n\n",
@@ -29,17 +24,17 @@ BUSES = {
 
 
 def input_keys(names: Iterable[str]) -> list[str]:
-    """What each channel is called in YAML.
+    """Make a YAML key of each channel name.
 
     >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw", "channel NO"])
     ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2', 'channel_no_2']
     """
-    plain = (f"channel_{name}" if name.lower() in YAML_WORDS else name for name in names)
-    return distinct_names(plain, set())
+    texts = (f"channel_{name}" if name.lower() in YAML_WORDS else name for name in names)
+    return distinct_names(texts, set())
 
 
 def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """What `sensor.py` of the component reads, a file of JSON."""
+    """Make the JSON file that the component's `sensor.py` reads."""
     calibrator = compiled.calibrator
     units = [display_unit(channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
     facts = {
@@ -57,7 +52,7 @@ def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 
 def _device_class(target: Channel) -> str:
-    """Home Assistant's class of what is calibrated; none where it knows none, or not in this unit.
+    """Home Assistant's device class of the target; empty if it has none, or none in this unit.
 
     >>> _device_class(Channel("Ref.PM2.5", "µg/m³")), _device_class(Channel("PM10", "mg/m3"))
     ('pm25', '')
@@ -67,9 +62,9 @@ def _device_class(target: Channel) -> str:
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """What the templates may name beside what those of all libraries may."""
+    """Placeholders of the templates in addition to those of all libraries."""
     keys, step = _keys(compiled), _time(model.descriptor.step_ms)
-    labelled = zip(keys, map(plain, model.labels), strict=True)
+    labelled = zip(keys, map(to_ascii, model.labels), strict=True)
     platforms = _platforms(keys, sensor_fields(compiled.calibrator))
     return {
         "step": step,
@@ -82,11 +77,11 @@ def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 
 def _keys(compiled: Compiled) -> list[str]:
-    return input_keys([plain(channel.name) for channel in compiled.calibrator.inputs.channels])
+    return input_keys([to_ascii(channel.name) for channel in compiled.calibrator.inputs.channels])
 
 
 def _time(ms: int) -> str:
-    """Milliseconds as YAML says them.
+    """Print milliseconds as ESPHome writes a duration.
 
     >>> _time(60_000), _time(2_500)
     ('60s', '2500ms')
@@ -95,7 +90,7 @@ def _time(ms: int) -> str:
 
 
 def _platforms(keys: Sequence[str], fields: Sequence[SensorField]) -> dict[str, dict[str, str]]:
-    """The key of the channel that reads each number of each platform; a number is read once, others by `OWN`."""
+    """Keys of the channels by platform and by the platform's own key; a sensor's second reader gets `OWN`."""
     platforms: dict[str, dict[str, str]] = {}
     for key, field in zip(keys, fields, strict=True):
         platform, number = field.esphome or (OWN, key)
@@ -124,7 +119,7 @@ def _template(key: str, step: str, body: str) -> str:
     return "\n".join([*lines, "    lambda: |-", f"      {body}"])
 
 
-ESPHOME = library(
+ESPHOME = library_target(
     "Write an ESPHome external component, with YAML to paste.",
     ("barkjohn-2021 --name pm25 --out pm25", "no2.scare --board esp8266 --out no2"),
     Library("esphome", COMPONENT, PREFIX, yaml_fields, describe_component, in_c=False),

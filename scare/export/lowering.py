@@ -1,6 +1,8 @@
-"""Calls: the steps of a plan as calls of C functions, in the same way for both arithmetics.
+"""Lowering: the steps of a plan become calls of C functions, in the same way for both arithmetics.
 
-Comes from `float32` and `int8`, which bring the C forms of their kernels; goes to a `Program`.
+    Plan (fused, or also quantised) -> Lowering(C forms of the kernels) -> Program -> memory.py -> c_source.py
+
+Kernels say in `kernels/<family>.py` how they are called in C; the runtime must declare the function.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,19 +21,103 @@ from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue,
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 
+# How far an int16 window reaches, as a multiple of the largest value seen: without valid limits, and at most with them.
+HEADROOM, FARTHEST = 8.0, 64.0
+
+
+class Arithmetic(StrEnum):
+    """Number format of the exported C; a FlatBuffer in `FIXED` has int8 weights.
+
+    >>> Arithmetic("int8"), Arithmetic.FIXED.label
+    (<Arithmetic.FIXED: 'fixed'>, 'fixed point')
+    """
+
+    FLOAT32 = "float32"
+    FIXED = "fixed"
+
+    @property
+    def label(self) -> str:
+        """The name as prose has it."""
+        return "fixed point" if self is Arithmetic.FIXED else str(self)
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Arithmetic | None":
+        return cls.FIXED if value == "int8" else None  # its former name
+
+
+def find_arithmetic(name: str, *others: str) -> Arithmetic:
+    """Find an arithmetic by name, where `int8` is an alias of `fixed`; the error lists `others` as well."""
+    try:
+        return Arithmetic(name)
+    except ValueError:
+        *names, last = [*map(str, Arithmetic), *others]
+        raise UsageError(f"no arithmetic is called '{name[:40]}'; use {', '.join(names)} or {last}") from None
+
+
+def lower_float32(plan: Plan) -> Program:
+    """Lower a plan, fused or not, to `_f32` kernels.
+
+    >>> import numpy as np
+    >>> from scare.calibrator.plan import Step
+    >>> dot = Step("dense", ("flat",), "y", {"weight": np.ones((3, 1), np.float32)})
+    >>> program = lower_float32(Plan(3, 1, (Step("flatten", ("x",), "flat"), dot)))
+    >>> [call.function for call in program.every_call()], program.result.shape
+    (['scare_dense_f32'], (1,))
+    """
+
+    def lower(part: Plan) -> tuple[tuple[CCall, ...], CValue]:
+        window = CValue(WINDOW_NAME, "float", (part.window, part.channels))
+        return FLOAT32_LOWERING.calls(part.steps, part.shapes, {INPUT: window})
+
+    if plan.branches is None:
+        return Program("float", plan.window, plan.channels, *lower(plan))
+    decision, *branches = plan.branches
+    last = plan.steps[-1]
+    # Both branches write to the value of the step that chooses between them.
+    simple, deep = (
+        replace(branch, steps=(*branch.steps[:-1], replace(branch.steps[-1], output=last.output)))
+        for branch in branches
+    )
+    simple_period, deep_period = (last.settings[name] for name in PERIODS)
+    result = CValue(last.output, "float", (1,))
+    branch = Branch(lower(decision)[0], lower(simple)[0], lower(deep)[0], simple_period, deep_period, result)
+    return Program("float", plan.window, plan.channels, (branch,), result)
+
+
+def lower_fixed(plan: Plan) -> Program:
+    """Lower a plan made by `quantise` to `_q` kernels; its first step, the window in steps, is the program's input."""
+    first, *steps = plan.steps
+    window = CValue(WINDOW_NAME, "int16_t", (plan.channels, plan.window))
+    calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})
+    quanta = tuple(float(number) for number in first.weights["quantum"])
+    return Program("int16_t", plan.window, plan.channels, calls, result, quanta)
+
+
+def window_quanta(calibrator: Calibrator) -> np.ndarray:
+    """Steps of an int16 window per scaled unit [channels]: fine, and wide enough for valid and for clamped readings."""
+    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
+    scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
+    clamped = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
+    limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
+    ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
+    limit = np.max(ends, axis=0)
+    reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
+    return FULL / np.maximum(reach, clamped)
+
 
 @dataclass(frozen=True)
 class Lowering:
-    """One arithmetic: the C forms of its kernels, the kind of its values, how its functions' names end."""
+    """One arithmetic: C forms of its kernels, C type of its values, suffix of its functions' names."""
 
     forms: KernelTable[MakeForm]
     kind: str
-    type: str
+    suffix: str
 
     def calls(
         self, steps: Iterable[Step], shapes: Mapping[str, Shape], given: Mapping[str, CValue]
     ) -> tuple[tuple[CCall, ...], CValue]:
-        """The calls of steps without branches that read values as given, and the value of the last step."""
+        """Lower steps without branches that read the values `given`; the second result is the last step's value."""
         values, calls, last = dict(given), [], ""
         for step in steps:
             inputs = tuple(values[name] for name in step.inputs)
@@ -42,7 +128,7 @@ class Lowering:
         return tuple(calls), values[last]
 
     def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
-        """The call of a step, None for a view, and the step's value: what is written, without the work after it."""
+        """Lower one step: its call (None for a view), and its value, without the workspace that follows in memory."""
         form, name = self.forms[placed.step.kernel](placed), placed.step.output
         if isinstance(form, CView):
             source = placed.inputs[0]
@@ -59,121 +145,15 @@ class Lowering:
         return CCall(function, (written, *placed.inputs, *form.arguments), written), value
 
     def _function(self, kernel: str, form: CForm) -> str:
-        """The name of the C function, which the runtime must have."""
-        function = f"scare_{form.function or kernel.removesuffix(FIXED_SUFFIX)}_{self.type}"
+        function = f"scare_{form.function or kernel.removesuffix(FIXED_SUFFIX)}_{self.suffix}"
         if function not in declared_functions():
-            header = "scare_fixed.h" if self.type == "q" else "scare_kernels.h"
-            file = f"runtime/src/kernels/{self.forms.family_of(kernel)}_{self.type}.c"
+            header = "scare_fixed.h" if self.suffix == "q" else "scare_kernels.h"
+            file = f"runtime/src/kernels/{self.forms.family_of(kernel)}_{self.suffix}.c"
             raise NotApplicableError(
                 f"the kernel '{kernel}' has no C function {function}: add it to {file} and runtime/src/{header}"
             )
         return function
 
 
-# Float32: a plan as a program of `_f32` kernels, their C forms in `kernels/<family>/float32.py`.
-#
-# Comes from `calibrator.fuse`, goes to `memory` and `c_source`.
-
-
 FLOAT32_LOWERING = Lowering(C_FLOAT32, "float", "f32")
-
-
-def lower_float32(plan: Plan) -> Program:
-    """The program of a plan, fused or not.
-
-    >>> import numpy as np
-    >>> from scare.calibrator.plan import Step
-    >>> dot = Step("dense", ("flat",), "y", {"weight": np.ones((3, 1), np.float32)})
-    >>> program = lower_float32(Plan(3, 1, (Step("flatten", ("x",), "flat"), dot)))
-    >>> [call.function for call in program.every_call()], program.result.shape
-    (['scare_dense_f32'], (1,))
-    """
-    last = plan.steps[-1]
-    result = CValue(last.output, "float", (1,))
-    if plan.branches is None:
-        calls, result = _calls(plan)
-        return Program("float", plan.window, plan.channels, calls, result)
-    decision, *branches = plan.branches
-    simple, deep = (_calls(_renamed(branch, last.output))[0] for branch in branches)
-    simple_period, deep_period = (last.settings[name] for name in PERIODS)
-    branch = Branch(_calls(decision)[0], simple, deep, simple_period, deep_period, result)
-    return Program("float", plan.window, plan.channels, (branch,), result)
-
-
-def _renamed(plan: Plan, output: str) -> Plan:
-    """The plan with another name for what it gives."""
-    return replace(plan, steps=(*plan.steps[:-1], replace(plan.steps[-1], output=output)))
-
-
-def _calls(plan: Plan) -> tuple[tuple[CCall, ...], CValue]:
-    """The calls of a plan without branches, and the value of its last step."""
-    window = CValue(WINDOW_NAME, "float", (plan.window, plan.channels))
-    return FLOAT32_LOWERING.calls(plan.steps, plan.shapes, {INPUT: window})
-
-
-# Int8: a quantized plan as a program of `_q` kernels, their C forms in `kernels/<family>/int8.py`.
-#
-# Comes from `calibrator.quantise`, goes to `memory` and `c_source`.
-
-
 FIXED_LOWERING = Lowering(C_FIXED, "int32_t", "q")
-
-
-def lower_fixed(plan: Plan) -> Program:
-    """A plan made by `quantise` as a program; its first step, the window in steps, is what the program reads."""
-    first, *steps = plan.steps
-    window = CValue(WINDOW_NAME, "int16_t", (plan.channels, plan.window))
-    calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})
-    quanta = tuple(float(number) for number in first.weights["quantum"])
-    return Program("int16_t", plan.window, plan.channels, calls, result, quanta)
-
-
-# The arithmetics a calibrator can be exported in, and how fine a window of whole numbers is.
-
-
-class Arithmetic(StrEnum):
-    """Number format of the exported C; a FlatBuffer in `FIXED` has int8 weights.
-
-    >>> Arithmetic("int8"), Arithmetic.FIXED.label
-    (<Arithmetic.FIXED: 'fixed'>, 'fixed point')
-    """
-
-    FLOAT32 = "float32"
-    FIXED = "fixed"
-
-    @property
-    def label(self) -> str:
-        """As a sentence names it."""
-        return "fixed point" if self is Arithmetic.FIXED else str(self)
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Arithmetic | None":
-        return cls.FIXED if value == "int8" else None  # its former name
-
-
-HEADROOM, FARTHEST = 8.0, 64.0  # times the largest number seen: how far an int16 window reaches; to a known limit
-
-
-def find_arithmetic(name: str, *others: str) -> Arithmetic:
-    """The arithmetic of this name, where `int8` is an alias of `fixed`; `others` are listed in the error as well."""
-    try:
-        return Arithmetic(name)
-    except ValueError:
-        *names, last = [*map(str, Arithmetic), *others]
-        raise UsageError(f"no arithmetic is called '{name[:40]}'; use {', '.join(names)} or {last}") from None
-
-
-def window_quanta(calibrator: Calibrator) -> np.ndarray:
-    """Steps of an int16 window for a scaled value of 1, [channels]: fine enough, and wide enough for valid readings.
-
-    Where readings are held, because training is known, the window reaches as far.
-    """
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
-    scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
-    held = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
-    limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
-    ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
-    limit = np.max(ends, axis=0)
-    reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
-    return FULL / np.maximum(reach, held)

@@ -1,7 +1,9 @@
-"""Memory gives each value of a program its place in scratch memory; values not alive at once share places.
+"""Memory planning: each value of a program gets its place in scratch memory; values not alive at once share it.
 
-Comes from `program`; goes to `c_source`. The largest value is placed first, each as low as it fits. Then whatever
-ended highest goes first and all are placed again: after a few rounds hardly anything is left to gain.
+    Program -> find_blocks (lifetimes) -> plan_memory (greedy by size) -> Layout -> c_source.py
+
+The largest block is placed first, each as low as it fits. Then the block that ended highest is moved to the front and
+all are placed again: after a few rounds there is hardly anything left to gain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +13,8 @@ from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 
 WORD = 4  # bytes: what every value is aligned to
 ROUNDS = 100
+
+Offsets = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The place of every value by its name, and the bytes of scratch memory that all of them need."""
+    """The place of every value, by name, and the bytes of scratch memory that all need together."""
 
     places: Mapping[str, Place]
     bytes: int
@@ -33,7 +37,7 @@ class Layout:
 class Block:
     """The memory of a value and its views, alive from call `first` to call `last`, both included.
 
-    `over` names blocks it may lie on although both are alive at `first`: it then begins that many bytes after them.
+    It may overlap the blocks in `over` although both are alive at `first`, at the given offset from their start.
     """
 
     name: str
@@ -43,15 +47,12 @@ class Block:
     over: Mapping[str, int]
 
     def meets(self, other: "Block") -> bool:
-        """Whether both are alive at one call."""
+        """Whether both are alive at the same call."""
         return self.first <= other.last and other.first <= self.last
 
 
-Offsets = dict[str, int]
-
-
 def plan_memory(program: Program) -> Layout:
-    """Place every value so that no two alive at once overlap, in as little memory as is quickly found.
+    """Place every value so that no two alive at once overlap, in as little memory as a short search finds.
 
     >>> a, b, c = (CValue(name, "float", (8,)) for name in "abc")
     >>> calls = (CCall("f", (a,), a), CCall("g", (a, b), b), CCall("h", (b, c), c))
@@ -59,7 +60,7 @@ def plan_memory(program: Program) -> Layout:
     >>> layout.bytes, layout.places["c"].offset == layout.places["a"].offset
     (64, True)
     """
-    blocks, values = find_blocks(program), every_value(program)
+    blocks, values = find_blocks(program), values_by_name(program)
     offsets = _search(blocks)
     roots = {name: _root(value, values) for name, value in values.items()}
     places = {name: Place(root == WINDOW_NAME, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
@@ -67,8 +68,8 @@ def plan_memory(program: Program) -> Layout:
 
 
 def find_blocks(program: Program) -> list[Block]:
-    """A block for each value that is no view and not the window."""
-    values, calls = every_value(program), list(program.every_call())
+    """List the blocks: one for each value that is neither a view nor the window."""
+    values, calls = values_by_name(program), list(program.every_call())
     alive: dict[str, list[int]] = {}
     for index, call in enumerate(calls):
         for value in (*call.reads, call.output):
@@ -87,22 +88,22 @@ def find_blocks(program: Program) -> list[Block]:
 
 
 def least_bytes(blocks: Sequence[Block]) -> int:
-    """What no layout can go below: the most that is alive at one call."""
+    """Lower bound of every layout: the most bytes that are alive at one call."""
 
     def alive(index: int) -> int:
         now = {block.name: block for block in blocks if block.first <= index <= block.last}
-        shared = sum(_most_shared(block, now) for block in now.values() if block.first == index)
-        return sum(block.size for block in now.values()) - shared
+        shared = (
+            max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)
+            for block in now.values()
+            if block.first == index
+        )
+        return sum(block.size for block in now.values()) - sum(shared)
 
     return max((alive(block.first) for block in blocks), default=0)
 
 
-def _most_shared(block: Block, now: Mapping[str, Block]) -> int:
-    return max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)
-
-
-def every_value(program: Program) -> dict[str, CValue]:
-    """Every value of a program by its name."""
+def values_by_name(program: Program) -> dict[str, CValue]:
+    """All values of a program, views included."""
 
     def mentioned() -> Iterator[CValue]:
         for call in program.every_call():
@@ -113,7 +114,7 @@ def every_value(program: Program) -> dict[str, CValue]:
 
 
 def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
-    """The name of the value whose memory this is, and the bytes from its start."""
+    """Name of the value that owns the memory, and the offset in it in bytes."""
     start = 0
     while value.view_of:
         start += value.start * BYTES[value.kind]
@@ -124,7 +125,7 @@ def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
 
 
 def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
-    """The blocks that die at a call and whose memory its output may take: what is born there, read but once."""
+    """Blocks that die at this call and whose memory its output may reuse: it is born here, and each is read once."""
     output = call.output
     if output.view_of or alive[output.name][0] != index:
         return {}
@@ -136,7 +137,6 @@ def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values:
 
 
 def _search(blocks: Sequence[Block]) -> Offsets:
-    """The best offsets of a few rounds."""
     order = sorted(blocks, key=lambda block: (-block.size, block.first, block.name))
     best = _place(order)
     least = least_bytes(blocks)
@@ -151,7 +151,7 @@ def _search(blocks: Sequence[Block]) -> Offsets:
 
 
 def _place(order: Sequence[Block]) -> Offsets:
-    """Each block as low as it fits beside those before it."""
+    """Place each block as low as it fits among those before it."""
     offsets: Offsets = {}
     placed: list[Block] = []
     for block in order:
@@ -165,14 +165,14 @@ def _place(order: Sequence[Block]) -> Offsets:
 
 
 def _begins_on(block: Block, other: Block) -> tuple[int, ...]:
-    """Where, seen from the start of `other`, a block may begin although both are alive at one call."""
+    """Offset from the start of `other` at which the block may overlap it, if there is one."""
     if other.name in block.over:
         return (block.over[other.name],)
     return (-other.over[block.name],) if block.name in other.over else ()
 
 
 def _clear(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
-    """Whether a block at this offset stays clear of another, or lies on it as it may."""
+    """Whether the block at this offset does not overlap `other`, or overlaps it where it may."""
     begin = offsets[other.name]
     apart = at >= begin + other.size or begin >= at + block.size
     return apart or at - begin in _begins_on(block, other)

@@ -1,4 +1,4 @@
-"""A tensor as an ONNX model: dynamic batch, one table of operations."""
+"""The target `onnx`: a tensor graph as an ONNX model with a dynamic batch, for ONNX Runtime on computers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scare.export.compiled import Compiled
-from scare.export.exchange import NAMES, describe_inputs, exchange_artefact, tensor_of
 from scare.export.lowering import Arithmetic
+from scare.export.model_file import NAMES, describe_inputs, model_file_artefact
 from scare.export.target import Artefact, Target, check_file_name
+from scare.export.tensor_graph import calibrator_graph
 from scare.extras import require
 from scare.kernels.tensor import INPUT, Tensor, in_order
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 OPSET = 26  # the newest that ONNX Runtime 1.31 takes
 BATCH = "batch"
-SAME = {  # operations that ONNX has under another name
+OPERATORS = {  # operations that are one ONNX operator
     "add": "Add",
     "subtract": "Sub",
     "multiply": "Mul",
@@ -36,11 +37,32 @@ SAME = {  # operations that ONNX has under another name
     "relu": "Relu",
     "abs": "Abs",
 }
-GATES = (0, 3, 1, 2)  # i, o, f, g: the order of ONNX, in ours (i, f, g, o)
+GATES = (0, 3, 1, 2)  # ONNX has gates in the order i, o, f, g; these are their places in ours: i, f, g, o
+
+
+def make_onnx(compiled: Compiled) -> Artefact:
+    """Make the model file; its metadata repeat the JSON description."""
+    require("onnx")
+    facts = {"scare": json.dumps(describe_inputs(compiled, "onnx"))}
+    content = onnx_model(calibrator_graph(compiled.calibrator), NAMES, facts)
+    return model_file_artefact(compiled, "onnx", content, onnx_operators(content), run_onnx)
+
+
+ONNX = Target(
+    "onnx",
+    "Write an ONNX model with a dynamic batch.",
+    ("no2.scare --out no2", "barkjohn-2021 --out pm25"),
+    make_onnx,
+    runner="onnx",
+    refuses={Arithmetic.FIXED: "onnx is for computers, which gain nothing from fixed point: export it in float32"},
+    check_name=check_file_name,
+    name_help="Name of the file.",
+    arithmetic_help="Number format: float32 only.",
+)
 
 
 def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) -> bytes:
-    """An .onnx file with `facts`, whose input [batch, window, channels] and output [batch, 1] have these names."""
+    """Make an .onnx file with metadata `facts`, input [batch, window, channels], output [batch, 1], of these names."""
     from onnx import TensorProto, checker, helper
 
     printer = _Printer(*names)
@@ -61,7 +83,7 @@ def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) ->
 
 
 def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
-    """The results [n] of scaled windows [n, window, channels], in ONNX Runtime."""
+    """Run scaled windows [n, window, channels] in ONNX Runtime; results [n]."""
     from onnxruntime import InferenceSession
 
     session = InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -70,14 +92,14 @@ def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
 
 
 def onnx_operators(content: bytes) -> list[str]:
-    """The operators, as often as they are called."""
+    """Names of the operators, one per node."""
     from onnx import ModelProto
 
     return [node.op_type for node in ModelProto.FromString(content).graph.node]
 
 
 class _Printer:
-    """Nodes and constants so far, and what each tensor is called."""
+    """Collects nodes and constants, and the name of each tensor."""
 
     def __init__(self, source: str, result: str) -> None:
         self.nodes: list[NodeProto] = []
@@ -86,7 +108,7 @@ class _Printer:
         self._names: dict[int, str] = {}
 
     def add(self, tensor: Tensor, name: str) -> None:
-        """Print one tensor, all it reads being there."""
+        """Add a tensor whose inputs were added before."""
         if tensor.operation == INPUT:
             self._names[id(tensor)] = self._source
         elif tensor.constant is not None:
@@ -96,8 +118,8 @@ class _Printer:
 
     def _print(self, tensor: Tensor, name: str) -> str:
         inputs = [self._names[id(one)] for one in tensor.inputs]
-        if tensor.operation in SAME:
-            return self._node(SAME[tensor.operation], inputs, name)
+        if tensor.operation in OPERATORS:
+            return self._node(OPERATORS[tensor.operation], inputs, name)
         return getattr(self, f"_{tensor.operation}")(tensor, inputs, name)
 
     def _node(self, operation: str, inputs: list[str], name: str = "", outputs: int = 1, **attributes: Any) -> str:
@@ -115,24 +137,26 @@ class _Printer:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(numbers), name))
         return name
 
-    def _whole(self, *numbers: int) -> str:
+    def _integers(self, *numbers: int) -> str:
         return self._constant(np.array(numbers, np.int64))
 
     def _reshape(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        return self._node("Reshape", [*inputs, self._whole(-1, *tensor.shape)], name)
+        return self._node("Reshape", [*inputs, self._integers(-1, *tensor.shape)], name)
 
     def _permute(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         return self._node("Transpose", inputs, name, perm=[0, *(axis + 1 for axis in tensor.settings["axes"])])
 
     def _slice(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         start, stop, axis = (tensor.settings[key] for key in ("start", "stop", "axis"))
-        return self._node("Slice", [*inputs, self._whole(start), self._whole(stop), self._whole(axis + 1)], name)
+        return self._node(
+            "Slice", [*inputs, self._integers(start), self._integers(stop), self._integers(axis + 1)], name
+        )
 
     def _gather(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        return self._node("Gather", [*inputs, self._whole(*tensor.settings["rows"])], name, axis=1)
+        return self._node("Gather", [*inputs, self._integers(*tensor.settings["rows"])], name, axis=1)
 
     def _sum(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        return self._node("ReduceSum", [*inputs, self._whole(tensor.settings["axis"] + 1)], name, keepdims=1)
+        return self._node("ReduceSum", [*inputs, self._integers(tensor.settings["axis"] + 1)], name, keepdims=1)
 
     def _concatenate(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         return self._node("Concat", inputs, name, axis=tensor.settings["axis"] + 1)
@@ -153,11 +177,11 @@ class _Printer:
 
     def _after_zeros(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         rest = len(tensor.shape) - 1
-        pads = self._whole(0, tensor.settings["rows"], *[0] * (rest + 1 + len(tensor.shape)))
+        pads = self._integers(0, tensor.settings["rows"], *[0] * (rest + 1 + len(tensor.shape)))
         return self._node("Pad", [*inputs, pads], name)
 
     def _lstm(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        """Time in front, gates in another order, one direction."""
+        """ONNX has time first, another order of the gates, and an axis for directions."""
         size = tensor.shape[0]
         weights = [np.asarray(part.constant) for part in tensor.inputs[1:]]
         ordered = [
@@ -167,28 +191,4 @@ class _Printer:
         bias = self._constant(np.concatenate([ordered[2], np.zeros_like(ordered[2])])[None])
         source = self._node("Transpose", inputs[:1], perm=[1, 0, 2])
         last = self._node("LSTM", [source, *matrices, bias], outputs=2, hidden_size=size)
-        return self._node("Reshape", [last, self._whole(-1, size)], name)
-
-
-# An ONNX model, for computers.
-
-
-def make_onnx(compiled: Compiled) -> Artefact:
-    """The file, with the same facts in it as beside it."""
-    require("onnx")
-    facts = {"scare": json.dumps(describe_inputs(compiled, "onnx"))}
-    content = onnx_model(tensor_of(compiled), NAMES, facts)
-    return exchange_artefact(compiled, "onnx", content, onnx_operators(content), run_onnx)
-
-
-ONNX = Target(
-    "onnx",
-    "Write an ONNX model with a dynamic batch.",
-    ("no2.scare --out no2", "barkjohn-2021 --out pm25"),
-    make_onnx,
-    runner="onnx",
-    refuses={Arithmetic.FIXED: "onnx is for computers, which gain nothing from fixed point: export it in float32"},
-    check_name=check_file_name,
-    name_help="What the file is called.",
-    arithmetic_help="Of its numbers: float32 only.",
-)
+        return self._node("Reshape", [last, self._integers(-1, size)], name)

@@ -1,4 +1,4 @@
-"""The C runtime's sources: beside the package in a source tree, inside it once installed."""
+"""Sources of the C runtime: `runtime/` in a source tree, `scare/export/runtime_src` once installed."""
 
 import re
 from functools import cache
@@ -7,13 +7,13 @@ from pathlib import Path
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
 KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
-LEARNING = "scare_learn"  # begins the names of what learns from a visit: only there if asked for
+LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported with --learn only
 
 
 def runtime_sources() -> dict[str, str]:
-    """The text of every source and header that each model needs, by its file's name.
+    """Text of every source and header that a model needs, by file name.
 
-    All go into one folder, where each finds the others by name alone.
+    All go into one folder and include each other by name alone.
 
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
@@ -22,7 +22,7 @@ def runtime_sources() -> dict[str, str]:
 
 
 def learning_sources() -> dict[str, str]:
-    """The same of what learns from a visit."""
+    """Like `runtime_sources`, for the on-board learner."""
     return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
 
 
@@ -32,7 +32,7 @@ def _sources() -> dict[str, str]:
 
 
 def declared_functions() -> frozenset[str]:
-    """The names of the kernels that generated code may call."""
+    """Names of the kernels that generated code may call."""
     return _declared_in(_folder())
 
 

@@ -1,4 +1,10 @@
-"""`scare.json`: what an export is, written beside its golden vectors and read back by those who run it."""
+"""`scare.json` and golden vectors: what an export is, and the results that it must give.
+
+    package.py -> scare.json, golden.safetensors -> board/exports.py, board/verify_export.py
+
+Golden vectors are windows with their results in double precision and a tolerance each, by the rules of
+`calibrator/parity.py`.
+"""
 
 import hashlib
 import json
@@ -32,12 +38,13 @@ from scare.errors import DataError
 from scare.records import convert, load_json
 from scare.windowing.training_range import TrainingRange
 
-SCARE_JSON = "scare.json"
+SCARE_JSON, GOLDEN = "scare.json", "golden.safetensors"
+MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but always one window
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A value that can be read in scratch memory after a run: bytes from its start, NumPy's name of its numbers."""
+class KeptValue:
+    """A value that can be read in scratch memory after a run: its offset in bytes, its NumPy type, its shape."""
 
     offset: int
     kind: str
@@ -45,17 +52,17 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """What it takes in memory."""
+        """Size in bytes."""
         return int(np.prod(self.shape)) * np.dtype(self.kind).itemsize
 
     def decode(self, contents: bytearray) -> np.ndarray:
-        """The numbers of many runs, one after the other, [n, …]."""
+        """Decode the concatenated bytes of n runs: [n, …]."""
         return np.frombuffer(contents, self.kind).reshape(-1, *self.shape)
 
 
 @dataclass(frozen=True)
 class ScaledChannel:
-    """A channel, its valid range as far as it has one, and its scaling: `(reading - center) / scale`."""
+    """A channel, its valid range (None: no limit), and its scaling: `(reading - center) / scale`."""
 
     name: str
     unit: str
@@ -67,11 +74,11 @@ class ScaledChannel:
 
 @dataclass(frozen=True)
 class Description:
-    """What an export is; paths are seen from the folder that this lies in.
+    """The content of `scare.json`; paths are relative to its folder.
 
-    `scare` is the version that wrote it, `device` whose scaling it has (empty: the fleet's), `sha256` what is run.
-    What a model file leaves to its caller is here too: how sure a value is, which readings lie beyond training and how
-    they are held, the floor.
+    `scare` is the version that wrote it, `device` the one whose scaling it has (empty: the fleet's), `sha256` the
+    digests of the files that are run. What a model file leaves to its caller is here too: intervals, the training range
+    with its clamping, the floor.
     """
 
     scare: str
@@ -88,20 +95,20 @@ class Description:
     golden: str
     golden_header: str = ""
     runtime: str = ""
-    kept: Mapping[str, Kept] = field(default_factory=dict)
+    kept: Mapping[str, KeptValue] = field(default_factory=dict)
     sha256: Mapping[str, str] = field(default_factory=dict)
     intervals: Intervals | None = None
     training_range: TrainingRange | None = None
     floor: float | None = None
 
     def as_text(self) -> str:
-        """As it is written."""
+        """The text of the file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)
 class ExportFolder:
-    """An export that was read back: its description, and the folder that it lies in."""
+    """An export read back: the folder of its `scare.json`, and the description."""
 
     folder: Path
     description: Description
@@ -122,67 +129,46 @@ class ExportFolder:
         return self.folder / self.description.runtime
 
     def changed(self) -> list[str]:
-        """The files that are run and are not those that were exported."""
+        """List the files that are run and were changed after the export."""
         return [name for name, known in self.description.sha256.items() if _digest(self.folder / name) != known]
 
 
 def describe_channels(calibrator: Calibrator, device: str) -> tuple[ScaledChannel, ...]:
-    """The channels of a reading, with the scaling of a device or (an empty name) of the fleet."""
+    """Describe the channels of a reading, scaled for a device or (an empty name) for the fleet."""
     inputs = calibrator.inputs
     affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
     return tuple(map(_scaled, inputs.channels, affine.center, affine.scale))
 
 
 def describe_target(calibrator: Calibrator) -> ScaledChannel:
-    """What is calibrated."""
+    """Describe the target."""
     target = calibrator.inputs.scaling.target
     return _scaled(calibrator.target, target.center[0], target.scale[0])
 
 
 def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
-    """Every export in a folder, for which a user has another name if it was unpacked.
+    """Find every export in a folder; `called` is the user's name for it in messages, if it was unpacked from a zip.
 
     Several models may share the folder of a build system.
     """
     found = [ExportFolder(path.parent, _read(path)) for path in sorted(root.rglob(SCARE_JSON))]
     called = called or root
     if not found:
-        raise DataError(f"{called} holds no {SCARE_JSON}: no export of ours, or one of an older version; export again")
-    for path in (path for one in found for path in (one.model, one.golden, one.runtime)):
+        raise DataError(
+            f"{called} holds no {SCARE_JSON}: it is not an export of scare, or of an older version; export again"
+        )
+    for path in (path for export in found for path in (export.model, export.golden, export.runtime)):
         if not path.resolve().is_relative_to(root.resolve()):
             raise DataError(f"{SCARE_JSON} names {path}, which is not in {called}; export again")
     return found
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-
-
-def _read(path: Path) -> Description:
-    return convert(with_current_keys(load_json(path)), Description, path, DataError, unknown="ignore")
-
-
-def _scaled(channel: Channel, center: float, scale: float) -> ScaledChannel:
-    low, high = (limit if np.isfinite(limit) else None for limit in (channel.low, channel.high))
-    return ScaledChannel(channel.name, channel.unit, low, high, float(center), float(scale))
-
-
-# Golden vectors: windows that an export carries, the results it must give for them, and how far off each may be.
-#
-# Results are in double precision, tolerances by the rule of `parity`. Comes from `calibrator`; every target writes
-# them, `board.verifying` runs them.
-
-
-GOLDEN = "golden.safetensors"
-MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but one window always
-
-
 @dataclass(frozen=True)
 class GoldenVectors:
-    """Scaled windows [n, window, channels], results in the target's unit [n], how far off each may be [n].
+    """Scaled windows [n, window, channels] with results and tolerances [n] in the target's unit.
 
-    `ties` [n] says which have a hash activation, or a choice of a branch, that is as good as undecided; `tokens` are
-    hashed in all of them.
+    `ties` [n] marks windows with a hash activation, or a choice of branch, too close to zero to be decided; `tokens`
+    is the number of hashed tokens in all windows.
     """
 
     windows: np.ndarray
@@ -192,14 +178,14 @@ class GoldenVectors:
     tokens: int = 0
 
     def as_bytes(self, model: str) -> bytes:
-        """A safetensors file for the model of this name."""
+        """Encode as a safetensors file for the model of this name."""
         real = {"windows": self.windows, "results": self.results, "allowed": self.tolerances}
-        whole = {"ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])}
-        return save({**real, **whole}, {"model": model})
+        integers = {"ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])}
+        return save({**real, **integers}, {"model": model})
 
     @staticmethod
     def read(path: Path) -> "GoldenVectors":
-        """From such a file."""
+        """Read such a file."""
         try:
             with safe_open(path, "numpy") as file:
                 parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -213,9 +199,9 @@ class GoldenVectors:
 def golden_vectors(
     calibrator: Calibrator, integer_weights: bool = False, integer_plan: Plan | None = None
 ) -> GoldenVectors:
-    """What an export of a calibrator must give for its golden windows.
+    """Compute the results that an export must give for the calibrator's golden windows.
 
-    Where a plan in integers is what was exported, its results are exact: only the target's unit is left to round.
+    The results of a fixed-point plan are exact: only the conversion to the target's unit rounds.
     """
     plan = calibrator.plan
     most = max(1, MOST_NUMBERS // (plan.window * plan.channels))
@@ -234,5 +220,18 @@ def golden_vectors(
 
 
 def reference_rmse(calibrator: Calibrator, values: np.ndarray) -> float:
-    """The root mean squared error of values [n] to the reference on the file's validation windows; NaN without any."""
+    """RMSE of values [n] to the reference on the file's validation windows; NaN without any."""
     return float(np.sqrt(np.mean((values - calibrator.validation.numbers) ** 2))) if len(values) else float("nan")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _read(path: Path) -> Description:
+    return convert(with_current_keys(load_json(path)), Description, path, DataError, unknown="ignore")
+
+
+def _scaled(channel: Channel, center: float, scale: float) -> ScaledChannel:
+    low, high = (limit if np.isfinite(limit) else None for limit in (channel.low, channel.high))
+    return ScaledChannel(channel.name, channel.unit, low, high, float(center), float(scale))

@@ -16,7 +16,7 @@ from scare.board.boards import Board
 from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.board.measure import Report, measure
-from scare.board.vectors import trial_windows
+from scare.board.vectors import board_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
@@ -141,7 +141,7 @@ def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
 
     Where the plan has two branches the windows are spread over both, so that two windows show both.
     """
-    trials = trial_windows(calibrator, max(count, KINDS))
+    trials = board_windows(calibrator, max(count, KINDS))
     if calibrator.plan.branches is not None:
         with np.errstate(all="ignore"):  # strange windows contain NaN and infinities
             decisions = run(calibrator.plan.branches[0], trials)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from scare.export.scare_json import SCARE_JSON, Description, Kept, ScaledChannel
+from scare.export.scare_json import SCARE_JSON, Description, KeptValue, ScaledChannel
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 
@@ -76,5 +76,5 @@ def description(window: int, channels: int) -> Description:
         model="model.c",
         golden="golden.safetensors",
         runtime="src",
-        kept={"codes": Kept(8, "uint32", (2,))},
+        kept={"codes": KeptValue(8, "uint32", (2,))},
     )

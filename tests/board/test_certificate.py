@@ -12,8 +12,8 @@ import pytest
 import scare
 from scare.board import certificate
 from scare.board.boards import board
-from scare.board.certificate import Certificate, Computed, Runtimes, verify
-from scare.board.vectors import all_trials, strange_trials, trial_readings
+from scare.board.certificate import Certificate, RuntimeOutput, Runtimes, verify
+from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.parity import Tolerance
@@ -187,12 +187,12 @@ def test_a_board_that_differs_from_the_host_is_found(monkeypatch: pytest.MonkeyP
     assert any("streaming: host and the board differ" in reason for reason in found.reasons)
 
 
-def computed(*outputs: float, codes: np.ndarray | None = None) -> Computed:
+def computed(*outputs: float, codes: np.ndarray | None = None) -> RuntimeOutput:
     none = np.empty((len(outputs), 0), np.uint32)
-    return Computed(np.array(outputs, np.float32), none if codes is None else codes)
+    return RuntimeOutput(np.array(outputs, np.float32), none if codes is None else codes)
 
 
-def runtimes(python: Computed, host: Computed, kinds: str = "noise") -> Runtimes:
+def runtimes(python: RuntimeOutput, host: RuntimeOutput, kinds: str = "noise") -> Runtimes:
     return Runtimes(np.full(len(host.outputs), kinds), python, host, host)
 
 
@@ -245,9 +245,9 @@ def test_c_may_be_as_far_off_as_float32_is_in_numpy() -> None:
 
 def test_trials_hold_what_is_asked_for() -> None:
     calibrator = make_calibrator(newest_plan(6))
-    trials, strange = all_trials(calibrator, 300), strange_trials(calibrator)
+    trials, strange = all_vectors(calibrator, 300), edge_case_vectors(calibrator)
     assert len(trials) == 300 + 6
-    assert len(all_trials(calibrator, 1)) == len(strange) + 6
+    assert len(all_vectors(calibrator, 1)) == len(strange) + 6
     ends = strange.windows[strange.kinds == "ends"]
     seen = np.abs(np.concatenate([calibrator.golden.windows, calibrator.validation.windows])).max(axis=(0, 1))
     np.testing.assert_allclose(ends[:, 0, 0], [(0 - 22) / 8.5, (1000 - 22) / 8.5], rtol=1e-6)
@@ -259,7 +259,7 @@ def test_trials_hold_what_is_asked_for() -> None:
 @pytest.mark.parametrize("arithmetic", Arithmetic)
 def test_a_stream_is_bad_in_every_way(arithmetic: Arithmetic) -> None:
     facts = compile_calibrator(make_calibrator(newest_plan(6)), arithmetic, "box-1").descriptor
-    readings = trial_readings(facts, 6)
+    readings = stream_rows(facts, 6)
     rows, times = np.stack([one.numbers for one in readings]), np.array([one.now_ms for one in readings])
     assert np.isnan(rows).any()
     assert np.isinf(rows).any()

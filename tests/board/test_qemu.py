@@ -11,7 +11,7 @@ import pytest
 
 from scare.board.boards import board
 from scare.board.build import link
-from scare.board.exports import Exported, as_stored, read_export
+from scare.board.exports import CExport, read_export, stored_windows
 from scare.board.virtual import VirtualModel
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator
@@ -46,13 +46,13 @@ def test_qemu_gives_the_same_values_and_instructions(tmp_path: Path, write: Call
     windows = np.random.default_rng(3).normal(size=(WINDOWS, WINDOW, CHANNELS)).astype(np.float32)
     model = VirtualModel(read_export(write(tmp_path / "model")), NANO)
     runs = model.run(windows)
-    printed, log = run_in_qemu(model.exported, as_stored(windows, model.channels), tmp_path)
+    printed, log = run_in_qemu(model.exported, stored_windows(windows, model.channels), tmp_path)
     bits = [int(line, 16) for line in re.findall(r"^[0-9a-f]{8}$", printed, re.MULTILINE)]
     assert bits == runs.outputs.view(np.uint32).tolist()
     assert instructions_of("run", log) == runs.instructions.tolist()
 
 
-def run_in_qemu(exported: Exported, windows: np.ndarray, folder: Path) -> tuple[str, str]:
+def run_in_qemu(exported: CExport, windows: np.ndarray, folder: Path) -> tuple[str, str]:
     """What a program prints that runs the model on each window, and the log of its instructions."""
     words = windows.reshape(WINDOWS, -1).view(np.uint32)
     rows = ",".join("{" + ",".join(f"{word}u" for word in row) + "}" for row in words)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scare.board.boards import boards
-from scare.board.vectors import strange_trials, trial_windows
+from scare.board.vectors import board_windows, edge_case_vectors
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import board as command
 from scare.cli.app import run
@@ -100,11 +100,11 @@ def test_list_names_every_board(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_trial_windows_are_strange_known_and_random_and_always_the_same(calibrator: Calibrator) -> None:
-    windows, again = trial_windows(calibrator, 300), trial_windows(calibrator, 300)
+    windows, again = board_windows(calibrator, 300), board_windows(calibrator, 300)
     np.testing.assert_array_equal(windows, again)
     assert windows.shape == (300, calibrator.window, 2)
     assert windows.dtype == np.float32
-    strange = strange_trials(calibrator).windows
+    strange = edge_case_vectors(calibrator).windows
     np.testing.assert_array_equal(windows[: len(strange)], strange)
     assert any(np.isnan(window).all() for window in strange)
     assert any(np.isposinf(window).all() for window in strange)
@@ -113,7 +113,7 @@ def test_trial_windows_are_strange_known_and_random_and_always_the_same(calibrat
     assert any(np.allclose(window[:, 0], highest) for window in strange)
     known = windows[len(strange) :]
     np.testing.assert_array_equal(known[: len(calibrator.golden.windows)], calibrator.golden.windows)
-    assert len(trial_windows(calibrator, 3)) == 3
+    assert len(board_windows(calibrator, 3)) == 3
 
 
 def test_a_missing_extra_says_how_to_get_it() -> None:

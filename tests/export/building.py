@@ -15,7 +15,7 @@ from scare.board.build import STANDARD, STRICT, compile_c, library_name
 from scare.board.exports import ANSWER_TYPE
 from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
-from scare.export.descriptor import describe
+from scare.export.descriptor import make_descriptor
 from scare.export.memory import plan_memory
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
 from tests.calibrator.building import make_calibrator, newest_plan
@@ -122,7 +122,7 @@ def branch_program() -> Program:
 def make_model(program: Program, calibrator: Calibrator | None = None, name: str = "model") -> CModel:
     calibrator = calibrator or make_calibrator(newest_plan(ROWS))
     labels = tuple(channel.name for channel in calibrator.inputs.channels)
-    descriptor = describe(calibrator, "box-1", program.quanta)
+    descriptor = make_descriptor(calibrator, "box-1", program.quanta)
     return CModel(name, "made by hand", labels, program, plan_memory(program), descriptor)
 
 

@@ -221,7 +221,7 @@ def test_names_that_would_break_a_file_become_plain(run_sketch: Run, tmp_path: P
 
 
 def test_a_door_with_a_typo_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing is exported to 'ardiuno'; did you mean 'arduino'"):
+    with pytest.raises(UsageError, match="there is no export target 'ardiuno'; did you mean 'arduino'"):
         export_calibrator(NETWORK, "ardiuno", "float32", tmp_path / "out")
 
 

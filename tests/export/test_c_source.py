@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scare.board.build import STRICT, compile_c
 from scare.errors import DataError
 from scare.export.c_source import print_golden, print_header, print_number, print_source
-from scare.export.descriptor import as_read
+from scare.export.descriptor import encode_windows
 from scare.kernels import Choice, choose
 from scare.kernels.c_arguments import CCall, CTable, CValue, Program
 from tests.export.building import (
@@ -181,7 +181,7 @@ def test_a_run_computes_the_program(compiled: dict[str, LoadedModel]) -> None:
 
 
 def test_an_integer_window_lies_channel_after_channel(compiled: dict[str, LoadedModel]) -> None:
-    whole = as_read(windows(5), sum_program().quanta)
+    whole = encode_windows(windows(5), sum_program().quanta)
     for window, scaled in zip(whole, windows(5), strict=True):
         assert_array_equal(window[1], np.floor(scaled[:, 1] * np.float32(30) + np.float32(0.5)))
         assert compiled["of_sums"].run(window) == 0.25 * float(window.ravel() @ np.arange(-5, 5))
@@ -211,7 +211,7 @@ def test_a_branch_is_chosen_and_stays_chosen_as_in_a_stream(compiled: dict[str, 
 def test_golden_windows_give_the_results_beside_them(make: type, tmp_path: Path) -> None:
     program = make()
     model = make_model(program)
-    read, results = as_read(windows(3), program.quanta), np.array([0.5, -1.25, 3.0])
+    read, results = encode_windows(windows(3), program.quanta), np.array([0.5, -1.25, 3.0])
     folder = write_model(model, tmp_path / "model")
     (folder / "golden.h").write_text(print_golden(model, read, results))
     check = tmp_path / "check.c"

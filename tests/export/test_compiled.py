@@ -29,7 +29,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return call
 
-    for name in ("fuse", "quantise", "plan_memory", "describe", "golden_vectors"):
+    for name in ("fuse", "quantise", "plan_memory", "make_descriptor", "golden_vectors"):
         monkeypatch.setattr(compiled, name, counting(name))
     return counted
 
@@ -38,7 +38,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_fixed_point_export_makes_every_part_once(calls: Counter[str], target: str, tmp_path: Path) -> None:
     model = str(make_calibrator(curve_plan(12)).save(tmp_path / "curve.scare"))
     assert run(["export", target, model, "--arithmetic", "fixed", "--out", str(tmp_path / "out")]) == 0
-    assert calls == {"fuse": 1, "quantise": 1, "plan_memory": 1, "describe": 1, "golden_vectors": 1}
+    assert calls == {"fuse": 1, "quantise": 1, "plan_memory": 1, "make_descriptor": 1, "golden_vectors": 1}
 
 
 @needs("board")

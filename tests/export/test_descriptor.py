@@ -12,7 +12,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import QualitySettings, usable_values
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
-from scare.export.descriptor import as_read, choose_device, describe
+from scare.export.descriptor import choose_device, encode_windows, make_descriptor
 from scare.windowing.grid import RECENT
 from scare.windowing.scaling import Affine
 from tests.calibrator.building import make_calibrator, newest_plan, with_edges
@@ -33,7 +33,7 @@ def scaled_by(center: float, scale: float) -> Calibrator:
 @given(low=LIMITS, high=LIMITS, reading=st.floats(width=32, allow_nan=False), near=st.booleans())
 def test_a_float32_reading_is_in_range_as_in_python(low: float, high: float, reading: float, near: bool) -> None:
     channel = Channel("any", "", low, high)
-    limits = describe(changed(channels=(channel, channel)), "").channels[0].valid
+    limits = make_descriptor(changed(channels=(channel, channel)), "").channels[0].valid
     reading = float(np.float32(low)) if near else reading
     usable, _ = usable_values(np.array([[reading]]), (channel,), QualitySettings(sentinels=()))
     assert (limits.low <= reading <= limits.high) == np.isfinite(usable[0, 0])
@@ -41,7 +41,7 @@ def test_a_float32_reading_is_in_range_as_in_python(low: float, high: float, rea
 
 @given(center=st.floats(-1e6, 1e6), scale=st.floats(1e-3, 1e6), offset=st.floats(-50, 50))
 def test_scaling_in_float32_keeps_six_digits(center: float, scale: float, offset: float) -> None:
-    channel = describe(scaled_by(center, scale), "").channels[0]
+    channel = make_descriptor(scaled_by(center, scale), "").channels[0]
     reading = np.float32(center + offset * scale)
     near, rest, inverse = (np.float32(number) for number in (channel.center, channel.rest, channel.inverse))
     exact = (float(reading) - center) / scale
@@ -53,7 +53,7 @@ def test_scaling_in_float32_keeps_six_digits(center: float, scale: float, offset
 def test_a_row_clamped_at_the_training_range_still_lies_outside_it() -> None:
     inputs = with_edges(make_calibrator()).inputs
     edges = replace(inputs.training_range, clamp_low=inputs.training_range.low, clamp_high=inputs.training_range.high)
-    for channel in describe(changed(training_range=edges), "").channels:
+    for channel in make_descriptor(changed(training_range=edges), "").channels:
         assert channel.clamp.low < channel.trained.low
         assert channel.clamp.high > channel.trained.high
         assert np.allclose(channel.clamp, channel.trained, rtol=1e-6, atol=1e-37)
@@ -61,31 +61,31 @@ def test_a_row_clamped_at_the_training_range_still_lies_outside_it() -> None:
 
 def test_the_gap_policy_is_in_rows() -> None:
     calibrator = make_calibrator(newest_plan(100), policy=RECENT)
-    found = describe(calibrator, "box-2")
+    found = make_descriptor(calibrator, "box-2")
     assert (found.step_ms, found.checked, found.needed, found.hold) == (60000, 60, 48, 15)
     assert (found.target_scale, found.target_center) == (6.0, 18.0)
     assert [channel.center for channel in found.channels] == [25.0, 250.0]
 
 
 def test_sentinels_are_told_once_in_float32() -> None:
-    found = describe(changed(quality=QualitySettings(sentinels=(-99.9, -999.0, -999.0, 1e300))), "")
+    found = make_descriptor(changed(quality=QualitySettings(sentinels=(-99.9, -999.0, -999.0, 1e300))), "")
     assert found.absent == (float(np.float32(-99.9)), -999.0)
 
 
 @pytest.mark.parametrize("seconds", [0.0005, 1 / 3, 0.0001, 60.0001, 3e6])
 def test_a_step_that_is_not_whole_milliseconds_is_refused(seconds: float) -> None:
     with pytest.raises(DataError, match="whole milliseconds"):
-        describe(changed(step_seconds=seconds), "")
+        make_descriptor(changed(step_seconds=seconds), "")
 
 
 def test_a_step_may_be_short() -> None:
-    assert describe(changed(step_seconds=0.1), "").step_ms == 100
+    assert make_descriptor(changed(step_seconds=0.1), "").step_ms == 100
 
 
 @pytest.mark.parametrize(("center", "scale"), [(1e39, 1.0), (0.0, 1e-39), (0.0, 1e60)])
 def test_a_scaling_beyond_float32_is_refused(center: float, scale: float) -> None:
     with pytest.raises(DataError, match="does not fit into 32 bits"):
-        describe(scaled_by(center, scale), "")
+        make_descriptor(scaled_by(center, scale), "")
 
 
 def test_a_device_is_the_one_named_or_the_only_one() -> None:
@@ -103,6 +103,6 @@ def test_a_device_is_the_one_named_or_the_only_one() -> None:
 
 def test_a_window_in_whole_steps_holds_whatever_comes() -> None:
     window = np.array([[[np.nan, 0.5], [np.inf, -0.5], [-np.inf, 0.25], [1e38, -0.75]]], np.float32)
-    whole = as_read(window, (1000.0, 2.0))
+    whole = encode_windows(window, (1000.0, 2.0))
     assert_array_equal(whole, [[[0, 32767, -32767, 32767], [1, -1, 1, -1]]])
-    assert as_read(window).dtype == np.float32
+    assert encode_windows(window).dtype == np.float32

@@ -14,7 +14,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.export.esphome import COMPONENT, input_keys
 from scare.export.package import export_calibrator
-from scare.export.target import plain
+from scare.export.target import to_ascii
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, with_edges
 from tests.export.building import sources
 from tests.export.compilers import c, call, cpp
@@ -142,4 +142,4 @@ def test_the_component_knows_its_model(tmp_path: Path) -> None:
 
 def test_keys_of_channels_are_words_in_yaml() -> None:
     names = ["NO", "no [2]", "PM₂.₅", "no-2", "???"]
-    assert input_keys(map(plain, names)) == ["channel_no", "no_2", "pm2_5", "no_2_2", "value"]
+    assert input_keys(map(to_ascii, names)) == ["channel_no", "no_2", "pm2_5", "no_2_2", "value"]

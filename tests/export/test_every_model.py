@@ -9,7 +9,7 @@ from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.export.c_source import CModel
 from scare.export.compiled import compile_calibrator
-from scare.export.descriptor import as_read
+from scare.export.descriptor import encode_windows
 from scare.export.package import export_calibrator
 from tests.calibrator.building import make_calibrator
 from tests.contract.test_models import CASES, random_network
@@ -51,7 +51,7 @@ def test_what_is_compiled_computes_the_plan(
     windows = np.random.default_rng(1).normal(size=(40, WINDOW, 2)).astype(np.float32)
     expected = run(compile_calibrator(calibrators[name], arithmetic).plan, windows).astype(np.float32)
     model, compiled = built[name, arithmetic]
-    results = np.array([compiled.run(window) for window in as_read(windows, model.program.quanta)], np.float32)
+    results = np.array([compiled.run(window) for window in encode_windows(windows, model.program.quanta)], np.float32)
     if arithmetic == "fixed":
         assert_array_equal(results, expected)
     else:

@@ -16,10 +16,9 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Channel
 from scare.errors import DataError
 from scare.export.compiled import compile_calibrator
-from scare.export.exchange import _fields as exchange_fields
-from scare.export.exchange import describe_inputs
+from scare.export.model_file import describe_inputs, readme_fields
 from scare.export.package import TARGETS
-from scare.export.target import templates
+from scare.export.target import fill_templates
 from scare.windowing.scaling import Scaling
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.report.small_run import series
@@ -136,10 +135,10 @@ def test_neither_do_pages_of_other_formats(target: str) -> None:
     every = " ".join(HOSTILE.values())
     compiled = compile_calibrator(named(every), "float32", every)
     facts = describe_inputs(compiled, target)
-    page = templates(target, exchange_fields("model", facts, 1, "none"))["README.md"]
+    page = fill_templates(target, readme_fields("model", facts, 1, "none"))["README.md"]
     plain = describe_inputs(compile_calibrator(named(PLAIN), "float32", PLAIN), target)
     assert code_of_markdown(page) == code_of_markdown(
-        templates(target, exchange_fields("model", plain, 1, "none"))["README.md"]
+        fill_templates(target, readme_fields("model", plain, 1, "none"))["README.md"]
     )
 
 

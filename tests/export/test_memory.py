@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.export.memory import WORD, Layout, every_value, find_blocks, least_bytes, plan_memory
+from scare.export.memory import WORD, Layout, find_blocks, least_bytes, plan_memory, values_by_name
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CValue, Program
 
 INPUT = CValue(WINDOW_NAME, "float", (5, 2))
@@ -38,7 +38,7 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 def extents(made: Program, layout: Layout) -> dict[str, range]:
-    values = every_value(made)
+    values = values_by_name(made)
     return {
         name: range(place.offset, place.offset + values[name].bytes)
         for name, place in layout.places.items()
@@ -52,7 +52,7 @@ def overlap(a: range, b: range) -> bool:
 
 def run_through(made: Program, layout: Layout) -> None:
     """Who wrote each byte last: what a call reads must still be there."""
-    places, values = extents(made, layout), every_value(made)
+    places, values = extents(made, layout), values_by_name(made)
     owner: dict[int, str] = {}
 
     def root(one: CValue) -> str:
@@ -80,7 +80,9 @@ def test_what_is_read_is_still_there_and_nothing_goes_below_the_bound(made: Prog
     run_through(made, layout)
     blocks = find_blocks(made)
     assert least_bytes(blocks) <= layout.bytes <= sum(block.size for block in blocks)
-    assert all(place.offset % WORD == 0 for name, place in layout.places.items() if not every_value(made)[name].view_of)
+    assert all(
+        place.offset % WORD == 0 for name, place in layout.places.items() if not values_by_name(made)[name].view_of
+    )
     assert all(extent.stop <= layout.bytes for extent in extents(made, layout).values())
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.board.verify_export import run_module
+from scare.board.verify_export import run_python_module
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
@@ -103,7 +103,7 @@ def test_every_model_computes_its_plan(name: str, tmp_path: Path) -> None:
     written = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out")
     windows = np.random.default_rng(1).normal(size=(20, WINDOW, 2)).astype(np.float32)
     target = calibrator.inputs.scaling.target
-    scaled = target.apply(run_module(written.folder, "model", windows)[:, None])[:, 0]
+    scaled = target.apply(run_python_module(written.folder, "model", windows)[:, None])[:, 0]
     expected = run(calibrator.plan, windows)
     assert (np.abs(scaled - expected) <= 1e-5 * np.maximum(np.abs(expected), 1.0)).all()
 
@@ -113,12 +113,14 @@ def test_every_published_correction_computes_its_formula(name: str, tmp_path: Pa
     calibrator = PUBLISHED[name]
     written = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out")
     windows = calibrator.golden.windows
-    assert_allclose(run_module(written.folder, "model", windows), calibrator.compute(windows), rtol=1e-5, atol=1e-5)
+    assert_allclose(
+        run_python_module(written.folder, "model", windows), calibrator.compute(windows), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_windows_that_are_no_numbers_give_nan(package: Package) -> None:
     windows = np.full((2, 12, 2), [[[np.nan]], [[np.inf]]], np.float32)
-    assert np.isnan(run_module(package.folder, "model", windows)).all()
+    assert np.isnan(run_python_module(package.folder, "model", windows)).all()
 
 
 # readings
@@ -227,7 +229,7 @@ def test_the_files_are_these(package: Package) -> None:
 
 def test_golden_windows_have_their_results(package: Package) -> None:
     expected = GoldenVectors.read(package.folder / GOLDEN)
-    results = run_module(package.folder, "model", expected.windows)
+    results = run_python_module(package.folder, "model", expected.windows)
     assert len(results) == 3
     assert (np.abs(results - expected.results) <= expected.tolerances).all()
 
@@ -237,7 +239,9 @@ def test_a_zip_unpacked_runs_too(tmp_path: Path) -> None:
     export_calibrator(calibrator, "micropython", "float32", tmp_path / "pm.zip")
     shutil.unpack_archive(tmp_path / "pm.zip", tmp_path / "unpacked")
     windows = calibrator.golden.windows
-    assert_allclose(run_module(tmp_path / "unpacked" / "pm", "model", windows), calibrator.compute(windows), rtol=1e-5)
+    assert_allclose(
+        run_python_module(tmp_path / "unpacked" / "pm", "model", windows), calibrator.compute(windows), rtol=1e-5
+    )
 
 
 def test_the_same_calibrator_gives_the_same_bytes(package: Package, tmp_path: Path) -> None:
@@ -300,7 +304,7 @@ def test_a_module_that_does_not_run_is_refused(tmp_path: Path, package: Package)
     shutil.copytree(package.folder, tmp_path / "spoilt")
     (tmp_path / "spoilt" / "model.py").write_text("import nothing_like_it\n")
     with pytest.raises(DataError, match="does not run: ModuleNotFoundError"):
-        run_module(tmp_path / "spoilt", "model", np.zeros((1, 12, 2)))
+        run_python_module(tmp_path / "spoilt", "model", np.zeros((1, 12, 2)))
 
 
 # on MicroPython

@@ -16,7 +16,7 @@ from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.compiled import compile_calibrator
-from scare.export.descriptor import as_read
+from scare.export.descriptor import encode_windows
 from scare.export.package import Package, export_calibrator
 from scare.export.runtime import learning_sources, runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
@@ -80,7 +80,7 @@ def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> N
     compiled = compile_models({"model": made.folder}, tmp_path)["model"]
     text = (made.folder / "golden.h").read_text(encoding="utf-8")
     printed = re.findall(r"[-x0-9a-fp.+]+(?=f,)", text.split("_results[")[1])
-    windows = as_read(LINE.golden.windows, made.compiled.program.quanta)
+    windows = encode_windows(LINE.golden.windows, made.compiled.program.quanta)
     results = np.array([float.fromhex(number) for number in printed])
     assert_array_equal(results, run(made.compiled.plan, LINE.golden.windows).astype(np.float32))
     assert len(results) == 3

@@ -14,7 +14,7 @@ from scare.board.build import STRICT, compile_c, library_name
 from scare.data.flags import Flag, usable_values
 from scare.data.readings import Channel
 from scare.export.c_package import statuses
-from scare.export.descriptor import as_read
+from scare.export.descriptor import encode_windows
 from scare.windowing.grid import GapPolicy
 from scare.windowing.live import Ring
 from tests.export.building import RUNTIME
@@ -167,7 +167,7 @@ def test_windows_are_those_of_the_ring(
         assert calibrated == 12.0 if status == OK else np.isnan(calibrated)
         if ring.real_count:
             expected = scaled(ring.window())
-            assert_array_equal(board.window(), as_read(expected[None], QUANTUM)[0] if integer else expected)
+            assert_array_equal(board.window(), encode_windows(expected[None], QUANTUM)[0] if integer else expected)
 
 
 # channel 0 has no limits but those of every number, channel 1 is valid from 0 to 2000

@@ -61,7 +61,7 @@ def test_hash_codes_are_found_where_it_says(exported: Path) -> None:
 
 def test_an_export_of_an_older_version_is_refused(exported: Path) -> None:
     (exported / SCARE_JSON).unlink()
-    with pytest.raises(DataError, match=r"holds no scare\.json: no export of ours, or one of an older version; export"):
+    with pytest.raises(DataError, match=r"holds no scare\.json: it is not an export of scare, or of an older version"):
         verify_export(exported)
 
 

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export.tensor_graph import MEMBER
-from scare.export.tflite import shortened
+from scare.export.tensor_graph import MEMBER, simplify
 from scare.kernels.attention import tensor_bitwise_attention, tensor_hash_codes
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import Tensor, in_order, window
-from tests.export.test_python_module import compute
+from tests.export.test_python_source import compute
 from tests.needs import needs
 
 DRAW = np.random.default_rng(6)
@@ -40,7 +39,7 @@ def attention(alike: bool = True) -> Tensor:
 def test_a_sum_of_products_is_one_product() -> None:
     parts = [x.reshape(24), x.rows(5, 6).reshape(4), x.rows(0, 1).reshape(4)]
     result = (head(parts[0]) + head(parts[1]) + head(parts[2])) * 3.0 + 1.0
-    shorter = shortened(result)
+    shorter = simplify(result)
     assert operations(result).count("matmul") == 3
     assert operations(shorter).count("matmul") == operations(shorter).count("concatenate") == 1
     assert_allclose(compute(shorter)[0], compute(result)[0], rtol=1e-6)
@@ -48,7 +47,7 @@ def test_a_sum_of_products_is_one_product() -> None:
 
 def test_what_is_read_elsewhere_stays() -> None:
     first, second = head(x.reshape(24)), head(x.rows(5, 6).reshape(4))
-    assert operations(shortened((first + second) * first)).count("matmul") == 2
+    assert operations(simplify((first + second) * first)).count("matmul") == 2
 
 
 @needs("tflite")
@@ -57,7 +56,7 @@ def test_queries_and_keys_that_are_alike_go_through_one_hash(alike: bool) -> Non
     from scare.export.tflite import flatbuffer, run_flatbuffer, run_micro
 
     result = attention(alike)
-    shorter = operations(shortened(result))
+    shorter = operations(simplify(result))
     assert (shorter.count("sign"), shorter.count(MEMBER)) == ((1, 2) if alike else (2, 0))
     windows = np.random.default_rng(4).normal(size=(1, 6, 4)).astype(np.float32)  # of the other test, first number
     content = flatbuffer(result, ("x", "y"))

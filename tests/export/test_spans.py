@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from scare.export.tensor_graph import SAVED, Spans, spans_of
+from scare.export.tensor_graph import SAVED, Spans, find_spans
 from scare.kernels import hat_matrix
 from scare.kernels.tensor import window
 from scare.layers.front import HatBasis
@@ -41,7 +41,7 @@ def test_sums_over_spans_are_the_products(lengths: list[int], seed: int, overlap
     matrix = bins(lengths, draw).astype(np.float64)
     if overlapping:
         matrix[:, 1:] += 0.5 * matrix[:, :-1]
-    spans = spans_of(matrix)
+    spans = find_spans(matrix)
     if spans is None:
         assert len(matrix) * (len(lengths) - 2) < SAVED
     else:
@@ -50,7 +50,7 @@ def test_sums_over_spans_are_the_products(lengths: list[int], seed: int, overlap
 
 
 def test_hats_need_one_number_a_row() -> None:
-    spans = spans_of(hats(1440))
+    spans = find_spans(hats(1440))
     assert spans is not None
     assert spans.shared
     assert spans.layers.shape == (1, 1440)
@@ -62,7 +62,7 @@ def test_hats_need_one_number_a_row() -> None:
     ids=["full", "small", "nothing", "columns in pieces", "not constant"],
 )
 def test_other_matrices_have_no_spans(matrix: np.ndarray | None) -> None:
-    assert spans_of(matrix) is None
+    assert find_spans(matrix) is None
 
 
 @needs("tflite")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export.tflite import fitted_rounding
+from scare.export.tflite import gptq_round
 from scare.kernels import FLOAT_KERNELS, TENSOR_FORMS
 from scare.kernels.tensor import Tensor, size, window
 from tests.kernels.test_families import STUDIED
@@ -78,7 +78,7 @@ def test_rounding_makes_up_for_itself() -> None:
     inputs = np.cumsum(rng.normal(size=(500, 120)), axis=1)
     weights = rng.normal(size=(3, 120)) * np.exp(-np.arange(120) / 30)
     scales = np.abs(weights).max(axis=1) / 127
-    fitted, nearest = fitted_rounding(weights, scales, inputs), np.rint(weights / scales[:, None])
+    fitted, nearest = gptq_round(weights, scales, inputs), np.rint(weights / scales[:, None])
     errors = [np.std(inputs @ (steps * scales[:, None] - weights).T) for steps in (fitted, nearest)]
     assert errors[0] < errors[1] / 3
     assert np.abs(fitted - weights / scales[:, None]).max() < 8

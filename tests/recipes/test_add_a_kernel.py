@@ -16,9 +16,9 @@ from scare.calibrator.plan import Plan, run
 from scare.errors import NotApplicableError
 from scare.export import runtime
 from scare.export.compiled import compile_calibrator
-from scare.export.micropython import Constants, print_function
 from scare.export.package import export_calibrator
-from scare.export.tensor_graph import lower
+from scare.export.python_source import Constants, print_function
+from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import QUANTISATION, Kernel, Operations, QuantisationRule, Step, pointwise
 from scare.kernels.c_arguments import every_number
 from scare.kernels.contract import same_shape
@@ -112,7 +112,7 @@ def test_it_is_printed_as_tensor_operations(source: Source) -> None:
     source.add("NumPy form", "tensor form")
     calibrator = negated()
     constants, names = Constants(), {"array": array}
-    lines = print_function(lower(calibrator.plan), constants).lines
+    lines = print_function(lower_to_tensors(calibrator.plan), constants).lines
     exec("\n".join([*constants.lines, "def compute(x):", *(f"    {line}" for line in lines)]), names)
     for window, expected in zip(
         calibrator.golden.windows, run(calibrator.plan, calibrator.golden.windows), strict=True
@@ -150,7 +150,7 @@ def test_what_is_forgotten_is_a_sentence(forgotten: str, source: Source) -> None
     source.add(*({*FORMS, *C} - {forgotten}))
     where, sentence = FORGOTTEN[forgotten]
     with pytest.raises(NotApplicableError) as raised:
-        lower(negated().plan) if where == "tensors" else compile_calibrator(negated(), where).program
+        lower_to_tensors(negated().plan) if where == "tensors" else compile_calibrator(negated(), where).program
     assert str(raised.value).removeprefix("the kernel ") == sentence
 
 

@@ -21,7 +21,7 @@ from scare.board.boards import board
 from scare.board.exports import read_export
 from scare.board.host import HostModel
 from scare.board.measure import Report
-from scare.board.virtual import Cycles, Pushes, Runs
+from scare.board.virtual import Cycles, PushCost, Runs
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_correction
 from scare.calibrator.plan import Plan, Step
@@ -66,7 +66,7 @@ TABLE = RequirementTable.load()
 NANO = board("nano33ble")
 CYCLES = np.array([[100.0, 200.0, 300.0], [90.0, 250.0, 260.0], [110.0, 210.0, 280.0]])
 RUNS = Runs(np.zeros(3), {}, np.array([80, 120, 90]), np.array([64, 64, 80]), CYCLES)
-REPORT = Report(NANO, 9000, 1000, 1, RUNS, Pushes(40, 60, Cycles(30, 40, 50), 128, 64))  # a reading every ms
+REPORT = Report(NANO, 9000, 1000, 1, RUNS, PushCost(40, 60, Cycles(30, 40, 50), 128, 64))  # a reading every ms
 
 
 def dot_product(window: int) -> Plan:

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from scare.board.vectors import trial_windows
+from scare.board.vectors import board_windows
 from scare.calibrator.plan import run
 from scare.experiments.random_weights import draw_method
 from scare.kernels import choose
@@ -16,7 +16,7 @@ SHORT = 15
 
 def test_few_windows_are_spread_over_all_of_them() -> None:
     calibrator = draw_method("dlinear", SHORT)
-    every = trial_windows(calibrator, KINDS)
+    every = board_windows(calibrator, KINDS)
     few = board_trials(calibrator, 5)
     np.testing.assert_array_equal(few, every[[0, 249, 499, 749, 999]])
     np.testing.assert_array_equal(board_trials(calibrator, KINDS), every)
@@ -28,7 +28,7 @@ def test_few_windows_take_both_branches(count: int) -> None:
     branches = calibrator.plan.branches
     assert branches is not None
     chosen = partial(choose, settings=calibrator.plan.steps[-1].settings)
-    front = trial_windows(calibrator, KINDS)[:count]
+    front = board_windows(calibrator, KINDS)[:count]
     assert len(set(chosen(run(branches[0], front)).tolist())) == 1
     taken = chosen(run(branches[0], board_trials(calibrator, count)))
     assert set(taken.tolist()) == {False, True}

@@ -1,0 +1,403 @@
+"""Source in plain Python: a tensor as loops over flat arrays, for boards with MicroPython.
+
+    Tensor (tensor_graph.py) -> print_function -> lines of Python -> micropython.py
+
+An index is a sum of loop variables, so that transposing, slicing and reshaping cost nothing. A tensor that is read once
+is computed where it is read; the others are stored in an array until their last reader is done.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, prod
+
+import numpy as np
+
+from scare.kernels import Shape
+from scare.kernels.tensor import CONSTANT, INPUT, Tensor, in_order, size
+
+Index = dict[str, int]  # a sum of loop variables with their factors; "" is the constant term
+
+LITERAL_BYTES = 24  # per line of 120 columns
+VIEWS = ("reshape", "permute", "slice", "gather")
+CALLS = ("softmax", "later_sum", "lstm")  # functions of scare_live.py on whole arrays
+MOSTLY_ZERO = 0.6  # share of zeros from which a constant matrix is stored sparse
+FORMATS = {  # elementwise; a format that begins with a bracket is bracketed as a whole
+    "add": "({} + {})",
+    "subtract": "({} - {})",
+    "multiply": "({} * {})",
+    "divide": "({} / {})",
+    "maximum": "max({}, {})",
+    "minimum": "min({}, {})",
+    "at_least": "({} >= {})",
+    "choose": "({1} if {0} else {2})",
+    "exp": "exp({})",
+    "log": "log({})",
+    "tanh": "tanh({})",
+    "sigmoid": "sigmoid({})",
+    "inverse_root": "(1.0 / sqrt({}))",
+    "relu": "max({}, 0.0)",
+    "abs": "abs({})",
+    "sign": "(1.0 if {} >= 0.0 else -1.0)",
+}
+NEUTRAL = {"multiply": "1.0", "add": "0.0"}  # as second operand
+LETTERS = "ijklmnopqr"
+
+
+@dataclass
+class Constants:
+    """Constant arrays of a module, as byte literals; equal arrays are stored once."""
+
+    _names: dict[bytes, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    def name(self, numbers: np.ndarray) -> str:
+        """Name of the array that holds these numbers; it is added on first use."""
+        code = _typecode(numbers)
+        stored = numbers.astype(f"<{np.dtype(code).str[1:]}").tobytes()
+        key = code.encode() + stored
+        if key not in self._names:
+            self._names[key] = f"C{len(self._names)}"
+            self.lines += _literal(f'{self._names[key]} = array("{code}", ', stored)
+            self.bytes += len(stored)
+        return self._names[key]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Lines that compute a tensor [1] from the flat window `x`, and the peak of the bytes that they store."""
+
+    lines: list[str]
+    scratch_bytes: int
+
+
+def print_function(result: Tensor, constants: Constants) -> Function:
+    """Print the body of the function that computes a tensor."""
+    printer = _Printer(result, constants)
+    steps = [(name, printer.store(tensor, name)) for tensor in in_order(result) if (name := printer.name(tensor))]
+    steps.append(("", printer.return_value(result)))
+    last = {name: at for at, (_, step) in enumerate(steps) for name in step.reads}
+    lines, live, peak = [], dict[str, int](), 0
+    for at, (name, step) in enumerate(steps):
+        lines += step.lines
+        live[name] = step.bytes
+        peak = max(peak, sum(live.values()))
+        done = [name for name, count in live.items() if count and last[name] == at]
+        lines += [f"del {', '.join(done)}"] if done and at + 1 < len(steps) else []
+        live = {name: count for name, count in live.items() if name not in done}
+    return Function(lines, peak)
+
+
+@dataclass
+class _Step:
+    """One statement with its loops, the arrays that it reads, and the bytes of the array that it makes."""
+
+    lines: list[str] = field(default_factory=list)
+    reads: set[str] = field(default_factory=set)
+    bytes: int = 0
+    letters: int = 0
+    sums: int = 0
+
+    def along(self, length: int) -> Index:
+        """Index along an axis, with a loop variable of its own unless the axis has length 1."""
+        if length == 1:
+            return {}
+        self.letters += 1
+        again, letter = divmod(self.letters - 1, len(LETTERS))
+        return {LETTERS[letter] + str(again or ""): 1}
+
+    def new_sum(self) -> str:
+        self.sums += 1
+        return f"s{self.sums}"
+
+
+class _Printer:
+    """Prints a statement for each stored tensor; the others become part of the statement that reads them."""
+
+    def __init__(self, result: Tensor, constants: Constants) -> None:
+        self._constants = constants
+        stored, self._arrays = choose_stored(result)
+        ordered = [tensor for tensor in in_order(result) if id(tensor) in stored]
+        self._names = {id(tensor): f"t{number}" for number, tensor in enumerate(ordered)}
+
+    def name(self, tensor: Tensor) -> str:
+        """Name of a stored tensor; empty if it is not stored."""
+        return self._names.get(id(tensor), "")
+
+    def return_value(self, result: Tensor) -> _Step:
+        step = _Step()
+        value = self._value(result, [{}], step, step.lines)
+        step.lines.append(f"return {_bare(value)}")
+        return step
+
+    def store(self, tensor: Tensor, name: str) -> _Step:
+        """Store a tensor in an array, or a single number in a variable."""
+        step = _Step()
+        if not self._is_array(tensor):
+            value = self._value(tensor, [{} for _ in tensor.shape], step, step.lines, stored=False)
+            step.lines.append(f"{name} = {_bare(value)}")
+            return step
+        step.bytes = 4 * size(tensor)
+        if tensor.operation in CALLS:
+            step.lines.append(f"{name} = {self._call(tensor, step)}")
+            return step
+        step.lines.append(f"{name} = zeros({size(tensor)})")
+        axis, start = tensor.settings.get("axis", 0), 0
+        for part in tensor.inputs if tensor.operation == "concatenate" else (tensor,):
+            self._fill(step, tensor, part, axis, start)
+            start += part.shape[axis]
+        return step
+
+    def _is_array(self, tensor: Tensor) -> bool:
+        return size(tensor) > 1 or tensor.operation in (INPUT, CONSTANT) or id(tensor) in self._arrays
+
+    def _fill(self, step: _Step, target: Tensor, part: Tensor, axis: int, start: int) -> None:
+        """Add loops that write a part (or all) of the target, from `start` along an axis."""
+        step.letters, lines = 0, list[str]()
+        places = [step.along(length) for length in part.shape]
+        value = self._value(part, places, step, lines, stored=part is not target)
+        to = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
+        lines.append(f"{self.name(target)}[{index_text(address(to, target.shape))}] = {_bare(value)}")
+        for place, length in reversed(list(zip(places, part.shape, strict=True))):
+            for letter in place:
+                lines = _loop(letter, f"range({length})", lines)
+        step.lines += lines
+
+    def _call(self, tensor: Tensor, step: _Step) -> str:
+        names = [self._array(part, step) for part in tensor.inputs]
+        width = size(tensor) // tensor.shape[0] if tensor.operation == "later_sum" else tensor.shape[-1]
+        return f"{tensor.operation}({', '.join([*names, str(width)])})"
+
+    def _array(self, tensor: Tensor, step: _Step) -> str:
+        """Name of the array of a stored tensor."""
+        tensor = unshaped(tensor)
+        if tensor.operation == INPUT:
+            return "x"
+        if tensor.constant is not None:
+            return self._constants.name(tensor.constant)
+        step.reads.add(self.name(tensor))
+        return self.name(tensor)
+
+    # The methods below print the value of a tensor at an index; `lines` go before the statement that reads it.
+
+    def _value(
+        self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str], stored: bool = True
+    ) -> str:
+        base = unshaped(tensor) if stored else tensor
+        if stored and (base.operation in (INPUT, CONSTANT) or self.name(base)):
+            return self._load(base, address(places, tensor.shape), step)
+        if tensor.operation in FORMATS:
+            return self._pointwise(tensor, places, step, lines)
+        return getattr(self, f"_{tensor.operation}")(tensor, places, step, lines)
+
+    def _load(self, tensor: Tensor, place: Index, step: _Step) -> str:
+        if tensor.constant is not None and size(tensor) == 1 and isfinite(number := tensor.constant.item()):
+            return repr(number)
+        name = self._array(tensor, step)
+        return f"{name}[{index_text(place)}]" if self._is_array(tensor) else name
+
+    def _pointwise(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        values = [self._value(part, broadcast(places, part.shape), step, lines) for part in tensor.inputs]
+        if values[1:] == [NEUTRAL.get(tensor.operation)]:
+            return values[0]
+        form = FORMATS[tensor.operation]
+        return form.format(*(values if form.startswith("(") else map(_bare, values)))
+
+    def _reshape(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        source = unshaped(tensor)
+        split = split_axes(tensor.shape, source.shape)
+        assert split is not None, "what cannot be split was stored"
+        inner = [address(places[part], tensor.shape[part]) for part in split]
+        return self._value(source, inner, step, lines)
+
+    def _permute(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        axes = list(tensor.settings["axes"])
+        return self._value(tensor.inputs[0], [places[axes.index(at)] for at in range(len(axes))], step, lines)
+
+    def _slice(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        axis, start = tensor.settings["axis"], tensor.settings["start"]
+        inner = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
+        return self._value(tensor.inputs[0], inner, step, lines)
+
+    def _gather(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        row = f"{self._constants.name(tensor.settings['rows'])}[{index_text(places[0])}]"
+        return self._value(tensor.inputs[0], [{row: 1}, *places[1:]], step, lines)
+
+    def _after_zeros(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        rows = tensor.settings["rows"]
+        value = self._value(tensor.inputs[0], [shifted(places[0], -rows), *places[1:]], step, lines)
+        return f"({value} if {index_text(places[0])} >= {rows} else 0.0)"
+
+    def _sum(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
+        along = step.along(source.shape[axis])
+        value = self._value(source, [along if at == axis else place for at, place in enumerate(places)], step, body)
+        return _total(step, lines, along, f"range({source.shape[axis]})", body, value)
+
+    def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        (left, right), (*front, column), body = tensor.inputs, places, list[str]()
+        if is_sparse(right):
+            return self._sparse(tensor, places, step, lines)
+        along = step.along(left.shape[-1])
+        own = self._value(left, [*front, along], step, body)
+        other = self._value(right, broadcast([*front[:-1], along, column], right.shape), step, body)
+        return _total(step, lines, along, f"range({left.shape[-1]})", body, f"({own} * {other})")
+
+    def _sparse(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        (left, right), (*front, column), body = tensor.inputs, places, list[str]()
+        assert right.constant is not None
+        rows, weights, starts = map(self._constants.name, nonzero_columns(right.constant))
+        along = step.along(size(right))
+        row = {f"{rows}[{index_text(along)}]": 1}
+        value = f"({self._value(left, [*front, row], step, body)} * {weights}[{index_text(along)}])"
+        over = f"range({starts}[{index_text(column)}], {starts}[{index_text(shifted(column, 1))}])"
+        return _total(step, lines, along, over, body, value)
+
+
+def _bare(value: str) -> str:
+    """Strip the outer brackets."""
+    return value[1:-1] if value.startswith("(") else value
+
+
+def _loop(letter: str, over: str, body: Iterable[str]) -> list[str]:
+    return [f"for {letter} in {over}:", *(f"    {line}" for line in body)]
+
+
+def _total(step: _Step, lines: list[str], along: Index, over: str, body: list[str], value: str) -> str:
+    """Add lines that sum a value along an index; the result is the name of the sum."""
+    if not along:
+        lines += body
+        return value
+    name = step.new_sum()
+    lines += [f"{name} = 0.0", *_loop(index_text(along), over, [*body, f"{name} += {_bare(value)}"])]
+    return name
+
+
+def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
+    """Choose the tensors that are stored (read more often than they have elements), and those stored as arrays."""
+    reads, stored, arrays = defaultdict[int, list[int]](list), set[int](), set[int]()
+    reads[id(result)].append(1)
+    for tensor in reversed(in_order(result)):
+        mine = reads[id(tensor)]
+        if tensor.operation in (INPUT, CONSTANT):
+            continue
+        if tensor.operation in (*CALLS, "concatenate"):
+            arrays.add(id(tensor))
+        once = len(mine) == 1 and mine[0] <= size(tensor)
+        if id(tensor) in arrays or not (once or tensor.operation in VIEWS):
+            stored.add(id(tensor))
+        if tensor.operation in CALLS:
+            arrays |= {id(unshaped(part)) for part in tensor.inputs}
+        if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
+            arrays.add(id(unshaped(tensor)))
+        for times in [size(tensor)] if id(tensor) in stored else mine:
+            for part, factor in zip(tensor.inputs, _factors(tensor), strict=True):
+                reads[id(part)].append(times * factor)
+    return stored, arrays
+
+
+def _factors(tensor: Tensor) -> list[int]:
+    """About how many elements of each input one element of the tensor needs."""
+    if tensor.operation == "matmul":
+        left, right = tensor.inputs
+        if is_sparse(right):
+            assert right.constant is not None
+            return [-(-int(np.count_nonzero(right.constant)) // right.shape[-1])] * 2
+        return [left.shape[-1]] * 2
+    if tensor.operation == "sum":
+        return [tensor.inputs[0].shape[tensor.settings["axis"]]]
+    return [1] * len(tensor.inputs)
+
+
+def unshaped(tensor: Tensor) -> Tensor:
+    """Strip the reshapes from a tensor: the same numbers in the same order."""
+    while tensor.operation == "reshape":
+        tensor = tensor.inputs[0]
+    return tensor
+
+
+def is_sparse(matrix: Tensor) -> bool:
+    """Whether a matrix is constant and mostly zero."""
+    constant = matrix.constant
+    return (
+        constant is not None and constant.ndim == 2 and constant.size > 1 and bool((constant == 0).mean() > MOSTLY_ZERO)
+    )
+
+
+def nonzero_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compressed sparse columns: rows and values of the nonzero elements, and the start of each column (and the end).
+
+    >>> [part.tolist() for part in nonzero_columns(np.array([[0, 2], [0, 0], [0, 3]]))]
+    [[0, 2], [2, 3], [0, 0, 2]]
+    """
+    columns, rows = np.nonzero(matrix.T)
+    return rows, matrix[rows, columns], np.searchsorted(columns, np.arange(matrix.shape[1] + 1))
+
+
+def address(places: Sequence[Index], shape: Shape) -> Index:
+    """Index into the flat array of a tensor of this shape."""
+    total: Index = {}
+    stride = prod(shape)
+    for place, length in zip(places, shape, strict=True):
+        stride //= length
+        for name, times in place.items():
+            total[name] = total.get(name, 0) + times * stride
+    return total
+
+
+def broadcast(places: Sequence[Index], shape: Shape) -> list[Index]:
+    """Indices into an operand of this shape, by NumPy's broadcasting."""
+    last = places[len(places) - len(shape) :]
+    return [place if length > 1 else {} for place, length in zip(last, shape, strict=True)]
+
+
+def shifted(place: Index, number: int) -> Index:
+    """Shift an index by a constant."""
+    return {**place, "": place.get("", 0) + number}
+
+
+def index_text(index: Index) -> str:
+    """Print an index as Python.
+
+    >>> index_text({"i": 8, "": -3, "j": 1}), index_text({})
+    ('8 * i + j - 3', '0')
+    """
+    number = index.get("", 0)
+    terms = [name if times == 1 else f"{times} * {name}" for name, times in index.items() if name and times]
+    if not terms:
+        return str(number)
+    end = f" {'+' if number > 0 else '-'} {abs(number)}" if number else ""
+    return " + ".join(terms) + end
+
+
+def split_axes(shape: Shape, source: Shape) -> list[slice] | None:
+    """Axes of `shape` that each axis of the source is split into, possibly none; None if axes are joined.
+
+    >>> split_axes((5, 2, 3), (5, 6)), split_axes((30,), (5, 6))
+    ([slice(0, 1, None), slice(1, 3, None)], None)
+    """
+    parts, at = [], 0
+    for length in source:
+        start, product = at, 1
+        while product < length and at < len(shape):
+            product *= shape[at]
+            at += 1
+        if product != length:
+            return None
+        parts.append(slice(start, at))
+    return parts
+
+
+def _literal(begun: str, stored: bytes) -> list[str]:
+    """Print bytes at the end of the line `begun`, or on lines of their own."""
+    parts = [repr(stored[at : at + LITERAL_BYTES]) for at in range(0, max(1, len(stored)), LITERAL_BYTES)]
+    return [f"{begun}{parts[0]})"] if len(parts) == 1 else [f"{begun}(", *(f"    {part}" for part in parts), "))"]
+
+
+def _typecode(numbers: np.ndarray) -> str:
+    """Type code of the smallest array that holds the numbers."""
+    if numbers.dtype.kind == "f":
+        return "f"
+    largest = numbers.max(initial=0)
+    return "B" if largest < 1 << 8 else "H" if largest < 1 << 16 else "I"
