@@ -1,4 +1,4 @@
-"""An archive from Parquet to Parquet: rows a second of a core, two workers against one, memory, and ten kills.
+"""An archive from Parquet to Parquet: rows per second and core, two workers against one, memory, and ten kills.
 
 python -m benchmarks.archive [speed|workers|memory|kills] [--files 100] [--rows 10000] [--json]
 """
@@ -39,7 +39,7 @@ STDERR = Console(stderr=True)
 
 
 def make_model(path: Path) -> Path:
-    """SCARE's default preset at N = 60 and three channels, with weights as they were drawn."""
+    """Save SCARE's default preset at N = 60 with three channels and random weights."""
     from benchmarks.prediction import make_plan
     from scare.calibrator.calibrator import Sample
     from scare.data.flags import QualitySettings
@@ -57,7 +57,7 @@ def make_model(path: Path) -> Path:
 
 
 def make_files(folder: Path, files: int, rows: int) -> None:
-    """Files of minutes in a hive folder of devices, each device's one after the other."""
+    """Write files of one-minute readings to a hive folder of devices, each device's in order of time."""
     draw = np.random.default_rng(0)
     for number in range(files):
         device, part = number % DEVICES, number // DEVICES
@@ -75,7 +75,7 @@ def make_files(folder: Path, files: int, rows: int) -> None:
 
 
 def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
-    """What became of the archive in a folder; 0 jobs: in this process."""
+    """Calibrate the archive of a folder; 0 jobs: in this process."""
     archive = Archive((str(folder / "raw"),), folder / out, single_model(folder / "model.scare"))
     if not jobs:
         return run_archive(archive, InProcess(), lambda done, total: None)
@@ -84,7 +84,7 @@ def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """The least of a few."""
+    """The least of a few runs."""
     return min(_processor_seconds(work) for _ in range(ROUNDS))
 
 
@@ -127,7 +127,7 @@ def _children(folder: Path, turn: int) -> float:
 
 
 def some_of(folder: Path, share: int) -> Path:
-    """A folder with one in so many of the files."""
+    """A folder with every n-th file."""
     part = folder / f"part-{share}"
     for path in sorted((folder / "raw").rglob("*.parquet"))[::share]:
         target = part / "raw" / path.relative_to(folder / "raw")
@@ -144,7 +144,7 @@ def _write(frames: Sequence[pl.DataFrame], folder: Path) -> None:
 
 
 def workers(folder: Path, rows: int) -> dict[str, float]:
-    """Seconds on the clock with one worker and with two, in turns."""
+    """Wall-clock seconds with one worker and with two, in turns."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for turn in range(ROUNDS):
         for jobs, spent in seconds.items():
@@ -154,7 +154,7 @@ def workers(folder: Path, rows: int) -> dict[str, float]:
 
 
 def memory(folder: Path, rows: int) -> dict[str, float]:
-    """Peak memory of one process that does a hundredth, a tenth and all of the files."""
+    """Peak memory of one process for a hundredth, a tenth and all of the files."""
     found = {}
     for share in (100, 10, 1):
         part = some_of(folder, share)
@@ -165,14 +165,14 @@ def memory(folder: Path, rows: int) -> dict[str, float]:
 
 
 def peak(folder: str) -> float:
-    """Peak memory of this process, in MB, after an archive was done in it."""
+    """Peak memory of this process [MB] after running an archive in it."""
     calibrate(Path(folder), "out", 0)
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def kills(folder: Path, rows: int) -> dict[str, float]:
-    """Kill a run ten times, each in the midst of its work, let it end, and hold every row against what went in."""
+    """Kill a run ten times in the middle of its work, let it finish, and compare every row with the input."""
     draw, call = random.Random(1), f"archive.calibrate(archive.Path({str(folder)!r}), 'out', 2)"
     files, begun = len(list((folder / "raw").rglob("*.parquet"))), time.monotonic()
     for _ in range(KILLS):
@@ -205,7 +205,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
 
 
 def _unlike(folder: Path) -> int:
-    """Files of two devices whose results are not those of a run that was left alone."""
+    """Files of two devices whose results differ from those of an undisturbed run."""
     alone = folder / "alone"
     for path in (folder / "raw").glob("device=box-0[01]/*"):
         target = alone / path.relative_to(folder)
@@ -218,7 +218,7 @@ def _unlike(folder: Path) -> int:
 
 
 def _results(folder: Path) -> int:
-    """How many results there are; what is hidden is none."""
+    """Number of result files, without hidden ones."""
     return sum(path.name[0] != "." for path in (folder / "out").rglob("*.parquet"))
 
 

@@ -1,4 +1,4 @@
-"""What every model takes on a virtual Arduino Nano 33 BLE Sense: makes docs/benchmarks/board.md.
+"""The cost of every model on a virtual Arduino Nano 33 BLE Sense; makes docs/benchmarks/board.md.
 
     python benchmarks/board.py [--models a,b] [--windows 15,60,360,720,1440] [--bundles DIR] [--json]
         [--out docs/benchmarks/board.md]
@@ -112,7 +112,7 @@ same bits on every processor.
 
 
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
-    """What `scare board run` reports of so many windows (0: by whether it fits), and scratch memory."""
+    """The report of `scare board run` on this many windows (0: depends on whether it fits), and scratch memory."""
     with TemporaryDirectory() as scratch:
         model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
@@ -167,7 +167,7 @@ def equal_bits(calibrator: Calibrator) -> float | None:
 
 
 def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
-    """The page in Markdown; a table of what was not measured says so."""
+    """The page in Markdown; a table without measurements has a note instead."""
     usual = [row for row in rows if row["window"] == PAPER_WINDOW]
     return PAGE.substitute(
         board=f"{BOARD.title}, {BOARD.chip} at {BOARD.clock_hz / 1e6:g} MHz",
@@ -181,7 +181,7 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
 
 
 def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
-    """Rivals, then ours; beside a number, how many times less it is than the first rival's."""
+    """Rivals, then ours; after a number, how many times smaller it is than the first rival's."""
     ours = {f"ours: {row['model']}, {row['arithmetic']}": sizes(row) for row in rows}
     first, lines = next(iter(rivals.values())), []
     for name, (*counts, time) in {**rivals, **ours}.items():
@@ -247,7 +247,7 @@ def sizes(row: Row) -> tuple[float, ...]:
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, or a word that there is nothing in it."""
+    """A table in Markdown, or a note that it is empty."""
     every = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in every) if len(every) > 2 else "Not measured."
 

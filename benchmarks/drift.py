@@ -48,7 +48,7 @@ tests [`scare watch`](../watch.md).
 
 Protocol, written before the numbers. Eight boxes stand side by side for 14 days, where a line is fitted to their
 channels. Then they are deployed, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places
-that wanders within hours), and watched for 60 days. On day 25 one of them begins to drift, complete after
+that wanders within hours), and watched for 60 days. On day 25 one of them begins to drift; the drift is full after
 14 days. Sound boxes drift as well in the simulator: their gain walks by 1 % a day, 5 % a month. A false alarm
 is a sound box that comes to be in a state, counted each time, a box and month of 30 days. Units and thresholds were
 chosen on seeds 0 to 19; these are seeds $first to $last.

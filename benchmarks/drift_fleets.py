@@ -30,7 +30,7 @@ from scare.upkeep.drift import (
 
 DAY = 86400.0
 BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
-TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last since boxes were put up
+TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last counted from deployment
 ASSESSED_FROM = USUAL_DAYS + RECENT_DAYS - 1
 FOUND_WITHIN = 30  # days
 SOUND = "none"
@@ -52,7 +52,7 @@ class SimulatedSetting:
 
     @property
     def name(self) -> str:
-        """As on the page."""
+        """The name on the page."""
         return f"{self.kind}, {f'{100 * self.apart:.0f} % apart' if self.apart else 'side by side'}"
 
 
@@ -70,14 +70,14 @@ class FleetHours:
     drifted: Mapping[str, np.ndarray]
 
     def fleet(self, drift: str, boxes: int) -> np.ndarray:
-        """The first boxes, the very first with this drift."""
+        """Hours of the first `boxes` boxes, of which box 0 has this drift."""
         hours = self.sound[:boxes].copy()
         if drift != SOUND:
             hours[0] = self.drifted[drift]
         return hours
 
     def assessed(self, drift: str, boxes: int) -> Iterator[Assessment]:
-        """That fleet at the end of every day that is assessed."""
+        """Assess that fleet at the end of every day."""
         hours = self.fleet(drift, boxes)
         sums = np.stack([self.drift_meter.sum_day(hours[:, day]) for day in range(hours.shape[1])], axis=1)
         for day in range(ASSESSED_FROM, sums.shape[1]):
@@ -85,7 +85,7 @@ class FleetHours:
 
 
 def make_days(setting: SimulatedSetting, seed: int, work: Path) -> FleetHours:
-    """A fleet of a setting, from the folder where it is there."""
+    """Simulate a fleet of a setting, or load it if it is in the folder."""
     path = work / f"{setting.kind}-{setting.apart:g}-{seed}.npz"
     if not path.exists():
         days = _simulate(setting, seed)
@@ -116,7 +116,7 @@ def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
 
 
 def fit_line(train: Sequence[Readings]) -> Calibrator:
-    """A line on all channels, which takes no time; learned without spikes."""
+    """A linear regression on all channels, which is fast; fitted without spikes."""
     clean = [one.rows(one.flags & Flag.SPIKE == 0) for one in map(flag, train)]
     inputs, target = prepare_inputs(clean, clean, Recipe.preset("default", WINDOW))
     line = linear_regression(clean, inputs, target, len(inputs.channels))
@@ -132,13 +132,13 @@ class FleetUnits:
 
 
 def watch_fleet(days: FleetHours, drift: str, boxes: int) -> FleetUnits:
-    """A fleet of the first boxes, the very first with this drift, as it is watched."""
+    """Watch a fleet of the first `boxes` boxes, of which box 0 has this drift."""
     assessed = list(days.assessed(drift, boxes))
     return FleetUnits(*(np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states")))
 
 
 def false_alarms(alarms: Sequence[np.ndarray]) -> float:
-    """How often a sound box begins to be alarming [boxes, days], a box and month of thirty days.
+    """False alarms [boxes, days] that begin, per box and month of thirty days.
 
     >>> false_alarms([np.array([[True, True, False, True, False]])])
     12.0

@@ -59,7 +59,7 @@ class WatchedTask:
 
 
 def watch_tasks(data: Path, models: Path, work: Path) -> list[WatchedTask]:
-    """All tasks whose readings are there."""
+    """Watch all tasks whose readings are available."""
     tasks = [task for task in load_tasks() if task.name in TASKS]
     return [_watch(task, readings, data, models, work) for task in tasks if (readings := read_task(task, data))]
 
@@ -99,7 +99,7 @@ def _model(
 
 
 def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, every: int) -> np.ndarray:
-    """How many errors, their sums and those of their squares, of every box and day; scored every so many minutes."""
+    """Counts, sums and sums of squares of the errors [3, boxes, days], scored every `every` minutes."""
     sums = np.zeros((3, len(readings), hours.values.shape[1]))
     for box, one in enumerate(readings):
         error = calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() - one.targets
@@ -111,13 +111,13 @@ def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, 
 
 
 def _mean(totals: np.ndarray, counts: np.ndarray, days: slice) -> np.ndarray:
-    """The mean of some days [boxes], NaN where there is nothing."""
+    """The mean over days [boxes], NaN where there is no row."""
     total, count = totals[:, days].sum(axis=1), counts[:, days].sum(axis=1)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def rank_correlation(units: np.ndarray, loss: np.ndarray) -> float:
-    """Spearman's, over all pairs that are known; NaN where one of them does not vary.
+    """Spearman's rank correlation over all known pairs; NaN if one of the two is constant.
 
     >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 9.0]))
     1.0
@@ -130,7 +130,7 @@ def rank_correlation(units: np.ndarray, loss: np.ndarray) -> float:
 
 
 def by_day(units: np.ndarray, loss: np.ndarray) -> float:
-    """Spearman's between the boxes of a day, the mean over days."""
+    """Spearman's rank correlation between the boxes of a day, mean over days."""
     found = [rank_correlation(one, other) for one, other in zip(units.T, loss.T, strict=True)]
     return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 

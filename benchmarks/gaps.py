@@ -33,9 +33,9 @@ PAGE = Template("""# Windows with gaps
 
 Made by `python benchmarks/gaps.py DATA --out docs/benchmarks/gaps.md`; do not edit.
 
-A window is `strict` if all its readings pass the gap rule: four fifths are there, and none is held longer than 15
-steps. It is `recent` if its newest 60 readings pass; older ones repeat the reading before as long as need be. For
-N = 60 the two are the same rule. Protocol, written before the numbers: tasks and borders of `accuracy.toml`; no
+A window is `strict` if all its readings pass the gap rule: four fifths are there, and none is repeated for more
+than 15 steps. It is `recent` if its newest 60 readings pass; older ones repeat the reading before as long as needed.
+For N = 60 the two are the same rule. Protocol, written before the numbers: tasks and borders of `accuracy.toml`; no
 reference in the $long minutes after a border, so that all are trained, chosen and scored from the same rows; `scare`,
 preset `default`, $seeds seeds (mean ± standard deviation; ± 0: validation chose the ridge start every time). NO2 and CO
 were chosen for the share of windows that `strict` refuses.
@@ -80,7 +80,7 @@ class Fitted:
 
 
 def fit_variant(split: Split, variant: Variant, seeds: int, folder: Path) -> Fitted:
-    """A variant with every seed, from the folder where it is there."""
+    """Fit a variant with every seed, or load the fits that are in the folder."""
     estimates, windows = [], 0
     for seed in range(seeds):
         path = folder / f"{variant.window}-{variant.policy.name}-{seed}.scare"
@@ -142,7 +142,7 @@ def page(tasks: dict[str, list[dict[str, Any]]], seeds: int) -> str:
 
 
 def _section(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """One task: what was seen, and its table."""
+    """One task: a summary and its table."""
     ours, stricter = (next(row for row in rows if row["name"] == one.name) for one in (OURS, STRICTER))
     counts = {group: ours[group]["rows"] if group in ours else 0 for group in ("shared", "every", "refused")}
     heads = [f"RMSE, {group} ({rows:,})" for group, rows in counts.items()]
@@ -158,7 +158,7 @@ def _section(name: str, rows: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *map(_cells, rows))]
     seen = (
         f"Against `strict` at N = {LONG}, `recent` trains on {_more(ours['windows'], stricter['windows'])} windows and"
-        f" has a value for {_more(ours['coverage'], stricter['coverage'])} rows. {_verdict(stricter['to_ours'])}"
+        f" has a value for {_more(ours['coverage'], stricter['coverage'])} rows. {_comparison(stricter['to_ours'])}"
     )
     return "\n".join([f"## {name}", "", seen, "", *lines])
 
@@ -168,8 +168,8 @@ def _more(ours: float, theirs: float) -> str:
     return f"{abs(change):.0%} {'more' if change >= 0 else 'fewer'}"
 
 
-def _verdict(strict_to_recent: dict[str, float]) -> str:
-    """Whose error is lower on the shared rows, if that can be told."""
+def _comparison(strict_to_recent: dict[str, float]) -> str:
+    """Which rule has the lower error on the shared rows, if the difference is significant."""
     if not _decided(strict_to_recent):
         return "On the shared rows neither has a lower error that could not be chance."
     return f"On the shared rows `{'recent' if strict_to_recent['low'] > 0 else 'strict'}` has the lower error."
@@ -196,7 +196,7 @@ def run_task(task: AccuracyTask, data: Path, seeds: int, work: Path) -> list[dic
     readings = read_task(task, data)
     if not readings:
         return []
-    split = split_task(task | {"window": LONG}, readings)
+    split = split_task(replace(task, window=LONG), readings)
     return score_task(split, {variant: fit_variant(split, variant, seeds, work / task.name) for variant in VARIANTS})
 
 

@@ -1,9 +1,9 @@
-"""What a reading costs in a fleet and alone, and what a device takes in memory: SCARE, N = 60, three channels.
+"""Time per reading in a fleet and alone, and memory per device: SCARE, N = 60, three channels.
 
 Times are of one processor, and of several rounds the shortest: others may be using the machine. Part of `live.py`.
 """
 
-from benchmarks.prediction import make_plan  # first: it holds NumPy to one core
+from benchmarks.prediction import make_plan  # first: it limits NumPy to one core
 
 # ruff: isort: split
 import json
@@ -62,13 +62,13 @@ $bars
 
 
 def measure() -> dict[str, Any]:
-    """Every case in a process of its own, as what one has freed is not what another needs."""
+    """Measure every case in a process of its own, so that freed memory of one does not hide the need of another."""
     cases = [_in_a_process(*case) for case in CASES]
     return {"cases": cases, "differences": differences(), "bars": compare(cases)}
 
 
 def compare(cases: list[dict[str, Any]]) -> list[tuple[str, float, str, float]]:
-    """The bars, with the worst that was found of known devices in batches of 1,024."""
+    """The requirements, with the worst result of known devices in batches of 1,024."""
     known = {one["devices"]: one for one in cases if one["scaling"] == KNOWN and one["batch"] == BATCH}
     ratio, slowest = min(one["ratio"] for one in known.values()), max(one["reading_us"] for one in known.values())
     return [
@@ -100,7 +100,7 @@ def section(found: dict[str, Any]) -> str:
 
 
 def print_bars(bars: list[tuple[str, float, str, float]]) -> str:
-    """A table of what was asked for and what was found."""
+    """A table of requirements and results."""
     lines = ["| bar | asked | found | |", "|---|---|---|---|"]
     for name, value, sign, asked in bars:
         met = value >= asked if sign == ">=" else value <= asked
@@ -112,7 +112,9 @@ def print_bars(bars: list[tuple[str, float, str, float]]) -> str:
 def measure_case(devices: int, scaling: str, batch: int) -> dict[str, Any]:
     """Fill a fleet until every device has a window, then time it and a device alone, in turn."""
     calibrator, names = make_calibrator(scaling), [f"box-{index:06d}" for index in range(devices)]
-    _fill(calibrator, [f"warm-{index}" for index in range(BATCH)])  # what NumPy works in is there before it is counted
+    _fill(
+        calibrator, [f"warm-{index}" for index in range(BATCH)]
+    )  # NumPy allocates before memory is measured
     before = _resident_bytes()
     fleet = _fill(calibrator, names)
     device_bytes = (_resident_bytes() - before) / devices
@@ -133,7 +135,7 @@ def make_calibrator(scaling: str) -> Calibrator:
 
 
 def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
-    """Rows without end: every device once a minute, in batches."""
+    """Endless rows: every device once a minute, in batches."""
     rng = np.random.default_rng(minute)
     while True:
         minute += 1
@@ -144,7 +146,7 @@ def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
 
 
 def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
-    """Microseconds a reading."""
+    """Microseconds per reading."""
     begun = time.process_time()
     pushed = [fleet.push(batch) for batch in some]
     elapsed = time.process_time() - begun
@@ -153,7 +155,7 @@ def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
 
 
 def time_alone(calibrator: Calibrator) -> float:
-    """The same of `live.push`, of one device."""
+    """Like the fleet's, for `live.push` of one device: microseconds per reading."""
     live, rows = calibrator.live("box"), list(islice(batches(["box"], 1), WINDOW + ALONE))
     for row in rows[:WINDOW]:
         live.push(row.times[0], row.rows[0])
@@ -164,7 +166,7 @@ def time_alone(calibrator: Calibrator) -> float:
 
 
 def differences() -> dict[str, float]:
-    """How far some devices' values in a fleet, and in a stream, are from those of `live.push`."""
+    """Largest differences of values in a fleet, and in a stream, from those of `live.push`."""
     calibrator, names = make_calibrator(KNOWN), [f"box-{index}" for index in range(COMPARED)]
     some, fleet = list(islice(batches(names, COMPARED), 2 * WINDOW)), Fleet({"pm": calibrator}, (Route("*", "pm"),))
     times, rows = np.array([one.times[0] for one in some]), np.stack([one.rows for one in some], axis=1)

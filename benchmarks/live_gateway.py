@@ -1,9 +1,15 @@
-"""What `scare live run` bears through a real Mosquitto: readings a second, how long each takes, how long a start.
+"""`scare live run` behind a real Mosquitto: readings per second, latency, time to start.
 
 The process has one core; the broker, the boxes and who listens have the other. Part of `live.py`.
 """
 
-from benchmarks.live_fleet import CENTER, KNOWN, SCALE, make_calibrator, print_bars  # first: it holds NumPy to one core
+from benchmarks.live_fleet import (  # first: it limits NumPy to one core
+    CENTER,
+    KNOWN,
+    SCALE,
+    make_calibrator,
+    print_bars,
+)
 
 # ruff: isort: split
 import json
@@ -148,7 +154,7 @@ def send(port: int) -> dict[tuple[str, str], float]:
 
 
 def measure_restart() -> dict[str, float]:
-    """Seconds until a process takes readings again, and of the processor."""
+    """Seconds until a restarted process takes readings again, on the clock and of CPU time."""
     with place() as (folder, port):
         leave_state(folder)
         listener = Listener(port, "scare/status")
@@ -161,7 +167,7 @@ def measure_restart() -> dict[str, float]:
 
 
 def leave_state(folder: Path) -> None:
-    """What a process leaves that is killed after an hour: full windows, and the journals of the last minutes."""
+    """The state of a process killed after an hour: full windows, and the journals of the last minutes."""
     monitor = Monitor()
     files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
     store = Store(folder / "live")

@@ -1,4 +1,4 @@
-"""Windows a second of processor time of the folded plan on one core, in chunks and one by one, in the same run.
+"""Windows per second of CPU time of the folded plan on one core, in chunks and one by one, in the same run.
 
 python benchmarks/prediction.py [--window 360] [--channels 1] [--json]
 """
@@ -40,7 +40,7 @@ def make_plan(architecture: Scare, window: int, channels: int) -> Plan:
 
 
 def in_chunks(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
-    """Windows a second, cut out and computed some hundred at a time."""
+    """Windows per second, cut out and computed some hundred at a time."""
     begun = time.process_time()
     for start in range(0, len(ends), CHUNK):
         run(plan, grid.windows(ends[start : start + CHUNK]))
@@ -48,7 +48,7 @@ def in_chunks(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
 
 
 def one_by_one(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
-    """Windows a second, one at a time."""
+    """Windows per second, one at a time."""
     begun = time.process_time()
     for end in ends[:ALONE]:
         run(plan, grid.windows(end[None]))

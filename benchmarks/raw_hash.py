@@ -1,4 +1,4 @@
-"""The hash's kernel on unit vectors and on raw ones, the paper's literal form: ties, bits and error on a task.
+"""The hash kernel on unit vectors and on raw ones (the paper's literal form): ties, bits and error on a task.
 
     python -m benchmarks.raw_hash DATA [--task "box 40458D"] [--windows 60,360] [--seeds 2] [--steps 1500]
         [--json]
@@ -37,7 +37,7 @@ def fit_kernel(split: Split, raw: bool, window: int, **settings: int) -> Calibra
 
 
 def measure(calibrator: Calibrator) -> dict[str, float]:
-    """Ties, how far a bit is from being set half of the time, and different codes in a window."""
+    """Share of ties, bias of the bits from being set half of the time, distinct codes in a window, validation RMSE."""
     plan, windows = calibrator.plan, calibrator.validation.windows
     steps = hash_steps(plan)
     codes = np.stack(list(values(plan, windows, {step.output for step in steps}).values()))  # [q and k, n, tokens]

@@ -1,9 +1,9 @@
-"""The picture and the numbers at the top of the README: a real PurpleAir beside a regulatory station, before and after.
+"""The picture and numbers at the top of the README: a real PurpleAir next to a regulatory station, before and after.
 
     python -m benchmarks.readme_picture purpleair_va_pm25.csv.gz
 
 The file is a co-location with the columns time, device, split (train, validate, test), pm25_cf1, temp_f, rh and
-reference. Ours is made from mawhal/purpleair_deq on GitHub (CC0-1.0): three PurpleAirs beside the Virginia DEQ station
+reference. Ours is made from mawhal/purpleair_deq on GitHub (CC0-1.0): three PurpleAirs next to the Virginia DEQ station
 Shirley during the smoke of June 2023, in 10-minute means. The readings are not part of this project.
 """
 

@@ -1,8 +1,8 @@
-"""All networks on one bench: training time, windows/s, peak memory, and error as a ratio to the best achievable.
+"""All networks on one simulated task: training time, windows/s, peak memory, error ÷ the best achievable.
 
     python benchmarks/rivals.py [--window 360] [--windows 100000] [--epochs 2 | --steps 1500] [--models a,b] [--json]
 
-The world is linear and Gaussian, so the least possible error is known exactly (Kalman filter). Each network is
+The simulation is linear and Gaussian, so the least possible error is known exactly (Kalman filter). Each network is
 trained in a process of its own, one after the other.
 """
 
@@ -60,7 +60,7 @@ def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> d
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has had."""
+    """Peak memory of this process."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""How cost grows: one and two processes, a Dask cluster of two workers on loopback, tasks a second of its scheduler.
+"""Scaling: one and two processes, a Dask cluster of two workers on loopback, tasks per second of its scheduler.
 
 python -m benchmarks.scale [--files 60] [--rows 20000] [--json]
 """
@@ -25,13 +25,13 @@ from scare.archive.files import single_model
 from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000
-SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive on paper
-READ, WRITTEN = 2, 3  # times: an input file for a look and for its rows; a result, its state and its line
+SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive that is extrapolated to
+READ, WRITTEN = 2, 3  # requests per file: its summary and its rows; a result, its state and its journal line
 
 
 @contextmanager
 def cluster(workers: int) -> Iterator[str]:
-    """The address of a scheduler with so many workers of one thread, all on this computer."""
+    """Start a scheduler and single-threaded workers on this computer; yields the address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -61,17 +61,17 @@ def _wait_for(address: str, workers: int) -> None:
 
 
 def nothing(number: int) -> int:
-    """A task that costs nothing but being handed out."""
+    """A task without work: measures the cost of scheduling."""
     return number
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has had."""
+    """Peak memory of this process."""
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str, Any]:
-    """An archive and empty tasks on an executor that is warm."""
+    """Run an archive and empty tasks on a warm executor."""
     list(run_all(executor, nothing, ((number,) for number in range(executor.size))))
     archive = Archive(
         (str(folder / "raw"),), folder / f"out-{name.partition(':')[0]}", single_model(folder / "model.scare")
@@ -79,7 +79,7 @@ def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str,
     found = run_archive(archive, executor, lambda done, total: None)
     memory = [one.result for one in run_all(executor, peak_megabytes, [() for _ in range(executor.size)])]
     begun = time.perf_counter()
-    _hand_out(executor)
+    _run_empty_tasks(executor)
     size = sum(path.stat().st_size for path in (folder / "raw").rglob("*.parquet"))
     return {
         "workers": executor.size,
@@ -90,8 +90,8 @@ def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str,
     }
 
 
-def _hand_out(executor: Executor) -> None:
-    """Empty tasks; a scheduler is given all at once, so that it never waits for us."""
+def _run_empty_tasks(executor: Executor) -> None:
+    """Run empty tasks; a scheduler gets all at once, so that it never waits for the client."""
     if executor.shared:
         wait([executor.submit(nothing, number) for number in range(TASKS)])
     else:
@@ -99,7 +99,7 @@ def _hand_out(executor: Executor) -> None:
 
 
 def extrapolate(rows_per_core_second: float) -> dict[str, float]:
-    """Three years of ten thousand sensors, on paper."""
+    """Estimate the cost of three years of ten thousand sensors."""
     rows = SENSORS * YEARS * 365.25 * 86400 / STEP_SECONDS
     files = SENSORS * YEARS * 365.25 / FILE_DAYS
     return {
@@ -127,13 +127,13 @@ def main() -> None:
             with open_executor(where, jobs, one_thread=True) as executor:
                 label = f"{where.partition(':')[0]} {jobs}"
                 found[label] = measure(folder, rows, executor, label.replace(" ", "-"))
-    paper = extrapolate(found["local 1"]["rows_per_second"])
+    estimate = extrapolate(found["local 1"]["rows_per_second"])
     table = Table("", *next(iter(found.values())))
     for label, facts in found.items():
         table.add_row(label, *(f"{value:,.0f}" for value in facts.values()))
-    Console(stderr=options.json).print(table, "on paper:", paper)
+    Console(stderr=options.json).print(table, "extrapolated:", estimate)
     if options.json:
-        print(json.dumps({"measured": found, "estimated": paper}, indent=2))
+        print(json.dumps({"measured": found, "estimated": estimate}, indent=2))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/training.py [--quick] [--json]
 
 Tables: windows/s at batch 32 and 256; growth with the window length; growth with the number of windows, with
-the peak memory of a process of its own for each. Seconds are of the whole machine: read the ratios.
+the peak memory of a process of its own for each. Seconds depend on the machine: compare the ratios.
 """
 
 import argparse
@@ -40,7 +40,7 @@ PRESETS = {"paper": Scare.paper(), "default": Scare.default()}
 
 
 class Unfused(ScareNetwork):
-    """SCARE with one token a reading, as the paper writes it."""
+    """SCARE with one token per reading, as the paper writes it."""
 
     def tokens(self, features: jax.Array) -> jax.Array:
         """Embed every reading, then project."""
