@@ -112,9 +112,7 @@ def print_bars(bars: list[tuple[str, float, str, float]]) -> str:
 def measure_case(devices: int, scaling: str, batch: int) -> dict[str, Any]:
     """Fill a fleet until every device has a window, then time it and a device alone, in turn."""
     calibrator, names = make_calibrator(scaling), [f"box-{index:06d}" for index in range(devices)]
-    _fill(
-        calibrator, [f"warm-{index}" for index in range(BATCH)]
-    )  # NumPy allocates before memory is measured
+    _fill(calibrator, [f"warm-{index}" for index in range(BATCH)])  # NumPy allocates before memory is measured
     before = _resident_bytes()
     fleet = _fill(calibrator, names)
     device_bytes = (_resident_bytes() - before) / devices
