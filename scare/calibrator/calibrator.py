@@ -20,8 +20,10 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Chan
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
 from scare.windowing.grid import Grid
-from scare.windowing.inputs import Inputs, LiveFeed, WindowStream
+from scare.windowing.inputs import Inputs, WindowStream, check_rows
+from scare.windowing.live import LiveWindows
 
+ONLY = np.zeros(1, np.int64)  # the number of the only device
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
 
@@ -218,21 +220,22 @@ class Stream:
 
 
 class Live:
-    """One device's calibration, reading by reading."""
+    """One device's calibration, reading by reading: `LiveWindows` of one device, and the plan."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._feed, self._choice = calibrator, LiveFeed(calibrator.inputs, device), Choice()
+        self._calibrator, self._device, self._choice = calibrator, device, Choice()
+        self._windows = LiveWindows(calibrator.inputs, [device])
 
     def push(self, time: float, row: np.ndarray) -> CalibratedReading:
-        """What the reading at `time` (seconds) becomes."""
-        window, flag = self._feed.take(time, row)
-        if flag & Flag.RESTART:
+        """Calibrate the reading at `time` (seconds)."""
+        times, rows = np.full(1, time), np.asarray(row, float)[None]
+        check_rows(self._calibrator.inputs, self._device, times, rows)
+        windows, flags, _ = self._windows.push(ONLY, times, rows)
+        if flags[0] & Flag.RESTART:
             self._choice = Choice()
-        value = np.full(1, np.nan) if window is None else self._calibrator.compute(window[None], self._choice)
-        answers = self._calibrator.add_intervals(value, np.full(1, flag, np.uint32))
-        return CalibratedReading(
-            float(value[0]), float(answers.low[0]), float(answers.high[0]), Flag(int(answers.flags[0]))
-        )
+        values = self._calibrator.compute(windows, self._choice) if len(windows) else np.full(1, np.nan)
+        value, low, high, flags = self._calibrator.add_intervals(values, flags)
+        return CalibratedReading(float(value[0]), float(low[0]), float(high[0]), Flag(int(flags[0])))
 
 
 # DeviceStreams calibrate the rows of many devices as they come in one table, each device by a stream of its own.

@@ -249,6 +249,9 @@ RULES_2026_1 = (
 RULES = RULES_2026_1  # the set in use
 
 
+NO_STATE = FlagState.empty(0, 0)
+
+
 def usable_values(
     values: np.ndarray, channels: tuple[Channel, ...], settings: QualitySettings = DEFAULT_SETTINGS
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -259,7 +262,7 @@ def usable_values(
     """
     usable = np.array(values, float)
     flags = np.zeros(usable.shape[:-1], np.uint32)
-    rows = RuleInput(usable.copy(), channels, np.empty(0), inf, FlagState.empty(0, 0))  # these rules look at no time
+    rows = RuleInput(usable.copy(), channels, np.empty(0), inf, NO_STATE)  # these rules look at no time
     for rule in RULES:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
@@ -415,9 +418,12 @@ def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 def _median(values: np.ndarray) -> np.ndarray:
     """The median along the last axis, NaN where fewer than half have a value."""
-    size = values.shape[-1]
-    count = np.count_nonzero(np.isfinite(values), axis=-1)
+    size, known = values.shape[-1], np.isfinite(values)
     ordered = np.sort(values, axis=-1)  # NaN comes last
+    if np.count_nonzero(known) == known.size:  # nearly every live reading, and several times as fast
+        low, high = ordered[..., (size - 1) // 2], ordered[..., size // 2]
+        return low + 0.5 * (high - low)
+    count = np.count_nonzero(known, axis=-1)
     low, high = (
         np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
         for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))

@@ -24,14 +24,14 @@ from scare.upkeep.drift import (
     drift_meter,
     known_hours,
 )
-from scare.windowing.live import Columns
+from scare.windowing.device_arrays import DeviceArrays
 
 NEVER = -1
 NOT_YET = -1  # in place of a state
 MOST = 10_000  # devices of a model that are watched: more are no neighbours, and memory is for windows
 
 
-class DriftMonitor(Columns):
+class DriftMonitor(DeviceArrays):
     """What is remembered of devices, a row each."""
 
     def __init__(self, calibrator: Calibrator) -> None:

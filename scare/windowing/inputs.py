@@ -12,11 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from scare.data.flags import NO_VALUE, Flag, FlagState, QualitySettings, RowFlagger, usable_values
+from scare.data.flags import Flag, FlagState, QualitySettings, RowFlagger, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.grid import GapPolicy, Grid, history_starts, make_grid, row_flags
-from scare.windowing.live import Ring
 from scare.windowing.scaling import Affine, Scaling, Settling
 from scare.windowing.training_range import TrainingRange, slow_means
 
@@ -159,35 +158,6 @@ class WindowStream:
             (rows[rows >= border], self._scaling.affine),
         )
         return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
-
-
-class LiveFeed:
-    """One device's windows, reading by reading, in the memory of one window."""
-
-    def __init__(self, inputs: Inputs, device: str) -> None:
-        self._inputs, self._device = inputs, device
-        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
-        self._ring = Ring(inputs.window, len(inputs.channels), inputs.step_seconds, inputs.policy)
-        self._outside = RangeMonitor(inputs)
-
-    def take(self, time: float, row: np.ndarray) -> tuple[np.ndarray | None, Flag]:
-        """The scaled window [window, channels] of the reading at `time` (seconds), or None, and its flags."""
-        times, values = np.full(1, time), np.asarray(row, float)[None]
-        check_rows(self._inputs, self._device, times, values)
-        usable, flags = self._inputs.usable_rows(values)
-        reason = self._ring.push(time, usable[0])
-        if reason & Flag.RESTART:
-            self._flagging, self._outside = self._inputs.flagging(), RangeMonitor(self._inputs)
-        flag = reason | Flag(int(flags[0] | self._flagging.push(times[None], usable[None])[0, 0]))
-        if reason & (Flag.EARLY | Flag.MISSING):
-            return None, flag
-        self._scaling.see(usable, np.zeros(1, int), 1)
-        affine = self._scaling.affine or self._inputs.scaling.fleet
-        flag |= Flag(int(self._outside.take(affine.apply(usable))[0]))
-        if reason & NO_VALUE:
-            return None, flag
-        flag |= Flag(0) if self._scaling.affine else Flag.UNSETTLED
-        return affine.apply(self._ring.window()).astype(np.float32), flag
 
 
 class RangeMonitor:

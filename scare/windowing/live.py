@@ -1,221 +1,276 @@
-"""Rings are many devices now: what `ring` does for one, for all that report together."""
+"""Live windows: the windows and flags of `grid` and `inputs`, one reading of each device at a time, in fixed memory.
 
-from collections.abc import Mapping
-from mmap import mmap
+    reading → unusable values as missing → ring buffer (gap rule) → quality rules → the device's scaling → training range
+
+The state machine is the same for one device (`Calibrator.live`) and for all devices of a calibrator (`live/fleet`):
+every array has one row per device, and a push takes at most one reading of each. It must agree with `grid.lay` and
+`inputs.WindowStream`, which do the same for a table, to the bit.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scare.data.flags import Flag
-from scare.windowing.grid import GapPolicy, steps_between
+from scare.data.flags import NO_VALUE, Flag, FlagState
+from scare.windowing.device_arrays import DeviceArrays
+from scare.windowing.grid import GapPolicy
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Settling
+from scare.windowing.training_range import update_slow_mean
 
-# The ring is the present: the same windows as `slicing`, one reading at a time, in fixed memory.
+# Instead of a place in `Settling`: scaled by its own first rows, or by numbers of the calibrator.
+SETTLED, KNOWN = -1, -2
 
-
-class Ring:
-    """The newest `window` slots of one device.
-
-    >>> from scare.windowing.grid import STRICT
-    >>> ring = Ring(3, 1, 60.0, STRICT)
-    >>> [int(ring.push(60.0 * i, np.array([float(i)]))) for i in range(3)] == [Flag.HISTORY, Flag.HISTORY, 0]
-    True
-    >>> ring.window()[:, 0]
-    array([0., 1., 2.])
-    """
-
-    def __init__(self, window: int, channels: int, step_seconds: float, policy: GapPolicy) -> None:
-        self.policy, self.step_seconds = policy, step_seconds
-        self._rows = np.empty((window, channels))
-        self._checked = np.empty(policy.rows_checked(window), bool)  # was each of the newest rows real?
-        self._needed = policy.rows_needed(window)
-        self._restart()
-
-    def _restart(self) -> None:
-        """Forget all rows."""
-        self._rows[:], self._checked[:] = np.nan, False
-        self.real_count = 0  # real rows ever pushed
-        self._next = 0  # where the next row goes: the oldest row's place
-        self._next_checked = 0
-        self._age = self.policy.hold + 1  # steps since the last real row
-        self._since_broken = 0  # slots since one was held too long
-        self._last_time = np.nan
-
-    def push(self, time: float, row: np.ndarray) -> Flag:
-        """Take the reading of `time` (seconds) and say why there is no window for it, and whether it is the first."""
-        if time < self._last_time - len(self._rows) * self.step_seconds:
-            self._restart()
-            return Flag.RESTART | self.push(time, row)
-        jump = 1 if np.isnan(self._last_time) else steps_between(time - self._last_time, self.step_seconds)
-        if jump < 1:
-            return Flag.EARLY
-        self._last_time = time
-        for _ in range(min(jump, self.policy.longest_jump(len(self._rows))) - 1):
-            self._fill(None)
-        if not np.isfinite(row).all():
-            self._fill(None)
-            return Flag.MISSING
-        self._fill(row)
-        enough = np.count_nonzero(self._checked) >= self._needed
-        return Flag(0) if enough and self._since_broken >= len(self._checked) else Flag.HISTORY
-
-    def window(self) -> np.ndarray:
-        """The rows, oldest first, [window, channels]."""
-        return np.roll(self._rows, -self._next, axis=0)
-
-    def _fill(self, row: np.ndarray | None) -> None:
-        """Fill one slot with a row, or hold the last one."""
-        if row is not None and self.real_count == 0:
-            self._rows[:] = row
-        self._rows[self._next] = self._rows[self._next - 1] if row is None else row
-        self._next = (self._next + 1) % len(self._rows)
-        self._checked[self._next_checked] = row is not None
-        self._next_checked = (self._next_checked + 1) % len(self._checked)
-        self._age = 0 if row is not None else self._age + 1
-        self._since_broken = 0 if self._age > self.policy.hold else self._since_broken + 1
-        self.real_count += row is not None
+EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
+    np.uint32,  # an operation of an array with a Flag takes several times as long
+    (
+        Flag.EARLY,
+        Flag.MISSING,
+        Flag.HISTORY,
+        Flag.RESTART,
+        Flag.OUTSIDE,
+        Flag.UNSETTLED,
+        NO_VALUE,
+        Flag.EARLY | Flag.MISSING,
+    ),
+)
 
 
-# Columns: named arrays with a row for each device, in room that grows by doubling.
-
-
-LARGE = 1 << 16  # bytes
-
-
-class Columns:
-    """Arrays by name that are as long as there are devices; `new` is what the row of a new device holds.
-
-    >>> columns = Columns({"time": np.array(np.nan), "count": np.array(0)})
-    >>> columns.add(2), len(columns)
-    (array([0, 1]), 2)
-    >>> columns["count"][1] += 5
-    >>> columns.state()["count"]
-    array([0, 5])
-    """
-
-    def __init__(self, new: Mapping[str, np.ndarray]) -> None:
-        self._new, self._count = dict(new), 0
-        self._room = {name: _room(0, row) for name, row in self._new.items()}
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """The array of this name with the room that is not used yet; it is another one after `add`."""
-        return self._room[name]
-
-    def add(self, count: int) -> np.ndarray:
-        """Rows of so many new devices: their numbers."""
-        added = np.arange(self._count, self._count + count)
-        self._count += count
-        for name, room in self._room.items():
-            if self._count > len(room):
-                self._room[name] = _room(max(self._count, 2 * len(room)), self._new[name])
-                self._room[name][: len(room)] = room
-        self.clear(added)
-        return added
-
-    def clear(self, at: np.ndarray) -> None:
-        """Make the rows `at` those of new devices."""
-        for name, row in self._new.items():
-            self._room[name][at] = row
-
-    def state(self) -> dict[str, np.ndarray]:
-        """A copy of the rows in use, by name."""
-        return {name: room[: self._count].copy() for name, room in self._room.items()}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take such a copy in place of all rows; of a name it lacks, an older version's, devices are new."""
-        self._count = len(next(iter(state.values())))
-        new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
-        self._room = {name: np.array(state.get(name, row), row.dtype) for name, row in new.items()}
-
-
-def _room(count: int, row: np.ndarray) -> np.ndarray:
-    """Room for so many rows; much of it in pages of its own: one not used takes no memory, and all are given back."""
-    if count * row.nbytes < LARGE:
-        return np.empty((count, *row.shape), row.dtype)
-    return np.frombuffer(mmap(-1, count * row.nbytes), row.dtype).reshape(count, *row.shape)
-
-
-class Rings(Columns):
-    """The newest `window` slots of each device.
+class RingBuffer(DeviceArrays):
+    """The newest `window` slots of each device, under the gap rule of `grid`.
 
     >>> from scare.windowing.grid import STRICT
-    >>> rings = Rings(2, 1, 60.0, STRICT)
-    >>> both = rings.add(2)
-    >>> [rings.push(both, np.full(2, 60.0 * i), np.array([[i], [10.0 * i]])).tolist() for i in range(2)]
+    >>> ring = RingBuffer(2, 1, 60.0, STRICT)
+    >>> both = ring.add(2)
+    >>> [ring.push(both, np.full(2, 60.0 * i), np.array([[i], [10.0 * i]])).tolist() for i in range(2)]
     [[1024, 1024], [0, 0]]
-    >>> rings.windows(both)[..., 0]
+    >>> ring.windows(both)[..., 0]
     array([[ 0.,  1.], [ 0., 10.]])
     """
 
     def __init__(self, window: int, channels: int, step_seconds: float, policy: GapPolicy) -> None:
         self._policy, self._window, self._step_seconds = policy, window, step_seconds
-        none, self._needed = np.array(0, np.int32), policy.rows_needed(window)
+        self._needed, self._order = policy.rows_needed(window), np.arange(window)
+        zero = np.array(0, np.int32)
         super().__init__(
             {
                 "rows": np.full((window, channels), np.nan),
                 "checked": np.zeros(policy.rows_checked(window), bool),  # was each of the newest rows real?
-                "next": none,  # where the next row goes: the oldest row's place
-                "next_checked": none,
-                "age": none + policy.hold + 1,  # steps since the last real row
-                "since_broken": none,  # slots since one was held too long
-                "filled": np.array(False),  # whether there was a real row
+                "next": zero,  # the slot of the next row: the oldest one
+                "next_checked": zero,
+                "age": zero + policy.hold + 1,  # steps since the last real row
+                "since_broken": zero,  # slots since a row was repeated for longer than the policy allows
+                "filled": np.array(False),  # has there been a real row?
                 "last_time": np.array(np.nan),
             }
         )
 
     def push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Take a row [n, channels] of each device `at`; what `Ring.push` says of each, uint32 [n]."""
-        back = times < self["last_time"][at] - self._window * self._step_seconds
-        self.clear(at[back])
-        return self._push(at, times, rows) | np.where(back, np.uint32(Flag.RESTART), np.uint32(0))
+        """Take a row [n, channels] of each device `at`: EARLY, MISSING, HISTORY or 0, and RESTART; uint32 [n]."""
+        flags, last = np.zeros(len(at), np.uint32), self["last_time"][at]
+        went_back = times < last - self._window * self._step_seconds
+        if np.count_nonzero(went_back):
+            self.clear(at[went_back])
+            flags[went_back], last[went_back] = RESTART, np.nan
+        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)
+        used, real = jumps >= 1, np.isfinite(rows).all(axis=1)
+        if np.count_nonzero(used & real & (jumps < 2)) == len(at):  # the usual case needs no masks
+            return flags | self._take(at, times, rows)
+        flags[~used] |= EARLY
+        flags[used & ~real] |= MISSING
+        self["last_time"][at[used]] = times[used]
+        holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real
+        for hole in range(holes[used].max(initial=0)):
+            self._repeat(at[used & (holes > hole)])
+        real &= used
+        flags[real] |= self._take(at[real], times[real], rows[real])
+        return flags
 
     def windows(self, at: np.ndarray) -> np.ndarray:
         """The rows of each device, oldest first, [n, window, channels]."""
-        order = (self["next"][at, None] + np.arange(self._window)) % self._window
+        order = (self["next"][at, None] + self._order) % self._window
         rows = self["rows"]
         return rows.reshape(-1, rows.shape[2]).take(order + self._window * at[:, None], axis=0)
 
-    def _push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Why there is no window for rows that go on with what is before, or 0."""
-        reasons = np.full(len(at), Flag.EARLY, np.uint32)
-        last = self["last_time"][at]
-        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)
-        real, taken = np.isfinite(rows).all(axis=1), jumps >= 1
-        self["last_time"][at[taken]] = times[taken]
-        holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real
-        for hole in range(holes[taken].max(initial=0)):
-            self._hold(at[taken & (holes > hole)])
-        self._take(at[taken & real], rows[taken & real])
-        reasons[taken & ~real] = Flag.MISSING
-        reasons[taken & real] = np.where(self._usable(at[taken & real]), 0, Flag.HISTORY)
-        return reasons
-
-    def _usable(self, at: np.ndarray) -> np.ndarray:
-        checked = self["checked"][at]
-        enough = np.count_nonzero(checked, axis=1) >= self._needed
-        return enough & (self["since_broken"][at] >= checked.shape[1])
-
-    def _take(self, at: np.ndarray, rows: np.ndarray) -> None:
-        """Fill one slot with a row."""
+    def _take(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Put a real row into the next slot of each device: HISTORY where there is no window yet, else 0 [n]."""
         first = ~self["filled"][at]
-        self["rows"][at[first]] = rows[first, None]
-        self["filled"][at[first]] = True
-        self["rows"][at, self["next"][at]] = rows
+        if np.count_nonzero(first):  # the first row fills the window
+            self["rows"][at[first]] = rows[first, None]
+            self["filled"][at[first]] = True
+        slot = self["next"][at]
+        self["rows"][at, slot] = rows
+        self["last_time"][at] = times
         self["age"][at] = 0
-        self["since_broken"][at] += 1
-        self._advance(at, True)
+        since_broken = self["since_broken"][at] = self["since_broken"][at] + 1
+        checked = self._advance(at, slot, True)
+        has_window = (checked.sum(axis=1) >= self._needed) & (since_broken >= checked.shape[1])
+        return HISTORY * ~has_window
 
-    def _hold(self, at: np.ndarray) -> None:
-        """Fill one slot with the row before."""
-        self["rows"][at, self["next"][at]] = self["rows"][at, self["next"][at] - 1]
-        self["age"][at] = np.minimum(self["age"][at] + 1, self._policy.hold + 1)
-        held_too_long = self["age"][at] > self._policy.hold
-        self["since_broken"][at] = np.where(held_too_long, 0, self["since_broken"][at] + 1)
-        self._advance(at, False)
+    def _repeat(self, at: np.ndarray) -> None:
+        """Put the newest row into the next slot of each device once more."""
+        slot, age = self["next"][at], np.minimum(self["age"][at], self._policy.hold) + 1
+        self["rows"][at, slot] = self["rows"][at, slot - 1]
+        self["age"][at] = age
+        self["since_broken"][at] = np.where(age > self._policy.hold, 0, self["since_broken"][at] + 1)
+        self._advance(at, slot, False)
 
-    def _advance(self, at: np.ndarray, real: bool) -> None:
-        checked = self["checked"]
-        self["next"][at] = (self["next"][at] + 1) % self._window
-        checked[at, self["next_checked"][at]] = real
-        self["next_checked"][at] = (self["next_checked"][at] + 1) % checked.shape[1]
+    def _advance(self, at: np.ndarray, slot: np.ndarray, real: bool) -> np.ndarray:
+        """Go to the next slot; which of the rows that the policy checks are real [n, checked]."""
+        self["next"][at] = (slot + 1) % self._window
+        checked, slot = self["checked"], self["next_checked"][at]
+        checked[at, slot] = real
+        self["next_checked"][at] = (slot + 1) % checked.shape[1]
+        return checked[at]
+
+
+class LiveWindows:
+    """Scaled windows and flags of any number of devices, as their readings arrive."""
+
+    def __init__(self, inputs: Inputs, devices: Sequence[str] = ()) -> None:
+        channels = len(inputs.channels)
+        self._inputs, self._quality, self.devices = inputs, inputs.flagging(), dict[str, int]()
+        self._ring = RingBuffer(inputs.window, channels, inputs.step_seconds, inputs.policy)
+        self._past = DeviceArrays({name: array[0] for name, array in vars(FlagState.empty(1, channels)).items()})
+        self._settling = Settling(inputs.scaling)
+        self._scaling = DeviceArrays(
+            {
+                "center": np.zeros(channels),
+                "scale": np.ones(channels),
+                "settling": np.array(KNOWN, np.int32),  # the device's place in `Settling`, SETTLED or KNOWN
+                "restarted": np.array(False),  # is the next row the first of a new history?
+                "slow": np.array(self._usual_distance),  # slow mean of the distances to training
+            }
+        )
+        self.find(devices)
+
+    def find(self, devices: Sequence[str]) -> np.ndarray:
+        """The numbers of these devices [n]; new devices get one."""
+        new = [device for device in devices if device not in self.devices]
+        if new:
+            at = self._ring.add(len(new))
+            self._past.add(len(new))
+            self._scaling.add(len(new))
+            self.devices.update(zip(new, at.tolist(), strict=True))
+            self._scale(new, at)
+        return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
+
+    def push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Take a row [n, channels] at `times` (seconds) [n] of each device `at`, none of them twice.
+
+        Returns the scaled windows [m, window, channels], float32, of the m rows without a `NO_VALUE` flag; all flags,
+        uint32 [n]; and the rows with NaN for unusable values [n, channels].
+        """
+        scaling = self._scaling
+        usable, flags = self._inputs.usable_rows(rows)
+        reasons = self._ring.push(at, times, usable)
+        if np.count_nonzero(restarted := scaling["restarted"][at]):
+            reasons[restarted] |= RESTART
+            scaling["restarted"][at] = False
+        if np.count_nonzero(begun := reasons & RESTART):  # only the scaling stays
+            begun = begun > 0
+            self._past.clear(at[begun])
+            scaling["slow"][at[begun]] = self._usual_distance
+        flags |= reasons | self._judge_quality(at, times, usable)
+        if not np.count_nonzero(reasons & NO_WINDOW):  # the usual case needs no masks
+            flags |= self._compare_with_training(at, usable)
+            flags[scaling["settling"][at] >= 0] |= UNSETTLED
+            return self._scaled_windows(at), flags, usable
+        real, has_window = (reasons & NOT_REAL) == 0, (reasons & NO_WINDOW) == 0
+        flags[real] |= self._compare_with_training(at[real], usable[real])
+        flags[has_window & (scaling["settling"][at] >= 0)] |= UNSETTLED
+        return self._scaled_windows(at[has_window]), flags, usable
+
+    def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """Rows [n, channels] as training scaled them; the fleet's scaling for devices that training did not have."""
+        fleet = self._inputs.scaling.fleet
+        own = (self._scaling["settling"][at] == KNOWN)[:, None]
+        center = np.where(own, self._scaling["center"][at], fleet.center)
+        return Affine(center, np.where(own, self._scaling["scale"][at], fleet.scale)).apply(usable)
+
+    def restart(self, devices: Sequence[str]) -> None:
+        """Add devices whose next row gets the flag RESTART."""
+        at = self.find(devices)  # first: the array may have to grow
+        self._scaling["restarted"][at] = True
+
+    def replace_inputs(self, inputs: Inputs) -> None:
+        """Go on with inputs that differ in nothing but their scaling and training range."""
+        self._inputs = inputs
+        self._settling.follow(inputs.scaling)
+        self._scale(list(self.devices), np.arange(len(self.devices)))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of everything remembered: plain arrays by name."""
+        parts = self._parts.items()
+        return {f"{part}.{name}": array for part, arrays in parts for name, array in arrays.state().items()}
+
+    def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of other live windows with these devices."""
+        for part, arrays in self._parts.items():
+            arrays.restore({name.partition(".")[2]: one for name, one in state.items() if name.startswith(f"{part}.")})
+        self.devices = {device: index for index, device in enumerate(devices)}
+        self._scale(devices, np.arange(len(devices)))
+
+    @property
+    def _parts(self) -> dict[str, DeviceArrays]:
+        """By their names in snapshots."""
+        return {"ring": self._ring, "past": self._past, "settling": self._settling, "device": self._scaling}
+
+    @property
+    def _usual_distance(self) -> float:
+        return self._inputs.training_range.usual if self._inputs.training_range else 0.0
+
+    def _scale(self, devices: Sequence[str], at: np.ndarray) -> None:
+        """Give devices the scaling that the calibrator has for them; those it does not know settle."""
+        scaling, column = self._inputs.scaling, self._scaling
+        for device, index in zip(devices, at.tolist(), strict=True):
+            known, place = scaling.known(device), column["settling"][index]
+            if place == SETTLED and known is None:
+                continue
+            affine = known or scaling.fleet
+            column["center"][index], column["scale"][index] = affine.center, affine.scale
+            if known is not None:
+                if place >= 0:
+                    self._settling.leave(np.array([place]))
+                column["settling"][index] = KNOWN
+            elif place == KNOWN:
+                column["settling"][index] = self._settling.enter(1)[0]
+
+    def _judge_quality(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """Flags of the quality rules for a row of each device, uint32 [n]."""
+        past = self._past
+        self._quality.past = FlagState(**{name: past[name][at] for name in vars(self._quality.past)})
+        flags = self._quality.push(times[None], usable[None])[0]
+        for name, array in vars(self._quality.past).items():
+            past[name][at] = array
+        return flags
+
+    def _compare_with_training(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
+        """Settle with a real row of each device, and compare it with training: OUTSIDE or 0, uint32 [n]."""
+        column, training_range = self._scaling, self._inputs.training_range
+        unsettled = column["settling"][at] >= 0
+        if np.count_nonzero(unsettled):
+            self._settle(at[unsettled], real[unsettled])
+        if training_range is None:
+            return np.zeros(len(at), np.uint32)
+        rows = Affine(column["center"][at], column["scale"][at]).apply(real).astype(np.float32)
+        distances = training_range.distances(rows)
+        slow = column["slow"][at] = update_slow_mean(column["slow"][at], distances, self._inputs.window)
+        return OUTSIDE * training_range.outside(rows, distances, slow)
+
+    def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
+        column, places = self._scaling, self._scaling["settling"][at]
+        done = self._settling.see(places, real)
+        if done.any():
+            affine = self._settling.affine(places[done])
+            column["center"][at[done]], column["scale"][at[done]] = affine.center, affine.scale
+            column["settling"][at[done]] = SETTLED
+            self._settling.leave(places[done])
+
+    def _scaled_windows(self, at: np.ndarray) -> np.ndarray:
+        windows, center, scale = self._ring.windows(at), self._scaling["center"][at], self._scaling["scale"][at]
+        scaled = np.empty(windows.shape, np.float32)
+        for channel in range(windows.shape[2]):  # a long loop in NumPy for each channel
+            own = Affine(center[:, channel, None], scale[:, channel, None])
+            scaled[..., channel] = own.apply(windows[..., channel])
+        return scaled

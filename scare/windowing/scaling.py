@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scare.errors import DataError
-from scare.windowing.live import Columns
+from scare.windowing.device_arrays import DeviceArrays
 
 SAMPLE = 256  # rows of a new device that are kept, where sums do not give its scaling
 FREE = -1  # the row count of a place without a device
@@ -101,7 +101,7 @@ def nonzero(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > 0, scale, 1.0)
 
 
-class Settling(Columns):
+class Settling(DeviceArrays):
     """Estimates the scaling of new devices from their first `settle` real rows, in fixed memory.
 
     `standard` keeps sums of the differences to the first row. Other methods keep a sample: the last row of each of

@@ -1,0 +1,64 @@
+"""Named arrays with one row per device, in memory that grows by doubling: the state of everything live."""
+
+from collections.abc import Mapping
+from mmap import mmap
+
+import numpy as np
+
+LARGE = 1 << 16  # bytes
+
+
+class DeviceArrays:
+    """Arrays by name, as long as there are devices; `new` holds the row that a new device begins with.
+
+    >>> arrays = DeviceArrays({"time": np.array(np.nan), "count": np.array(0)})
+    >>> arrays.add(2), len(arrays)
+    (array([0, 1]), 2)
+    >>> arrays["count"][1] += 5
+    >>> arrays.state()["count"]
+    array([0, 5])
+    """
+
+    def __init__(self, new: Mapping[str, np.ndarray]) -> None:
+        self._new, self._count = dict(new), 0
+        self._arrays = {name: _allocate(0, row) for name, row in self._new.items()}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The array of this name, with spare rows at its end; `add` may replace it."""
+        return self._arrays[name]
+
+    def add(self, count: int) -> np.ndarray:
+        """Add rows for `count` new devices and return their numbers [count]."""
+        added = np.arange(self._count, self._count + count)
+        self._count += count
+        for name, array in self._arrays.items():
+            if self._count > len(array):
+                self._arrays[name] = _allocate(max(self._count, 2 * len(array)), self._new[name])
+                self._arrays[name][: len(array)] = array
+        self.clear(added)
+        return added
+
+    def clear(self, at: np.ndarray) -> None:
+        """Reset the devices `at` to those of new devices."""
+        for name, row in self._new.items():
+            self._arrays[name][at] = row
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of the rows in use, by name."""
+        return {name: array[: self._count].copy() for name, array in self._arrays.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Replace all rows by such a copy; a name that it lacks (an older version's) begins as for new devices."""
+        self._count = len(next(iter(state.values())))
+        new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
+        self._arrays = {name: np.array(state.get(name, rows), rows.dtype) for name, rows in new.items()}
+
+
+def _allocate(count: int, row: np.ndarray) -> np.ndarray:
+    """Allocate `count` rows; above 64 KiB from mmap, so untouched pages cost nothing and are returned to the OS."""
+    if count * row.nbytes < LARGE:
+        return np.empty((count, *row.shape), row.dtype)
+    return np.frombuffer(mmap(-1, count * row.nbytes), row.dtype).reshape(count, *row.shape)
