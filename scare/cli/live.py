@@ -17,7 +17,7 @@ from scare.extras import require
 from scare.words import duration
 
 if TYPE_CHECKING:
-    from scare.live.check import Ear, Heard
+    from scare.live.check import AdapterStats, TopicListener
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports, over MQTT and HTTP, with a status page.", no_args_is_help=True)
@@ -51,7 +51,7 @@ def check(
       scare live check live.toml --seconds 300
     """
     require("live")
-    from scare.live.check import Ear, propose
+    from scare.live.check import TopicListener, propose_inputs
     from scare.live.config import read_config
     from scare.live.pipeline import ModelFiles, Monitor
 
@@ -63,45 +63,55 @@ def check(
         if as_json:
             emit({"channels": models.channels})
         return
-    ear = Ear(found, found.mqtt)
+    listener = TopicListener(found, found.mqtt)
     note(f"Listening to {found.mqtt.host} for {duration(seconds)}.")
-    ear.listen(seconds)
-    if ear.dropped and ear.dropped[-1]:
-        note(f"The broker has dropped {ear.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
-    mapping = propose(ear.heard, models.channels)
+    listener.listen(seconds)
+    if listener.dropped and listener.dropped[-1]:
+        note(
+            f"The broker has dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md)."
+        )
+    mapping = propose_inputs(listener.stats, models.channels)
     if as_json:
-        heard = {name: {**vars(one), "devices": sorted(one.devices)} for name, one in ear.heard.items()}
+        heard = {
+            name: {
+                "messages": one.messages,
+                "devices": sorted(one.devices),
+                "numbers": one.numbers,
+                "refused": one.rejected,
+            }
+            for name, one in listener.stats.items()
+        }
         emit(
             {
                 "channels": models.channels,
                 "heard": heard,
-                "unknown": ear.places,
-                "dropped": ear.dropped,
+                "unknown": listener.numbers,
+                "dropped": listener.dropped,
                 "config": mapping,
             }
         )
         return
-    _show_heard(ear)
+    _show_stats(listener)
     if mapping:
         STDOUT.print(f"\nThe inputs, ready to paste into {config}:\n", markup=False)
         STDOUT.print(mapping, markup=False)
 
 
-def _show_heard(ear: "Ear") -> None:
-    if not ear.heard and not ear.places:
+def _show_stats(listener: "TopicListener") -> None:
+    if not listener.stats and not listener.numbers:
         note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
     rows = [
         [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
-        for name, one in ear.heard.items()
+        for name, one in listener.stats.items()
     ]
     show_table("received", ["adapter", "messages", "devices", "numbers", "rejected"], rows)
-    for topic, places in ear.places.items():
-        STDOUT.print(f"no adapter reads {topic}: {_pairs(places) or 'no numbers'}", markup=False)
+    for topic, numbers in listener.numbers.items():
+        STDOUT.print(f"no adapter reads {topic}: {_pairs(numbers) or 'no numbers'}", markup=False)
 
 
-def _reasons(heard: "Heard") -> str:
-    return "; ".join(f"{count:,} {reason}" for reason, count in heard.refused.most_common(3))
+def _reasons(stats: "AdapterStats") -> str:
+    return "; ".join(f"{count:,} {reason}" for reason, count in stats.rejected.most_common(3))
 
 
 def _pairs(numbers: dict[str, float]) -> str:
@@ -131,7 +141,7 @@ def replay(
     counts = {name: count for name, count in monitor.counts().items() if count}
     if as_json:
         emit({"table": str(out), "rows": table.height, "counts": counts})
-    for one in monitor.refusals()[:3]:
+    for one in monitor.rejections()[:3]:
         note(f"{one.source}: {one.reason}")
     counted = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
     note(f"Wrote {table.height:,} rows to {out}: {counted}.")

@@ -1,4 +1,4 @@
-"""What arrives at a broker, and a mapping for it: `scare live check` listens as `scare inspect` reads a file."""
+"""`scare live check`: listen to a broker, count what arrives, and propose the inputs for it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,45 +17,47 @@ from scare.live.messages import (
     Adapter,
     RejectedError,
     check_device,
+    escape_key,
     field_value,
     parse_json,
     parse_number,
     read_message,
-    reads_topic,
 )
 from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
-KEPT_TOPICS = 20
-KEPT_DEVICES = 10_000
+MAX_TOPICS = 20  # that no adapter reads, and numbers of one of them
+MAX_DEVICES = 10_000
 
 
 @dataclass
-class Heard:
-    """What came that one adapter can read."""
+class AdapterStats:
+    """What arrived that one adapter can read."""
 
     messages: int = 0
     devices: set[str] = field(default_factory=set)
-    numbers: dict[str, float] = field(default_factory=dict)  # the last of each field
-    refused: Counter[str] = field(default_factory=Counter)
+    numbers: dict[str, float] = field(default_factory=dict)  # the last one of each field
+    rejected: Counter[str] = field(default_factory=Counter)
 
 
-class Ear:
-    """Keeps what is said on all topics for a while, without taking it from anyone."""
+class TopicListener:
+    """Listens to all topics of a broker for a while, without taking messages from anyone."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
-        self._adapters = adapters_by_use(config)
-        self._own = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
+        known, used = config.known_adapters, [one.adapter for one in config.inputs]
+        # Those of the inputs come first: a topic may match several.
+        self._adapters = [known[name] for name in dict.fromkeys([*used, *known]) if known[name].topic]
+        self._own_prefixes = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
         self._lock = Lock()
-        self.heard: dict[str, Heard] = {}
+        self.stats: dict[str, AdapterStats] = {}  # by adapter
         self.unknown: Counter[str] = Counter()
-        self.places: dict[str, dict[str, float]] = {}  # numbers in messages that no adapter reads, by topic
+        self.numbers: dict[str, dict[str, float]] = {}  # in messages that no adapter reads, by topic and path
         self.dropped: list[int] = []
         self._connection = Connection(broker, f"{broker.client_id}-check", self._subscribe)
-        self._connection.client.on_message = self._hear
+        self._connection.client.on_message = self._receive
 
     def listen(self, seconds: float) -> None:
-        """Listen for so long."""
+        """Connect, listen for `seconds`, disconnect."""
         self._connection.open()
         try:
             sleep(seconds)
@@ -65,51 +67,44 @@ class Ear:
     def _subscribe(self) -> None:
         self._connection.client.subscribe([("#", 0), (DROPPED, 0)])
 
-    def _hear(self, client: Client, _: Any, message: MQTTMessage) -> None:
+    def _receive(self, client: Client, _: Any, message: MQTTMessage) -> None:
         payload = bytes(message.payload)
         with self._lock:
             if message.topic == DROPPED:
                 self.dropped.append(int(payload) if payload.isdigit() else 0)
                 return
-            adapter = next((one for one in self._adapters if reads_topic(one, message.topic)), None)
+            adapter = next((one for one in self._adapters if one.matches(message.topic)), None)
             if adapter is None:
-                self._keep_unknown(message.topic, payload)
+                self._add_unknown(message.topic, payload)
             else:
-                listen_to(self.heard.setdefault(adapter.name, Heard()), adapter, message.topic, payload)
+                add_message(self.stats.setdefault(adapter.name, AdapterStats()), adapter, message.topic, payload)
 
-    def _keep_unknown(self, topic: str, payload: bytes) -> None:
-        if topic.startswith(self._own):  # what a gateway publishes is not for it to read
+    def _add_unknown(self, topic: str, payload: bytes) -> None:
+        if topic.startswith(self._own_prefixes):  # published by a gateway
             return
-        if topic in self.unknown or len(self.unknown) < KEPT_TOPICS:
+        if topic in self.unknown or len(self.unknown) < MAX_TOPICS:
             self.unknown[topic] += 1
-            self.places[topic] = dict(list(numbers_in(payload).items())[:KEPT_TOPICS])
+            self.numbers[topic] = dict(list(numbers_in(payload).items())[:MAX_TOPICS])
 
 
-def adapters_by_use(config: Config) -> list[Adapter]:
-    """The adapters of a config file's inputs first, then all others."""
-    known = config.known_adapters
-    used = [one.adapter for one in config.inputs]
-    return [known[name] for name in dict.fromkeys([*used, *known]) if known[name].topic]
-
-
-def listen_to(heard: Heard, adapter: Adapter, topic: str, payload: bytes) -> None:
-    """Add a message to what was heard."""
-    heard.messages += 1
+def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: bytes) -> None:
+    """Count a message, or its rejection."""
+    stats.messages += 1
     try:
-        message = read_message(adapter, payload, topic)
-        device = check_device(message.device)
-    except RejectedError as refused:
-        heard.refused[str(refused)] += 1
+        name, _, content = read_message(adapter, payload, topic)
+        device = check_device(name)
+    except RejectedError as rejected:
+        stats.rejected[str(rejected)] += 1
         return
-    if len(heard.devices) < KEPT_DEVICES:
-        heard.devices.add(device)
-    named = {name: field_value(one, message.content) for name, one in adapter.fields.items()}
-    plain = {str(name): parse_number(value) for name, value in message.content.items()} if not adapter.fields else {}
-    heard.numbers |= {name: number for name, number in (named | plain).items() if not isnan(number)}
+    if len(stats.devices) < MAX_DEVICES:
+        stats.devices.add(device)
+    known = {name: field_value(one, content) for name, one in adapter.fields.items()}
+    plain = {} if adapter.fields else {str(key): parse_number(value) for key, value in content.items()}
+    stats.numbers |= {name: number for name, number in (known | plain).items() if not isnan(number)}
 
 
 def numbers_in(payload: bytes) -> dict[str, float]:
-    """All numbers of a JSON message, by their places.
+    """All numbers of a JSON message, by path.
 
     >>> numbers_in(b'{"a": {"b/c": "1.5"}, "d": [2, "x"]}')
     {'/a/b~1c': 1.5, '/d/0': 2.0}
@@ -120,33 +115,35 @@ def numbers_in(payload: bytes) -> dict[str, float]:
         return {}
 
 
-def _numbers(value: Any, place: str) -> Iterable[tuple[str, float]]:
+def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, below in pairs:
-            yield from _numbers(below, f"{place}/{str(key).replace('~', '~0').replace('/', '~1')}")
+            yield from _numbers(below, f"{path}/{escape_key(str(key))}")
     elif not isnan(number := parse_number(value)):
-        yield place or "/", number
+        yield path or "/", number
 
 
-def propose(heard: Mapping[str, Heard], channels: Sequence[str]) -> str:
-    """Inputs for what was heard, as TOML: each channel is the field of its name, or of its quantity."""
-    found = {name: guess_channels(one.numbers, channels) for name, one in heard.items() if one.numbers}
-    inputs = [{"adapter": name, "channels": guesses} for name, guesses in found.items()]
+def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -> str:
+    """Inputs for what arrived, as TOML: each channel is the field of its name, or of its quantity."""
+    inputs = [
+        {"adapter": name, "channels": guess_channels(one.numbers, channels)}
+        for name, one in stats.items()
+        if one.numbers
+    ]
     return tomli_w.dumps({"inputs": inputs}) if inputs else ""
 
 
 def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, str]:
-    """Which field may be which channel.
+    """The field that each channel probably is.
 
     >>> guess_channels(["pm25", "pm25_cf1", "humidity"], ["pm25_raw", "humidity", "NO2"])
     {'pm25_raw': 'pm25', 'humidity': 'humidity'}
     """
-    names = list(fields)
-    guesses = {channel: channel if channel in names else _same_quantity(channel, names) for channel in channels}
-    return {channel: name for channel, name in guesses.items() if name}
-
-
-def _same_quantity(channel: str, names: Sequence[str]) -> str:
-    wanted = find_quantity(channel)
-    return next((name for name in names if wanted is not None and find_quantity(name) == wanted), "")
+    names, guesses = list(fields), {}
+    for channel in channels:
+        quantity = find_quantity(channel)
+        same_quantity = (name for name in names if quantity is not None and find_quantity(name) == quantity)
+        if guess := channel if channel in names else next(same_quantity, None):
+            guesses[channel] = guess
+    return guesses

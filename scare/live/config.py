@@ -1,11 +1,11 @@
-"""What `scare live` is told: a TOML file of models, what comes in, what goes out, and limits; docs/live.md has all.
+"""The config of `scare live`: a TOML file of models, inputs, outputs and limits; docs/live.md describes the keys.
 
-Secrets stand in files or in the environment, never here.
+Secrets are in files or in the environment, never here.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from annotated_types import Ge, Le, MinLen
 
 from scare.errors import UsageError
-from scare.live.messages import Adapter, find_adapters
+from scare.live.messages import Adapter, Reader, find_adapters
 from scare.records import Count, Positive, convert, load_toml
 from scare.words import suggestion
 
@@ -23,13 +23,12 @@ Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's own rule
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_HTTP_TOKEN"  # variables of the environment
-KAFKA_PASSWORD = "SCARE_KAFKA_PASSWORD"
+PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"  # environment
 
 
 @dataclass(frozen=True)
 class Model:
-    """A calibrator, and the devices that use it: names, or patterns as of files (`fleet.Route`)."""
+    """A calibrator, and the devices that use it: names, or patterns like those of files (`fleet.Route`)."""
 
     file: Text
     devices: tuple[Text, ...] = ("*",)
@@ -37,9 +36,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Input:
-    """One way in which devices write: an adapter, and which of its fields (or which place) is which channel.
+    """How some devices write: an adapter, and for each channel its field or the path in a message.
 
-    Devices that have to be asked are asked at their `addresses`.
+    Devices that do not send by themselves are polled at their `addresses`.
     """
 
     adapter: Text
@@ -53,14 +52,14 @@ class Input:
         self.zone()
         for one in self.addresses:
             if not one.startswith(("http://", "https://")):
-                raise UsageError(f"the address '{one}' of a device begins with http:// or https://")
+                raise UsageError(f"'{one}' is not the address of a device; it begins with http:// or https://")
 
     def zone(self) -> ZoneInfo:
-        """Where a time without a zone was written."""
+        """The zone of times written without one."""
         try:
             return ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
-            raise UsageError(f"time_zone is '{self.time_zone}'; it takes a name such as Europe/Berlin") from error
+            raise UsageError(f"time_zone '{self.time_zone}' is unknown; give a name such as Europe/Berlin") from error
 
 
 @dataclass(frozen=True)
@@ -80,22 +79,22 @@ class Broker:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is used: unless it is switched off, everywhere but on this computer."""
+        """Whether TLS is used: by default everywhere except on this computer."""
         return not is_loopback(self.host) if self.tls is None else self.tls
 
     @property
     def used_port(self) -> int:
-        """The port; MQTT's own unless one is given."""
+        """The port, by default MQTT's own."""
         return self.port or (8883 if self.is_encrypted else 1883)
 
     def password(self) -> str:
-        """What proves the user; empty without one."""
+        """The user's password, empty without one."""
         return secret(self.password_file, PASSWORD)
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """A topic of Kafka whose partitions several processes share as one group, and the topic of results, if any."""
+    """A Kafka topic whose partitions several processes share as one group, and the topic of results, if any."""
 
     topic: Text
     brokers: Annotated[tuple[Text, ...], MinLen(1)] = ("127.0.0.1:9092",)
@@ -111,21 +110,21 @@ class Kafka:
     def __post_init__(self) -> None:
         for name, one in {"topic": self.topic, "publish": self.publish or "-"}.items():
             if not TOPIC.fullmatch(one):
-                raise UsageError(f"kafka.{name} is '{one}'; it takes 1 to 249 letters, digits or . _ -")
+                raise UsageError(f"kafka.{name} '{one}' is not a topic name; use 1 to 249 letters, digits or . _ -")
         if self.publish == self.topic:
-            raise UsageError(f"kafka.publish is '{self.topic}', where readings come from; results need another topic")
+            raise UsageError(f"kafka.publish is '{self.topic}', the topic of the readings; results need another topic")
         for one in self.brokers:
             if not one.rpartition(":")[0]:
-                raise UsageError(f"the broker '{one}' of kafka has no port; write host:port")
+                raise UsageError(f"the Kafka broker '{one}' has no port; write host:port")
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is used: unless it is switched off, everywhere but on this computer."""
+        """Whether TLS is used: by default everywhere except on this computer."""
         hosts = (one.rpartition(":")[0].strip("[]") for one in self.brokers)
         return not all(map(is_loopback, hosts)) if self.tls is None else self.tls
 
     def password(self) -> str:
-        """What proves the user; empty without one."""
+        """The user's password, empty without one."""
         return secret(self.password_file, KAFKA_PASSWORD)
 
 
@@ -142,12 +141,12 @@ class Http:
     tls: bool = True
 
     def token(self) -> str:
-        """What a client has to show; empty if none."""
+        """The token that clients must send, empty if none."""
         return secret(self.token_file, TOKEN)
 
     @property
     def allowed_names(self) -> frozenset[str]:
-        """What a client may call this server: its names, its address."""
+        """The host names under which clients may address this server."""
         here = LOOPBACK_NAMES if is_loopback(self.host) else ()
         return frozenset((self.host, *self.names, *here))
 
@@ -155,24 +154,26 @@ class Http:
         if is_loopback(self.host):
             return
         if self.host in ("0.0.0.0", "::") and not self.names:
-            raise UsageError(f"http.host {self.host} is every address of this computer: say in names how it is called")
+            raise UsageError(
+                f"http.host {self.host} means every address of this computer: list its host names in names"
+            )
         if self.tls and not (self.certificate and self.key):
             raise UsageError(
-                f"http.host {self.host} is reached from other computers: give certificate and key, or set tls = false"
-                " where something before it encrypts"
+                f"http.host {self.host} is reachable from other computers: give certificate and key, or set tls = false"
+                " behind a proxy that encrypts"
             )
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where values are kept as Parquet: a file a day and model."""
+    """The folder of results as Parquet, one file per day and model."""
 
     folder: Text
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What is kept within bounds: devices, messages that wait, seconds between snapshots."""
+class LiveLimits:
+    """Limits on devices and queued readings, and the seconds between snapshots."""
 
     devices: Count = 100_000
     queue: Count = 1000
@@ -181,7 +182,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that `scare live run` needs to know."""
+    """The whole config file."""
 
     models: Annotated[Mapping[str, Model], MinLen(1)]
     state: Text = "live"
@@ -191,31 +192,53 @@ class Config:
     kafka: Kafka | None = None
     http: Http | None = None
     files: Files | None = None
-    limits: Limits = Limits()
+    limits: LiveLimits = LiveLimits()
 
     def __post_init__(self) -> None:
-        is_asked = any(one.addresses for one in self.inputs)
-        if not (self.mqtt or self.kafka or self.http or is_asked):
-            raise UsageError("nothing can come in: give [mqtt], [kafka] or [http]")
-        if self.kafka and (len(self.inputs) != 1 or is_asked):
-            raise UsageError("[kafka] takes one of [[inputs]], without addresses: how its messages are written")
+        polls = any(one.addresses for one in self.inputs)
+        if not (self.mqtt or self.kafka or self.http or polls):
+            raise UsageError("no readings can arrive: give [mqtt], [kafka] or [http]")
+        if self.kafka and (len(self.inputs) != 1 or polls):
+            raise UsageError(
+                "[kafka] needs exactly one [[inputs]], without addresses, that says how messages are written"
+            )
         for one in self.inputs:
             if one.adapter not in self.known_adapters:
                 raise UsageError(f"no adapter is called '{one.adapter}'{suggestion(one.adapter, self.known_adapters)}")
             adapter = self.known_adapters[one.adapter]
             if self.kafka and adapter.one_number:
-                raise UsageError(f"'{one.adapter}' writes one number a message; a message of Kafka is a whole reading")
-            heard = self.mqtt and (one.topic or adapter.topic)
-            if not (heard or one.addresses or self.kafka or self.http):
-                raise UsageError(f"inputs ({one.adapter}): nothing reaches it; give topic, addresses or [http]")
+                raise UsageError(
+                    f"'{one.adapter}' sends one number per message; a Kafka message must be a whole reading"
+                )
+            is_subscribed = self.mqtt and (one.topic or adapter.topic)
+            if not (is_subscribed or one.addresses or self.kafka or self.http):
+                raise UsageError(f"inputs ({one.adapter}): no messages can reach it; give topic, addresses or [http]")
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:
         """The adapters of the table and of this file."""
         return find_adapters(self.adapters, "[adapters]")
 
+    def readers(self, channels: Sequence[str]) -> list[Reader]:
+        """A reader for each input, of the channels that models read."""
+        adapters = self.known_adapters
+        return [
+            Reader(
+                replace(adapters[one.adapter], topic=one.topic or adapters[one.adapter].topic),
+                channels,
+                one.channels,
+                one.zone(),
+            )
+            for one in self.inputs
+        ]
+
+    def post_readers(self, channels: Sequence[str]) -> dict[str, Reader]:
+        """Readers of POSTed bodies, by the name of their adapter; `json` is always one."""
+        readers = {"json": Reader(self.known_adapters["json"], channels)}
+        return readers | {one.adapter.name: one for one in self.readers(channels) if not one.adapter.one_number}
+
     def check_channels(self, channels: Iterable[str]) -> None:
-        """Refuse a channel that no model reads, and a field that its adapter does not have."""
+        """Raise an error for a channel that no model reads, or a field that its adapter does not have."""
         known = sorted(set(channels))
         for one in self.inputs:
             adapter = self.known_adapters[one.adapter]
@@ -227,33 +250,31 @@ class Config:
 
 
 def read_config(path: Path | str) -> Config:
-    """The record of a file; files that it names lie beside it."""
+    """Read a config file; the paths in it are relative to its folder."""
     path = Path(path)
-    config = convert(load_toml(path), Config, path)
-    here = path.resolve().parent
+    config, folder = convert(load_toml(path), Config, path), path.resolve().parent
+
+    def resolve(record: Any, *names: str) -> Any:
+        paths = {name: str(folder / getattr(record, name)) for name in names if record and getattr(record, name)}
+        return record and replace(record, **paths)
+
+    def resolve_model(model: Model) -> Model:
+        is_file = model.file.endswith(".scare") or (folder / model.file).exists()
+        return resolve(model, "file") if is_file else model  # otherwise it names a published correction
+
     return replace(
         config,
-        state=str(here / config.state),
-        models={name: replace(one, file=_beside(here, one.file)) for name, one in config.models.items()},
-        mqtt=config.mqtt and _lying(here, config.mqtt, "certificate_authority", "password_file"),
-        kafka=config.kafka and _lying(here, config.kafka, "certificate_authority", "password_file"),
-        http=config.http and _lying(here, config.http, "token_file", "certificate", "key"),
-        files=config.files and _lying(here, config.files, "folder"),
+        state=str(folder / config.state),
+        models={name: resolve_model(model) for name, model in config.models.items()},
+        mqtt=resolve(config.mqtt, "certificate_authority", "password_file"),
+        kafka=resolve(config.kafka, "certificate_authority", "password_file"),
+        http=resolve(config.http, "token_file", "certificate", "key"),
+        files=resolve(config.files, "folder"),
     )
 
 
-def _lying(here: Path, record: Any, *names: str) -> Any:
-    """A record whose files lie in a folder."""
-    return replace(record, **{name: str(here / getattr(record, name)) for name in names if getattr(record, name)})
-
-
-def _beside(here: Path, model: str) -> str:
-    """A file beside the config; what is none there is the name of a published correction."""
-    return str(here / model) if model.endswith(".scare") or (here / model).exists() else model
-
-
 def secret(file: str, variable: str) -> str:
-    """The first line of a file, else a variable of the environment, else nothing."""
+    """The text of a file, else an environment variable, else nothing."""
     if not file:
         return os.environ.get(variable, "")
     try:
@@ -263,7 +284,7 @@ def secret(file: str, variable: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this computer.
+    """Whether a host name or address means this computer.
 
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("broker.lan"), is_loopback("0.0.0.0")
     (True, True, False, False)

@@ -1,6 +1,6 @@
-"""A fleet that does not exist, so that `scare live` can be seen at work: boxes beside a reference, then in the field.
+"""`scare live demo`: a simulated fleet, first co-located with a reference, then in the field.
 
-Their calibrator is a line of their last readings, fitted here by least squares: no training packages are needed.
+Its calibrator is linear in the last readings, fitted here by least squares: no training packages are needed.
 """
 
 import json
@@ -24,57 +24,59 @@ from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.scaling import fit_scaling
 
-BESIDE_DAYS, FIELD_DAYS = 7.0, 12.0
-APART = 5  # rows from one example to the next
+COLOCATED_DAYS, FIELD_DAYS = 7.0, 12.0
+STRIDE = 5  # rows from one example to the next
 WINDOW, KNOTS = 30, 5
-GOLDEN, KEPT = 16, 1024
+GOLDEN, VALIDATION = 16, 1024  # windows kept of each
 TICK_SECONDS = 0.5  # of real time between two posts
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class DemoFleet:
-    """Boxes in the field, and the calibrator that was fitted while they stood beside a reference."""
+    """Boxes in the field, and the calibrator fitted while they were co-located with a reference."""
 
     boxes: Sequence[Readings]
     calibrator: Calibrator
 
 
 def make_fleet(boxes: int, seed: int) -> DemoFleet:
-    """Simulated boxes whose days in the field end about now."""
-    start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=BESIDE_DAYS + FIELD_DAYS)
-    whole = simulate(Simulation(boxes=boxes, days=BESIDE_DAYS + FIELD_DAYS, seed=seed, start=start))
-    border = start.timestamp() + BESIDE_DAYS * 86400
-    beside, field = ([one.rows((one.times < border) == early) for one in whole] for early in (True, False))
-    return DemoFleet(field, fit_line(beside))
+    """Simulate boxes whose days in the field end about now."""
+    start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=COLOCATED_DAYS + FIELD_DAYS)
+    readings = simulate(Simulation(boxes=boxes, days=COLOCATED_DAYS + FIELD_DAYS, seed=seed, start=start))
+    border = start.timestamp() + COLOCATED_DAYS * 86400
+    colocated, field = ([one.rows((one.times < border) == early) for one in readings] for early in (True, False))
+    return DemoFleet(field, fit_line(colocated))
 
 
 def fit_line(boxes: Sequence[Readings]) -> Calibrator:
-    """Least squares on hats over the last readings: the newest ones finely, older ones coarsely."""
+    """Least squares on a triangular (hat) basis over the last readings: fine for the newest, coarse for older ones."""
     first = boxes[0]
     if first.reference is None:
-        raise DataError(f"{first.device}: there is no reference to learn from")
+        raise DataError(f"{first.device}: it has no reference to learn from")
     inputs = _inputs(boxes)
     knots = np.linspace(0, np.log2(WINDOW), KNOTS)
     lower, fraction = hat_fractions(WINDOW, knots)
     hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
     front = (Step("hat_basis", (INPUT,), "u", hats, {"knots": KNOTS}), Step("flatten", ("u",), "all"))
-    windows, targets = (np.concatenate(some) for some in zip(*(_examples(one, inputs) for one in boxes), strict=True))
-    seen = np.einsum("nwc,wk->nkc", windows, hat_matrix(**hats, knots=KNOTS)).reshape(len(windows), -1)
+    windows, targets = map(np.concatenate, zip(*(_examples(one, inputs) for one in boxes), strict=True))
+    features = np.einsum("nwc,wk->nkc", windows, hat_matrix(**hats, knots=KNOTS)).reshape(len(windows), -1)
     scaled = inputs.scaling.target.apply(targets[:, None])[:, 0]
-    weights = np.linalg.lstsq(np.column_stack([seen, np.ones(len(seen))]), scaled, rcond=None)[0].astype(np.float32)
+    weights = np.linalg.lstsq(np.column_stack([features, np.ones(len(features))]), scaled, rcond=None)[0].astype(
+        np.float32
+    )
     line = Step("dense", ("all",), "y", {"weight": weights[:-1, None], "bias": weights[-1:]})
     plan = Plan(WINDOW, len(first.channels), (*front, line))
     none = Sample(windows[:0], np.empty(0))
     bare = Calibrator(plan, inputs, first.reference, none, none)
     golden = Sample(windows[:GOLDEN], bare.compute(windows[:GOLDEN]))
-    some = slice(None, None, -(-len(windows) // KEPT))
-    kept = Sample(windows[some], targets[some])  # what its intervals are derived from
-    return Calibrator(plan, inputs, first.reference, golden, kept, {"model": "line of the demo"})
+    thinned = slice(None, None, -(-len(windows) // VALIDATION))
+    validation = Sample(windows[thinned], targets[thinned])  # intervals are derived from it
+    return Calibrator(plan, inputs, first.reference, golden, validation, {"model": "line of the demo"})
 
 
 def _inputs(boxes: Sequence[Readings]) -> Inputs:
-    """Channels scaled by each box's days beside the reference."""
+    """Channels scaled by each box's co-located days."""
     rows = {one.device: one.values[np.isfinite(one.values).all(axis=1)] for one in boxes}
     targets = np.concatenate([one.targets[np.isfinite(one.targets)] for one in boxes])
     scaling = fit_scaling("standard", rows, targets, per_device=True, settle=1440)
@@ -82,14 +84,14 @@ def _inputs(boxes: Sequence[Readings]) -> Inputs:
 
 
 def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled windows [n, window, channels] and the reference's values [n]."""
+    """Scaled windows [n, window, channels] and reference values [n]."""
     (segment,) = WindowStream(inputs, box.device).segments(box.times, box.values)
-    known = np.flatnonzero(np.isfinite(box.targets[segment.rows]))[::APART]
+    known = np.flatnonzero(np.isfinite(box.targets[segment.rows]))[::STRIDE]
     return segment.grid.windows(segment.ends[known]), box.targets[segment.rows[known]]
 
 
 def post_readings(fleet: DemoFleet, port: int, speed: float, stop: Event) -> None:
-    """Post what the boxes measure to a server on this computer, `speed` times as fast as it was measured."""
+    """POST the readings of the boxes to a server on this computer, `speed` times as fast as real time."""
     times = fleet.boxes[0].times
     values = np.stack([one.values for one in fleet.boxes])  # [boxes, rows, channels]
     began, sent = monotonic(), 0
@@ -104,14 +106,14 @@ def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
     lines = []
     for row, time in enumerate(times.tolist()):
         for box, numbers in zip(fleet.boxes, values[:, row].tolist(), strict=True):
-            there = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
-            lines.append(json.dumps({"device": box.device, "time": time, **there}))
+            values = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
+            lines.append(json.dumps({"device": box.device, "time": time, **values}))
     return "\n".join(lines).encode()
 
 
 def _post(port: int, body: bytes) -> bool:
-    """Whether readings were taken; those that were not are sent again."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    """Whether the server accepted the readings; if not, they are sent again."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("POST", "/v1/readings", body, {"content-type": "application/x-ndjson"})
         return connection.getresponse().status in (200, 400)

@@ -1,4 +1,4 @@
-"""A gateway is everything at work, wired as a config file says: sources, the pipeline, sinks, the server."""
+"""The gateway: sources, pipeline, sinks and server, wired as a config file says."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from scare.data.quantities import display_unit
 from scare.errors import UsageError
 from scare.extras import require
-from scare.live.config import Broker, Config, Kafka
-from scare.live.home_assistant import Announcing, Topics
-from scare.live.http import Server, Watched
+from scare.live.config import Config, Kafka
+from scare.live.home_assistant import Discovery
+from scare.live.http import LiveStatus, Server
+from scare.live.messages import Reader
 from scare.live.mqtt import MqttSink, MqttSource
 from scare.live.parquet import ParquetFiles
-from scare.live.pipeline import ModelFiles, Monitor, Open, Pipeline, Sink
-from scare.live.polling import Polling
-from scare.live.reader import Reader, make_readers, posted
+from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Sink
+from scare.live.polling import Poller
 from scare.live.recent import Recent
 from scare.live.store import Store
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Gateway:
-    """Built, it has checked all that can be checked; `start`, then `run` until `stop`."""
+    """Everything at work: the constructor checks the config and opens files; `start`, then `run` until `stop`."""
 
-    def __init__(self, config: Config, open_calibrator: Open) -> None:
+    def __init__(self, config: Config, open_calibrator: OpenCalibrator) -> None:
         self.monitor, self.recent = Monitor(), Recent()
         self.models = ModelFiles(config.models, open_calibrator, self.monitor)
         config.check_channels(self.models.channels)
         if config.mqtt and not config.inputs:
-            raise UsageError("[mqtt] without [[inputs]]: scare live check listens, and prints some to paste")
+            raise UsageError("[mqtt] needs [[inputs]]; scare live check listens to the broker and prints some to paste")
         self.server: Server | None = None
         self._config, self._open = config, open_calibrator
         self.pipeline: Pipeline | None = None
@@ -39,15 +39,19 @@ class Gateway:
         self._mqtt_sink: MqttSink | None = None
         self._kafka_sink: KafkaSink | None = None
         self._mqtt_source: MqttSource | None = None
-        self._polling: list[Polling] = []
+        self._pollers: list[Poller] = []
         with ExitStack() as opened:
             self._wire(config, opened)
-            self._opened = opened.pop_all()  # closed now only if the wiring failed
+            self._opened = opened.pop_all()  # an error above closes what was opened
 
     def _wire(self, config: Config, opened: ExitStack) -> None:
-        readers = make_readers(config, self.models.channels)
+        readers = config.readers(self.models.channels)
         if config.mqtt and config.mqtt.publish:
-            self._mqtt_sink = self._make_mqtt_sink(config.mqtt)
+            discovery = None
+            if config.mqtt.home_assistant:
+                prefix = config.mqtt.home_assistant_prefix
+                discovery = Discovery(prefix, config.mqtt.publish, self.models.calibrators)
+            self._mqtt_sink = MqttSink(config.mqtt, self.monitor, discovery)
             opened.callback(self._mqtt_sink.close)
         if config.kafka:
             self._wire_kafka(config.kafka, readers[0], opened)
@@ -55,27 +59,27 @@ class Gateway:
             self._wire_sources(config, readers, opened)
         if config.http:
             units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
-            watched = Watched(self.pipeline, lambda: self._worker.backlog, self.monitor, self.recent, units)
-            self.server = Server(config.http, watched, posted(readers, config, self.models.channels))
+            status = LiveStatus(self.pipeline, lambda: self._worker.backlog, self.monitor, self.recent, units)
+            self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
 
     def _wire_sources(self, config: Config, readers: Sequence[Reader], opened: ExitStack) -> None:
-        """One pipeline for what comes over MQTT, is posted or asked for."""
+        """One pipeline for what arrives over MQTT, is POSTed or polled."""
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
-        subscribing = [one for one in readers if one.adapter.topic]  # others are posted, or asked
+        subscribing = [one for one in readers if one.adapter.topic]  # the others are POSTed or polled
         if config.mqtt and subscribing:
-            ready = self._mqtt_sink.say_online if self._mqtt_sink else lambda: None
-            self._mqtt_source = MqttSource(config.mqtt, subscribing, self.pipeline, self.monitor, ready)
+            on_ready = self._mqtt_sink.announce_online if self._mqtt_sink else lambda: None
+            self._mqtt_source = MqttSource(config.mqtt, subscribing, self.pipeline, self.monitor, on_ready)
             opened.callback(self._mqtt_source.close)
-        for wanted, reader in zip(config.inputs, readers, strict=True):
-            if wanted.addresses:
-                self._polling.append(Polling(wanted, reader, self.pipeline, self.monitor))
-                opened.callback(self._polling[-1].close)
+        for settings, reader in zip(config.inputs, readers, strict=True):
+            if settings.addresses:
+                self._pollers.append(Poller(settings, reader, self.pipeline, self.monitor))
+                opened.callback(self._pollers[-1].close)
 
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
-        """A pipeline for each partition that this process is given."""
+        """A pipeline for each partition assigned to this process."""
         require("kafka")
         from scare.live.kafka import KafkaSink, Partitions
 
@@ -85,29 +89,24 @@ class Gateway:
         opened.callback(self._partitions.close)
 
     def _make_pipeline(self, name: str, store: Store) -> Pipeline:
-        """The pipeline of a partition: its models change and its files are written when its own state is kept."""
+        """The pipeline of a partition; it reloads models and writes files with its own snapshots."""
         models = ModelFiles(self._config.models, self._open, self.monitor)
         return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
-        """Where results go; files to a folder `below` that of the config."""
+        """Where results go; Parquet files go to the folder `below` that of the config."""
         others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
 
     @property
     def _worker(self) -> "Pipeline | Partitions":
-        found = self.pipeline or self._partitions
-        assert found is not None
-        return found
-
-    def _make_mqtt_sink(self, broker: Broker) -> MqttSink:
-        topics = Topics(broker.home_assistant_prefix, broker.publish)
-        announcing = Announcing(topics, self.models.calibrators) if broker.home_assistant else None
-        return MqttSink(broker, self.monitor, announcing)
+        worker = self.pipeline or self._partitions
+        assert worker is not None
+        return worker
 
     def start(self) -> None:
-        """Go on where the last process ended, then let readings come."""
+        """Restore the state of the last process, then accept readings."""
         if self._mqtt_sink is not None:
             self._mqtt_sink.start()
         if self.pipeline is not None:
@@ -117,23 +116,23 @@ class Gateway:
         if self._mqtt_source is not None:
             self._mqtt_source.start()
         elif self._mqtt_sink is not None:
-            self._mqtt_sink.say_online()
+            self._mqtt_sink.announce_online()
         if self.server is not None:
             self.server.start()
-        for one in self._polling:
+        for one in self._pollers:
             one.start()
 
     def run(self) -> None:
-        """Work until `stop`; what has come by then is finished and kept."""
+        """Work until `stop`; finish and save what arrived by then."""
         self._worker.run()
 
     def stop(self) -> None:
-        """End `run` soon."""
-        for one in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._polling):
+        """Let `run` return soon."""
+        for one in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._pollers):
             if one is not None:
                 one.stop()
         self._worker.stop()
 
     def close(self) -> None:
-        """Leave everything to others."""
+        """Close all connections and files."""
         self._opened.close()

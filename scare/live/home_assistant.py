@@ -1,4 +1,4 @@
-"""Devices as Home Assistant discovers them over MQTT: one retained message a device, with its sensors.
+"""Home Assistant discovery over MQTT: one retained message per device, with its sensors.
 
 Keys and spellings are those of its documentation of device-based discovery.
 """
@@ -6,7 +6,6 @@ Keys and spellings are those of its documentation of device-based discovery.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -17,45 +16,37 @@ from scare.data.readings import Channel
 from scare.live.pipeline import Result
 
 EXPIRES_AFTER_STEPS = 3
-MICRO, MU = "\u00b5", "\u03bc"  # Home Assistant writes the second
+MICRO, MU = "\u00b5", "\u03bc"  # Home Assistant uses the second
 
 
-@dataclass(frozen=True)
-class Topics:
-    """Where Home Assistant listens, and where results are."""
+class Discovery:
+    """Discovery messages of the devices that have reported; `results` is the topic prefix of results."""
 
-    discovery: str
-    results: str
-
-
-class Announcing:
-    """What Home Assistant is told of devices that have reported."""
-
-    def __init__(self, topics: Topics, calibrators: Mapping[str, Calibrator]) -> None:
-        self._topics, self._calibrators = topics, calibrators
+    def __init__(self, prefix: str, results: str, calibrators: Mapping[str, Calibrator]) -> None:
+        self._prefix, self._results, self._calibrators = prefix, results, calibrators
         self._models: dict[str, str] = {}
-        self.birth_topic = f"{topics.discovery}/status"
+        self.birth_topic = f"{prefix}/status"
 
-    def news(self, result: Result) -> dict[str, str]:
-        """The message about a result's device, by its topic, if it is new or its model is another."""
+    def update(self, result: Result) -> dict[str, str]:
+        """The message of a result's device, by its topic, if the device is new or its model has changed."""
         if self._models.get(result.device) == result.model:
             return {}
         self._models[result.device] = result.model
-        return self._config(result.device)
+        return self._message(result.device)
 
     def all(self) -> dict[str, str]:
-        """The messages about all devices."""
-        return {topic: text for device in list(self._models) for topic, text in self._config(device).items()}
+        """The messages of all devices, by topic."""
+        return {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
 
-    def _config(self, device: str) -> dict[str, str]:
+    def _message(self, device: str) -> dict[str, str]:
         model = self._models[device]
-        config = describe(device, model, self._calibrators[model], self._topics.results)
-        topic = f"{self._topics.discovery}/device/{config['device']['identifiers'][0]}/config"
+        config = device_config(device, model, self._calibrators[model], self._results)
+        topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"
         return {topic: json.dumps(config, ensure_ascii=False)}
 
 
-def describe(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
-    """A device, its calibrated sensor with the ends of its interval, its raw one, and its flags."""
+def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
+    """The config of a device: its calibrated value with the interval, its raw value and its flags."""
     name = f"scare_{object_id(device)}"
     expires = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
     target, raw = calibrator.target, calibrator.inputs.channels[0]
@@ -63,10 +54,10 @@ def describe(device: str, model: str, calibrator: Calibrator, prefix: str) -> di
         "device": {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model},
         "origin": {"name": "scare", "sw_version": __version__},
         "components": {
-            "calibrated": _sensor(name, "calibrated", "Calibrated", _measured(target) | expires),
-            "low": _sensor(name, "low", "Low", _measured(target) | expires | {"entity_category": "diagnostic"}),
-            "high": _sensor(name, "high", "High", _measured(target) | expires | {"entity_category": "diagnostic"}),
-            "raw": _sensor(name, "raw", "Raw", _measured(raw) | expires | {"entity_category": "diagnostic"}),
+            "calibrated": _sensor(name, "calibrated", "Calibrated", _measurement(target) | expires),
+            "low": _sensor(name, "low", "Low", _measurement(target) | expires | {"entity_category": "diagnostic"}),
+            "high": _sensor(name, "high", "High", _measurement(target) | expires | {"entity_category": "diagnostic"}),
+            "raw": _sensor(name, "raw", "Raw", _measurement(raw) | expires | {"entity_category": "diagnostic"}),
             "flags": _sensor(name, "flags", "Flags", expires | {"entity_category": "diagnostic"}),
         },
         "state_topic": f"{prefix}/{device}/state",
@@ -80,8 +71,8 @@ def _sensor(device: str, key: str, name: str, more: Mapping[str, Any]) -> dict[s
     return {"platform": "sensor", "unique_id": f"{device}_{key}", "name": name, "value_template": shown, **more}
 
 
-def _measured(channel: Channel) -> dict[str, Any]:
-    """What a channel measures, in Home Assistant's words where it has some."""
+def _measurement(channel: Channel) -> dict[str, Any]:
+    """Device class and unit of a channel, as far as Home Assistant knows them."""
     quantity = find_quantity(channel.name)
     unit = display_unit(channel.unit).replace(MICRO, MU)
     known = quantity is not None and quantity.device_class and spell_unit(quantity.unit) == spell_unit(channel.unit)
@@ -90,7 +81,7 @@ def _measured(channel: Channel) -> dict[str, Any]:
 
 
 def object_id(device: str) -> str:
-    """A device's name in the letters of a topic of discovery; what had to be changed is told apart by a checksum.
+    """A device's name in the characters that discovery topics allow; a checksum keeps changed names apart.
 
     >>> object_id("box-1"), object_id("84:f3")
     ('box-1', '84_f3_8db1a6dd')

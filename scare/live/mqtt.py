@@ -1,4 +1,10 @@
-"""A connection to an MQTT broker, version 5: encrypted beyond this computer, made again whenever it breaks."""
+"""MQTT 5: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is remade when it breaks.
+
+A reading is acknowledged when its result has been published: until then it stays with the broker, and the source
+stops reading when the pipeline is behind. Results go to `PREFIX/DEVICE/state` (retained), rejections to
+`PREFIX/rejected`, and `PREFIX/status` is `online` or, by the last will, `offline`. A result counts as published when
+the broker has confirmed it. Connections to other computers are encrypted.
+"""
 
 import json
 import logging
@@ -18,27 +24,31 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from scare.errors import UnreachableError, UsageError
 from scare.live.config import Broker
-from scare.live.home_assistant import Announcing
-from scare.live.messages import RejectedError, check_size, format_time, reads_topic
-from scare.live.pipeline import Arrival, Monitor, Pipeline, Refusal, Result
-from scare.live.reader import Reader
+from scare.live.home_assistant import Discovery
+from scare.live.messages import Reader, Reading, RejectedError, check_size, format_time
+from scare.live.pipeline import Delivery, Monitor, Pipeline, Rejection, Result
 
+QOS = 1
 KEEPALIVE_SECONDS = 30
-PATIENCE_SECONDS = 10.0  # for the first connection
+CONNECT_SECONDS = 10.0  # until the first connection must stand
+FULL_QUEUE_SECONDS = 0.5  # between two looks whether the process is stopping, while the queue is full
+CONFIRM_SECONDS = 0.2  # between two looks whether the process is stopping, until the broker confirms
+REJECTION_SECONDS = 1.0  # at least, between two published rejections
+OnReady = Callable[[], object]  # called when the broker has accepted the subscriptions
 LOG = logging.getLogger(__name__)
 
 
 class Connection:
-    """A client at work in a thread; `on_connect` is called after each time it is connected.
+    """A client in a thread of its own; `on_connect` is called after every connection.
 
-    A `session` is kept by the broker for as long as it likes, with what comes meanwhile: at most `receives` messages
-    are given before some of them are acknowledged.
+    With `receives`, the broker keeps the session and what arrives meanwhile, and sends at most so many messages before
+    some of them are acknowledged.
     """
 
     def __init__(self, broker: Broker, client_id: str, on_connect: Callable[[], Any], receives: int = 0) -> None:
         self.broker, self._on_connect, self._receives = broker, on_connect, receives
-        self.number = 0  # of connections made
-        self._answered, self._refusal = Event(), ""
+        self.number = 0  # connections made so far
+        self._answered, self._failure = Event(), ""
         self.client = Client(
             CallbackAPIVersion.VERSION2, client_id, protocol=MQTTv5, manual_ack=True, reconnect_on_failure=True
         )
@@ -47,10 +57,14 @@ class Connection:
         if broker.user:
             self.client.username_pw_set(broker.user, broker.password() or None)
         if broker.is_encrypted:
-            self.client.tls_set_context(_context(broker))
+            try:
+                context = ssl.create_default_context(cafile=broker.certificate_authority or None)
+            except (OSError, ssl.SSLError) as error:
+                raise UsageError(f"mqtt.certificate_authority {broker.certificate_authority}: {error}") from error
+            self.client.tls_set_context(context)
 
     def open(self) -> None:
-        """Connect, or say why that is not possible."""
+        """Connect, or raise an error that says why not."""
         broker = self.broker
         properties = Properties(PacketTypes.CONNECT)
         if self._receives:
@@ -60,15 +74,15 @@ class Connection:
             broker.host, broker.used_port, KEEPALIVE_SECONDS, clean_start=not self._receives, properties=properties
         )
         self.client.loop_start()
-        if not self._answered.wait(PATIENCE_SECONDS):
+        if not self._answered.wait(CONNECT_SECONDS):
             self.close()
             raise UnreachableError(f"the broker at {broker.host} port {broker.used_port} does not answer")
-        if self._refusal:
+        if self._failure:
             self.close()
-            raise UsageError(f"the broker at {broker.host} refuses {broker.user or 'a client'}: {self._refusal}")
+            raise UsageError(f"the broker at {broker.host} refuses {broker.user or 'a client'}: {self._failure}")
 
     def close(self) -> None:
-        """End the connection; a session stays."""
+        """Disconnect; the broker keeps the session."""
         self.client.disconnect()
         self.client.loop_stop()
 
@@ -76,12 +90,12 @@ class Connection:
         self, client: Client, _: Any, flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
         if reason.is_failure:
-            self._refusal = str(reason)
+            self._failure = str(reason)
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)
         else:
             self.number += 1
             if self.number > 1:
-                LOG.warning("connected to the broker at %s again", self.broker.host)
+                LOG.warning("reconnected to the broker at %s", self.broker.host)
             self._on_connect()
         self._answered.set()
 
@@ -89,184 +103,153 @@ class Connection:
         self, client: Client, _: Any, flags: DisconnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
         if reason.is_failure:
-            LOG.warning("the connection to the broker at %s broke (%s); trying again", self.broker.host, reason)
-
-
-def _context(broker: Broker) -> ssl.SSLContext:
-    """TLS that checks who answers."""
-    try:
-        return ssl.create_default_context(cafile=broker.certificate_authority or None)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"mqtt.certificate_authority {broker.certificate_authority}: {error}") from error
-
-
-# Readings from an MQTT broker: taken one by one, acknowledged when they have been published.
-#
-# What has not been acknowledged stays with the broker. When the pipeline is behind, this stops reading.
-
-
-QOS = 1
-Ready = Callable[[], object]  # is called when the broker has agreed to give messages
-WAIT_SECONDS = 0.5  # between two looks whether the process ends, while there is no room
+            LOG.warning("lost the connection to the broker at %s (%s); reconnecting", self.broker.host, reason)
 
 
 class MqttSource:
-    """Subscribes for each reader, under a name that the broker knows again."""
+    """Subscribes to the topics of readers in a session that outlives the process."""
 
     def __init__(
-        self, broker: Broker, readers: Sequence[Reader], pipeline: Pipeline, monitor: Monitor, on_ready: Ready
+        self, broker: Broker, readers: Sequence[Reader], pipeline: Pipeline, monitor: Monitor, on_ready: OnReady
     ) -> None:
         self._readers, self._pipeline, self._monitor, self._on_ready = readers, pipeline, monitor, on_ready
         self._stopping = Event()
         self._connection = Connection(broker, broker.client_id, self._subscribe, receives=pipeline.limits.queue)
-        self._connection.client.on_message = self._take
-        self._connection.client.on_subscribe = self._hear
+        self._connection.client.on_message = self._receive
+        self._connection.client.on_subscribe = self._subscribed
 
     def start(self) -> None:
-        """Let messages come; those of a session may come before the broker has answered the subscription."""
+        """Connect and subscribe; queued messages of a persistent session may arrive first."""
         self._connection.open()
 
     def stop(self) -> None:
-        """Take no more; what has been taken can still be acknowledged."""
+        """Accept no more messages; those accepted can still be acknowledged."""
         self._stopping.set()
 
     def close(self) -> None:
-        """End the connection; the broker keeps what comes."""
+        """Disconnect; the broker keeps what arrives."""
         self._stopping.set()
         self._connection.close()
 
     def _subscribe(self) -> None:
         self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
 
-    def _hear(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
+    def _subscribed(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
         for reader, answer in zip(self._readers, answers, strict=True):
             if answer.is_failure:
-                LOG.error("the broker refuses to give %s: %s", reader.adapter.subscription, answer)
+                LOG.error("the broker refuses the subscription to %s: %s", reader.adapter.subscription, answer)
         self._on_ready()
 
-    def _take(self, client: Client, _: Any, message: MQTTMessage) -> None:
-        """Parse a message and hand it over; what cannot be used is acknowledged at once."""
+    def _receive(self, client: Client, _: Any, message: MQTTMessage) -> None:
+        """Parse and submit a message; one that cannot be used is acknowledged at once."""
         if self._stopping.is_set():
             return
         self._monitor.count("received")
-        done = partial(self._acknowledge, message.mid, message.qos, self._connection.number)
+        acknowledge = partial(self._acknowledge, message.mid, message.qos, self._connection.number)
         try:
-            arrival = self._read(message)
-        except RejectedError as refused:
-            self._monitor.refuse(message.topic, str(refused))
-            arrival = None
-        if arrival is None:
-            done()
+            reader, reading = self._read(message)
+        except RejectedError as rejected:
+            self._monitor.reject(message.topic, str(rejected))
+            acknowledge()
             return
-        reading, partial_row = arrival
-        while not self._pipeline.submit(Arrival((reading,), done, partial_row), WAIT_SECONDS):
+        if reading is None:
+            self._monitor.count("ignored")
+            acknowledge()
+            return
+        delivery = Delivery((reading,), acknowledge, partial=reader.adapter.one_number)
+        while not self._pipeline.submit(delivery, FULL_QUEUE_SECONDS):
             if self._stopping.is_set():
                 return
 
-    def _read(self, message: MQTTMessage) -> Any:
-        """A reading, and whether it is only a part of a row; None where nobody asks for it."""
+    def _read(self, message: MQTTMessage) -> tuple[Reader, Reading | None]:
         payload = bytes(message.payload)
         check_size(payload)
-        reader = next((one for one in self._readers if reads_topic(one.adapter, message.topic)), None)
+        reader = next((one for one in self._readers if one.adapter.matches(message.topic)), None)
         if reader is None:
             raise RejectedError("no input reads this topic")
-        reading = reader.read(payload, message.topic, time())
-        if reading is None:
-            self._monitor.count("ignored")
-            return None
-        return reading, reader.adapter.one_number
+        return reader, reader.read(payload, message.topic, time())
 
     def _acknowledge(self, message_id: int, qos: int, connection: int) -> None:
-        """Tell the broker; after a new connection it sends the message again, and that one is acknowledged."""
+        """Acknowledge, unless the connection is a new one: on that the broker has sent the message again."""
         if connection == self._connection.number:
             self._connection.client.ack(message_id, qos)
 
 
-# Results to an MQTT broker: `PREFIX/DEVICE/state` retained, `PREFIX/status` with a last will, `PREFIX/rejected`.
-#
-# A result is safe when the broker has said so; until then the readings it came from are not acknowledged.
-
-
-REFUSALS_SECONDS = 1.0  # between two refusals that are told
-LOOK_SECONDS = 0.2
-
-
 class MqttSink:
-    """Publishes, and waits until the broker has it."""
+    """Publishes results and waits until the broker has confirmed them."""
 
-    def __init__(self, broker: Broker, monitor: Monitor, announcing: Announcing | None) -> None:
-        self._prefix, self._monitor, self._announcing = broker.publish, monitor, announcing
-        self._stopping, self._next_refusal, self._is_online = Event(), 0.0, False
+    def __init__(self, broker: Broker, monitor: Monitor, discovery: Discovery | None) -> None:
+        self._prefix, self._monitor, self._discovery = broker.publish, monitor, discovery
+        self._stopping, self._next_rejection, self._is_online = Event(), 0.0, False
         self._connection = Connection(broker, f"{broker.client_id}-out", self._greet)
         self._client = self._connection.client
         self._client.will_set(f"{self._prefix}/status", "offline", QOS, retain=True)
-        if announcing is not None:
-            self._client.message_callback_add(announcing.birth_topic, self._announce_again)
-        monitor.on_refusal = self._tell_refusal
+        if discovery is not None:
+            self._client.message_callback_add(discovery.birth_topic, self._republish_discovery)
+        monitor.on_rejection = self._publish_rejection
 
     def start(self) -> None:
         """Connect."""
         self._connection.open()
 
-    def say_online(self) -> None:
-        """Let others know that readings are taken, now and after each new connection."""
+    def announce_online(self) -> None:
+        """Publish that readings are accepted, now and after every new connection."""
         self._is_online = True
         self._greet()
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for confirmations when the connection is lost."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Say goodbye and end the connection."""
+        """Publish `offline` and disconnect."""
         self._stopping.set()
         if self._client.is_connected():
             self._client.publish(f"{self._prefix}/status", "offline", QOS, retain=True).wait_for_publish(2)
         self._connection.close()
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish all but late results; of a device's only the newest is retained in the end."""
+        """Publish all but late results; the broker retains the newest of each device."""
         sent = [self._send(one) for one in results if not one.is_late]
         self._monitor.count("published", len(sent))
-        return all(map(self._is_safe, sent))
+        return all(map(self._wait_until_confirmed, sent))
 
     def keep(self, number: int) -> None:
-        """Nothing: what was published is with the broker."""
+        """No-op: the broker is durable."""
 
     def _send(self, result: Result) -> MQTTMessageInfo:
-        if self._announcing is not None:
-            self._announce(self._announcing.news(result))
+        if self._discovery is not None:
+            self._publish_all(self._discovery.update(result))
         payload = json.dumps(result.as_json(), ensure_ascii=False, separators=(",", ":"))
         return self._client.publish(f"{self._prefix}/{result.device}/state", payload, QOS, retain=True)
 
-    def _is_safe(self, sent: MQTTMessageInfo) -> bool:
-        """Whether the broker has a message; what could not be sent is sent as soon as there is a connection again."""
-        sent.rc = MQTTErrorCode.MQTT_ERR_SUCCESS  # of the moment when it was handed over
+    def _wait_until_confirmed(self, sent: MQTTMessageInfo) -> bool:
+        """False if the process stops first; the client sends what is unsent as soon as it is connected again."""
+        sent.rc = MQTTErrorCode.MQTT_ERR_SUCCESS  # "not connected" was true when it was queued; paho would raise it
         while not sent.is_published():
             if self._stopping.is_set() and not self._client.is_connected():
                 return False
-            sent.wait_for_publish(LOOK_SECONDS)
+            sent.wait_for_publish(CONFIRM_SECONDS)
         return True
 
     def _greet(self) -> None:
         if self._is_online:
             self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
-        if self._announcing is not None:
-            self._client.subscribe(self._announcing.birth_topic, QOS)
+        if self._discovery is not None:
+            self._client.subscribe(self._discovery.birth_topic, QOS)
 
-    def _announce_again(self, client: Any, _: Any, message: MQTTMessage) -> None:
+    def _republish_discovery(self, client: Any, _: Any, message: MQTTMessage) -> None:
         client.ack(message.mid, message.qos)
-        if self._announcing is not None and message.payload == b"online":
-            self._announce(self._announcing.all())
+        if self._discovery is not None and message.payload == b"online":
+            self._publish_all(self._discovery.all())
 
-    def _announce(self, configs: dict[str, str]) -> None:
-        for topic, payload in configs.items():
+    def _publish_all(self, messages: dict[str, str]) -> None:
+        for topic, payload in messages.items():
             self._client.publish(topic, payload, QOS, retain=True)
 
-    def _tell_refusal(self, refusal: Refusal) -> None:
-        """Publish a refusal now and then."""
+    def _publish_rejection(self, rejection: Rejection) -> None:
         now = monotonic()
-        if now >= self._next_refusal:
-            self._next_refusal = now + REFUSALS_SECONDS
-            told = asdict(refusal) | {"time": format_time(refusal.time)}
-            self._client.publish(f"{self._prefix}/rejected", json.dumps(told))
+        if now >= self._next_rejection:
+            self._next_rejection = now + REJECTION_SECONDS
+            payload = asdict(rejection) | {"time": format_time(rejection.time)}
+            self._client.publish(f"{self._prefix}/rejected", json.dumps(payload))

@@ -1,7 +1,7 @@
-"""Results as Parquet: a file a day and model, beside it what has come since it was last put together.
+"""Results as Parquet: one file per day and model, with parts beside it that have not been merged yet.
 
-`DAY/MODEL.parquet` is the day so far; `DAY/MODEL.NUMBER.parquet` the results of one journal. A journal that is
-read again after a crash writes its file again, so nothing is there twice.
+`DAY/MODEL.parquet` is the merged day so far; `DAY/MODEL.NUMBER.parquet` is the part of one journal. A journal that is
+replayed after a crash writes its part again, so no row is there twice.
 """
 
 from collections.abc import Sequence
@@ -16,41 +16,38 @@ from scare.files import replacing
 from scare.live.pipeline import Result
 from scare.live.store import sync
 
-MOST_PARTS = 60  # of a day and model: more are put together
+MAX_PARTS = 60  # of a day and model, until they are merged
 
 
 class ParquetFiles:
-    """A sink that writes when a snapshot is taken; until then the journal has what is not written."""
+    """A sink that writes when a snapshot is taken; until then the journal holds the readings."""
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
         self._results: list[Result] = []
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Take results, late ones too."""
+        """Collect results, late ones too."""
         self._results += results
         return True
 
     def keep(self, number: int) -> None:
-        """Write what was taken, as part `number` of its days; put the parts of a day together when it is over."""
-        for (day, model), some in groupby(sorted(self._results, key=_group), _group):
+        """Write the collected results as part `number` of their days, and merge the parts of days that are over."""
+        if not self._results:
+            return
+        for (day, model), results in groupby(sorted(self._results, key=_day_and_model), _day_and_model):
             folder = self._folder / day
-            write_table(as_table(list(some)), folder / f"{model}.{number:08d}.parquet")
-            parts = len(list(folder.glob(f"{model}.*.parquet")))
-            if parts > MOST_PARTS:
-                put_together(folder, model)
-        if self._results:
-            self._finish_days(max(_group(one)[0] for one in self._results))
-        self._results = []
-
-    def _finish_days(self, today: str) -> None:
-        """Put the parts of older days together."""
+            write_table(as_table(list(results)), folder / f"{model}.{number:08d}.parquet")
+            if len(list(folder.glob(f"{model}.*.parquet"))) > MAX_PARTS:
+                merge_parts(folder, model)
+        today = max(_day_and_model(one)[0] for one in self._results)
         for part in sorted(self._folder.glob("*/*.*.parquet")):
             if part.parent.name < today and part.exists():
-                put_together(part.parent, part.name.rsplit(".", 2)[0])
+                merge_parts(part.parent, part.name.rsplit(".", 2)[0])
+        self._results = []
 
 
-def _group(result: Result) -> tuple[str, str]:
+def _day_and_model(result: Result) -> tuple[str, str]:
     return f"{datetime.fromtimestamp(result.time, UTC):%Y-%m-%d}", result.model
 
 
@@ -65,18 +62,18 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
     return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))
 
 
-def put_together(folder: Path, model: str) -> None:
-    """One file of a day's file and its parts; what is there twice counts once."""
-    parts, whole = sorted(folder.glob(f"{model}.*.parquet")), folder / f"{model}.parquet"
-    tables = [pl.read_parquet(path) for path in [whole, *parts] if path.exists()]
+def merge_parts(folder: Path, model: str) -> None:
+    """Merge a day's parts into its file; of duplicate rows the last one stays."""
+    parts, merged = sorted(folder.glob(f"{model}.*.parquet")), folder / f"{model}.parquet"
+    tables = [pl.read_parquet(path) for path in [merged, *parts] if path.exists()]
     table = pl.concat(tables, how="diagonal")  # a part of an older version has fewer columns
-    write_table(table.unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), whole)
+    write_table(table.unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), merged)
     for path in parts:
         path.unlink()
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
-    """Write a file; it is on disk when this returns."""
+    """Write a file; it is on disk (fsync) when this returns."""
     with replacing(path) as temporary:
         table.write_parquet(temporary)
         sync(temporary)

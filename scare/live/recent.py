@@ -1,4 +1,4 @@
-"""The newest results of every device, kept in memory for those who watch."""
+"""The last hours of every device, in memory, for the page of `http`."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -12,14 +12,14 @@ from scare.errors import DataError
 from scare.live.pipeline import Result, finite
 from scare.upkeep.live_drift import state_label
 
-KEPT = 240  # results of a device
-SPARKS = 30  # of them in the small picture of a row
+KEPT = 240  # results per device
+SPARKS = 30  # of them in the sparkline of a table row
 NUMBERS = ("raw", "calibrated", "low", "high")
 KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}
 
 
 class Recent:
-    """A sink that remembers; every change has a number, so that who asks again gets only what is new."""
+    """A sink that keeps the newest results; changes are numbered, so that a client gets only what is new."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept, self._lock = kept, Lock()
@@ -35,18 +35,18 @@ class Recent:
         return len(self._names)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Remember results, but for late ones."""
+        """Keep all but late results."""
         with self._lock:
             self._change += 1
             for one in results:
                 if not one.is_late:
-                    self._remember(one)
+                    self._keep_result(one)
         return True
 
     def keep(self, number: int) -> None:
-        """Nothing: what is remembered here may be forgotten."""
+        """No-op: what is kept here may be lost."""
 
-    def _remember(self, result: Result) -> None:
+    def _keep_result(self, result: Result) -> None:
         index = self._devices.get(result.device)
         if index is None:
             index = self._add(result.device)
@@ -64,38 +64,39 @@ class Recent:
         self._models.append("")
         self._watch.append(None)
         if index == len(self._counts):
-            more = max(64, index)
-            self._columns = {name: _longer(array, more) for name, array in self._columns.items()}
-            counted = (self._counts, self._changes, self._heard)
-            self._counts, self._changes, self._heard = (_longer(one, more) for one in counted)
+            spare = max(64, index)
+            self._columns = {name: _grow(array, spare) for name, array in self._columns.items()}
+            arrays = (self._counts, self._changes, self._heard)
+            self._counts, self._changes, self._heard = (_grow(one, spare) for one in arrays)
         return index
 
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
         """The number of the newest change, and a row for each device changed `since`.
 
-        A row is [device, model, time, raw, calibrated, low, high, flags, when it was heard, whether it drifts], and
-        with `sparks` the last calibrated values.
+        A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, whether it drifts], and with
+        `sparks` the last calibrated values.
         """
         with self._lock:
-            since = -1 if since > self._change else since  # told by a process before this one
-            found = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
-            return self._change, [self._row(index, sparks) for index in found]
+            since = -1 if since > self._change else since  # the number is of an earlier process
+            changed = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
+            return self._change, [self._row(index, sparks) for index in changed]
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
         last = (self._counts[index] - 1) % self._kept
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
         row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
         row += [self._heard[index].item(), self._watch[index]]
-        return [*row, self._sparks(index)] if sparks else row
-
-    def _sparks(self, index: int) -> list[float | None]:
-        return [_short(one) for one in self._columns["calibrated"][index, self._order(index)[-SPARKS:]].tolist()]
+        if sparks:
+            row.append(
+                [_short(one) for one in self._columns["calibrated"][index, self._order(index)[-SPARKS:]].tolist()]
+            )
+        return row
 
     def device(self, name: str) -> dict[str, Any]:
-        """All that is remembered of a device, oldest first."""
+        """Everything kept of a device, oldest first."""
         with self._lock:
             if name not in self._devices:
-                raise DataError(f"no device '{name}' has reported")
+                raise DataError(f"the device '{name}' has not reported")
             index = self._devices[name]
             order = self._order(index)
             when, *numbers, flags = (self._columns[column][index, order].tolist() for column in KINDS)
@@ -111,15 +112,15 @@ class Recent:
         }
 
     def _order(self, index: int) -> np.ndarray:
-        """Where a device's results are, oldest first."""
+        """The slots of a device's results, oldest first."""
         count = int(self._counts[index])
         return np.arange(max(0, count - self._kept), count) % self._kept
 
 
 def _short(number: float) -> float | None:
-    """A number with the digits that float32 has."""
+    """A number with the significant digits of float32."""
     return finite(float(f"{number:.6g}"))
 
 
-def _longer(array: np.ndarray, more: int) -> np.ndarray:
-    return np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)])
+def _grow(array: np.ndarray, spare: int) -> np.ndarray:
+    return np.concatenate([array, np.zeros((spare, *array.shape[1:]), array.dtype)])

@@ -1,6 +1,6 @@
 """Live windows: the windows and flags of `grid` and `inputs`, one reading of each device at a time, in fixed memory.
 
-    reading → unusable values as missing → ring buffer (gap rule) → quality rules → the device's scaling → training range
+    reading → unusable values as missing → ring buffer (gap rule) → quality rules → device's scaling → training range
 
 The state machine is the same for one device (`Calibrator.live`) and for all devices of a calibrator (`live/fleet`):
 every array has one row per device, and a push takes at most one reading of each. It must agree with `grid.lay` and
@@ -188,9 +188,8 @@ class LiveWindows:
         center = np.where(own, self._scaling["center"][at], fleet.center)
         return Affine(center, np.where(own, self._scaling["scale"][at], fleet.scale)).apply(usable)
 
-    def restart(self, devices: Sequence[str]) -> None:
-        """Add devices whose next row gets the flag RESTART."""
-        at = self.find(devices)  # first: the array may have to grow
+    def restart(self, at: np.ndarray) -> None:
+        """Give the next row of these new devices the flag RESTART."""
         self._scaling["restarted"][at] = True
 
     def replace_inputs(self, inputs: Inputs) -> None:
