@@ -22,7 +22,7 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
-from scare.live.fleet import Batch, Fleet, Route
+from scare.live.fleet import Fleet, Route
 from scare.models import Scare
 from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs
@@ -35,6 +35,7 @@ CHANNELS = (
     Channel("humidity", "%", 0.0, 100.0),
 )
 CENTER, SCALE, START = np.array([20.0, 15.0, 60.0]), np.array([8.0, 5.0, 15.0]), 1.7e9
+Batch = tuple[list[str], np.ndarray, np.ndarray]  # devices, times, rows
 KNOWN, FEW, MANY = "known", 1_000, 100_000
 CASES = (  # devices, how they are scaled, readings of a batch
     (FEW, KNOWN, 1),
@@ -140,13 +141,13 @@ def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
         for start in range(0, len(devices), size):
             some = devices[start : start + size]
             rows = rng.normal(CENTER, SCALE, (len(some), 3)).clip(0.1, 80.0)
-            yield Batch(some, np.full(len(some), START + STEP * minute), rows)
+            yield some, np.full(len(some), START + STEP * minute), rows
 
 
 def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
     """Microseconds per reading."""
     begun = time.process_time()
-    pushed = [fleet.push(batch) for batch in some]
+    pushed = [fleet.push(*batch) for batch in some]
     elapsed = time.process_time() - begun
     assert all(np.isfinite(one.values).all() for one in pushed)
     return 1e6 * elapsed / sum(len(one.values) for one in pushed)
@@ -155,11 +156,11 @@ def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
 def time_alone(calibrator: Calibrator) -> float:
     """Like the fleet's, for `live.push` of one device: microseconds per reading."""
     live, rows = calibrator.live("box"), list(islice(batches(["box"], 1), WINDOW + ALONE))
-    for row in rows[:WINDOW]:
-        live.push(row.times[0], row.rows[0])
+    for _, times, values in rows[:WINDOW]:
+        live.push(times[0], values[0])
     begun = time.process_time()
-    for row in rows[WINDOW:]:
-        live.push(row.times[0], row.rows[0])
+    for _, times, values in rows[WINDOW:]:
+        live.push(times[0], values[0])
     return 1e6 * (time.process_time() - begun) / ALONE
 
 
@@ -167,8 +168,8 @@ def differences() -> dict[str, float]:
     """Largest differences of values in a fleet, and in a stream, from those of `live.push`."""
     calibrator, names = make_calibrator(KNOWN), [f"box-{index}" for index in range(COMPARED)]
     some, fleet = list(islice(batches(names, COMPARED), 2 * WINDOW)), Fleet({"pm": calibrator}, (Route("*", "pm"),))
-    times, rows = np.array([one.times[0] for one in some]), np.stack([one.rows for one in some], axis=1)
-    together = np.stack([fleet.push(batch).values for batch in some], axis=1)
+    times, rows = np.array([one[0] for _, one, _ in some]), np.stack([one for _, _, one in some], axis=1)
+    together = np.stack([fleet.push(*batch).values for batch in some], axis=1)
     streams = np.stack([calibrator.stream(name).push(times, own)[0] for name, own in zip(names, rows, strict=True)])
     alone = np.stack([_push_alone(calibrator, times, own) for own in rows])
     apart, in_streams = (np.abs(one - alone)[:, WINDOW:] for one in (together, streams))
@@ -183,7 +184,7 @@ def _push_alone(calibrator: Calibrator, times: np.ndarray, rows: np.ndarray) -> 
 def _fill(calibrator: Calibrator, names: list[str]) -> Fleet:
     fleet = Fleet({"pm": calibrator}, (Route("*", "pm"),))
     for some in islice(batches(names, BATCH), -(-len(names) // BATCH) * WINDOW):
-        fleet.push(some)
+        fleet.push(*some)
     return fleet
 
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.config import Limits, Model
+from scare.live.config import LiveLimits, Model
 from scare.live.messages import Reading, format_time
-from scare.live.pipeline import Arrival, ModelFiles, Monitor, Pipeline
+from scare.live.pipeline import Delivery, ModelFiles, Monitor, Pipeline
 from scare.live.store import Store
 from tests.live.broker import Listener, free_port, running_broker, wait_for
 
@@ -171,13 +171,13 @@ def leave_state(folder: Path) -> None:
     monitor = Monitor()
     files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
     store = Store(folder / "live")
-    pipeline = Pipeline(files, store, [], monitor, Limits())
+    pipeline = Pipeline(files, store, [], monitor, LiveLimits())
     pipeline.restore()
     rng = np.random.default_rng(2)
     for minute in range(62):
         if minute > 57:
             pipeline.snapshot()
-        pipeline.process([Arrival(draw_minute(minute, rng))])
+        pipeline.process([Delivery(draw_minute(minute, rng))])
         if minute == 57:
             os.utime(next((folder / "live").glob("journal-*1.log")), (1, 1))  # an hour is longer than it is kept
     store.close()

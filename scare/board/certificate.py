@@ -4,10 +4,10 @@
     certificate.passed, certificate.reasons, certificate.as_dict()
 
 Windows are given to `run` of each runtime, and a stream of bad readings, some beyond training, to `scare_calibrate` and
-to NumPy's `LiveFeed`: values, intervals and flags. A board scales a reading in float32, NumPy in double precision: the
-windows made of readings may differ by a rounding, so they are compared as such, and results on the windows that C made.
-The rules are in `agreement`, their tolerances in `calibrator.parity`, the windows and readings in `trials`. It holds no
-date: the same calibrator has the same certificate. docs/certificate.md says how to read one.
+to NumPy's `LiveWindows`: values, intervals and flags. A board scales a reading in float32, NumPy in double precision:
+the windows made of readings may differ by a rounding, so they are compared as such, and results on the windows that C
+made. The rules are in `agreement`, their tolerances in `calibrator.parity`, the windows and readings in `trials`. It
+holds no date: the same calibrator has the same certificate. docs/certificate.md says how to read one.
 """
 
 from collections import Counter
@@ -57,7 +57,8 @@ from scare.export.lowering import Arithmetic
 from scare.export.package import Package, export_calibrator
 from scare.kernels import Choice, window_q
 from scare.windowing.grid import history_starts
-from scare.windowing.inputs import Inputs, LiveFeed
+from scare.windowing.inputs import Inputs
+from scare.windowing.live import LiveWindows
 
 # When runtimes agree: the certificate's rules, on what each of them gave for the same windows.
 #
@@ -468,16 +469,14 @@ class _Trial:
 
     def _feed(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
         """Windows [m, window, channels], not held, and flags [n] of readings."""
-        windows, flags, feed = [], [], LiveFeed(inputs, self.device)
+        windows, flags, live = [], [], LiveWindows(inputs, [self.device])
         for reading in readings:
             if reading.restart:
-                feed = LiveFeed(inputs, self.device)
-            window, flag = feed.take(reading.now_ms / 1000, reading.numbers)
-            flags.append(int(flag))
-            if window is not None:
-                windows.append(window)
-        shape = (-1, self.plan.window, self.plan.channels)
-        return np.array(windows, np.float32).reshape(shape), np.array(flags, np.uint32)
+                live = LiveWindows(inputs, [self.device])
+            window, flag = live.push_one(reading.now_ms / 1000, np.asarray(reading.numbers))
+            windows.append(window)
+            flags.append(flag)
+        return np.concatenate(windows), np.concatenate(flags)
 
     def _values(self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
         """The calibrated values [m] of a stream's windows [m, …], a choice of a branch carried until a new history."""

@@ -20,10 +20,9 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Chan
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
 from scare.windowing.grid import Grid
-from scare.windowing.inputs import Inputs, WindowStream, check_rows
+from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.live import LiveWindows
 
-ONLY = np.zeros(1, np.int64)  # the number of the only device
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 
 
@@ -223,14 +222,11 @@ class Live:
     """One device's calibration, reading by reading: `LiveWindows` of one device, and the plan."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._device, self._choice = calibrator, device, Choice()
-        self._windows = LiveWindows(calibrator.inputs, [device])
+        self._calibrator, self._windows, self._choice = calibrator, LiveWindows(calibrator.inputs, [device]), Choice()
 
     def push(self, time: float, row: np.ndarray) -> CalibratedReading:
         """Calibrate the reading at `time` (seconds)."""
-        times, rows = np.full(1, time), np.asarray(row, float)[None]
-        check_rows(self._calibrator.inputs, self._device, times, rows)
-        windows, flags, _ = self._windows.push(ONLY, times, rows)
+        windows, flags = self._windows.push_one(time, row)
         if flags[0] & Flag.RESTART:
             self._choice = Choice()
         values = self._calibrator.compute(windows, self._choice) if len(windows) else np.full(1, np.nan)

@@ -106,8 +106,8 @@ def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
     lines = []
     for row, time in enumerate(times.tolist()):
         for box, numbers in zip(fleet.boxes, values[:, row].tolist(), strict=True):
-            values = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
-            lines.append(json.dumps({"device": box.device, "time": time, **values}))
+            row_values = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
+            lines.append(json.dumps({"device": box.device, "time": time, **row_values}))
     return "\n".join(lines).encode()
 
 

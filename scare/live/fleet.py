@@ -105,7 +105,8 @@ class Fleet:
         if len(members) == 1:
             ((name, stacked),) = values.items()
             return self._groups[name].push(devices, times, stacked)
-        calibrated = CalibratedRows(*np.empty((3, len(devices))), np.empty(len(devices), np.uint32))
+        low, value, high = np.empty((3, len(devices)))
+        calibrated = CalibratedRows(value, low, high, np.empty(len(devices), np.uint32))
         for name, at in members.items():
             part = self._groups[name].push([devices[index] for index in at.tolist()], times[at], values[name])
             for column, numbers in zip(calibrated, part, strict=True):

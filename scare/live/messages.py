@@ -259,7 +259,7 @@ def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any
         below = content[int(key) :][:1] if isinstance(key, str) and key.isdecimal() and len(key) < 5 else []
     elif isinstance(content, dict) and isinstance(key, str):
         below = [content[key]] if key in content else []
-    elif isinstance(content, dict):
+    elif isinstance(content, dict) and isinstance(key, re.Pattern):
         below = [value for name, value in content.items() if key.fullmatch(name)]
     for one in below:
         yield from _search(one, rest)

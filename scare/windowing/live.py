@@ -3,7 +3,7 @@
     reading → unusable values as missing → ring buffer (gap rule) → quality rules → device's scaling → training range
 
 The state machine is the same for one device (`Calibrator.live`) and for all devices of a calibrator (`live/fleet`):
-every array has one row per device, and a push takes at most one reading of each. It must agree with `grid.lay` and
+every array has one row per device, and a push takes at most one reading of each. It must agree with `grid.make_grid` and
 `inputs.WindowStream`, which do the same for a table, to the bit.
 """
 
@@ -14,12 +14,13 @@ import numpy as np
 from scare.data.flags import NO_VALUE, Flag, FlagState
 from scare.windowing.device_arrays import DeviceArrays
 from scare.windowing.grid import GapPolicy
-from scare.windowing.inputs import Inputs
+from scare.windowing.inputs import Inputs, check_rows
 from scare.windowing.scaling import Affine, Settling
 from scare.windowing.training_range import update_slow_mean
 
 # Instead of a place in `Settling`: scaled by its own first rows, or by numbers of the calibrator.
 SETTLED, KNOWN = -1, -2
+ONLY = np.zeros(1, np.int64)  # the number of the only device
 
 EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
     np.uint32,  # an operation of an array with a Flag takes several times as long
@@ -167,10 +168,10 @@ class LiveWindows:
         if np.count_nonzero(restarted := scaling["restarted"][at]):
             reasons[restarted] |= RESTART
             scaling["restarted"][at] = False
-        if np.count_nonzero(begun := reasons & RESTART):  # only the scaling stays
-            begun = begun > 0
-            self._past.clear(at[begun])
-            scaling["slow"][at[begun]] = self._usual_distance
+        if np.count_nonzero(reasons & RESTART):  # only the scaling stays
+            begun = at[(reasons & RESTART) > 0]
+            self._past.clear(begun)
+            scaling["slow"][begun] = self._usual_distance
         flags |= reasons | self._judge_quality(at, times, usable)
         if not np.count_nonzero(reasons & NO_WINDOW):  # the usual case needs no masks
             flags |= self._compare_with_training(at, usable)
@@ -180,6 +181,14 @@ class LiveWindows:
         flags[real] |= self._compare_with_training(at[real], usable[real])
         flags[has_window & (scaling["settling"][at] >= 0)] |= UNSETTLED
         return self._scaled_windows(at[has_window]), flags, usable
+
+    def push_one(self, time: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Like `push`, for a row [channels] of the only device: windows [0 or 1, window, channels] and flags [1]."""
+        times, rows = np.full(1, time), np.asarray(row, float)[None]
+        (device,) = self.devices
+        check_rows(self._inputs, device, times, rows)
+        windows, flags, _ = self.push(ONLY, times, rows)
+        return windows, flags
 
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """Rows [n, channels] as training scaled them; the fleet's scaling for devices that training did not have."""

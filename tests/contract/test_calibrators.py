@@ -9,7 +9,7 @@ import pytest
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.passes import fold
 from scare.data.readings import CALIBRATED, FLAGS, Readings
-from scare.live.fleet import Batch, Fleet, Route
+from scare.live.fleet import Fleet, Route
 from scare.models import Architecture
 from tests.calibrator.building import bad_readings, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
@@ -71,7 +71,7 @@ def test_in_a_fleet_each_device_has_what_its_table_gives(model: Architecture) ->
     devices = [bad_readings(seed, 120, f"box-{seed}") for seed in (1, 2, 3)]
     names, times = [one.device for one in devices], np.stack([one.times for one in devices], axis=1)
     fleet, rows = Fleet({"model": calibrator}, [Route("*", "model")]), np.stack([one.values for one in devices], axis=1)
-    pushed = [fleet.push(Batch(names, *row)) for row in zip(times, rows, strict=True)]
+    pushed = [fleet.push(names, *row) for row in zip(times, rows, strict=True)]
     for index, one in enumerate(devices):
         whole = calibrator.predict(one)
         expected = whole[CALIBRATED].fill_null(np.nan).to_numpy()

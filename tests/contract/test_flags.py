@@ -21,7 +21,7 @@ from scare.data.flags import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
 from scare.export import scare_live
 from scare.export.package import export_calibrator
-from scare.live.fleet import Batch, Fleet, Route
+from scare.live.fleet import Fleet, Route
 from tests.calibrator.building import EDGES, attention_plan, make_calibrator, make_readings
 from tests.export.building import compile_models
 from tests.export.test_micropython import load
@@ -65,7 +65,7 @@ def live(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.nda
 def in_a_fleet(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
     fleet = Fleet({"model": calibrator}, (Route("*", "model"),))
     rows = zip(readings.times[:, None], readings.values[:, None], strict=True)
-    pushed = [fleet.push(Batch((readings.device,), *row)) for row in rows]
+    pushed = [fleet.push((readings.device,), *row) for row in rows]
     return np.concatenate([one.values for one in pushed]), np.concatenate([one.flags for one in pushed])
 
 

@@ -1,4 +1,4 @@
-"""`scare.c` by itself: windows of `Ring`, flags of `usable_values` and `TrainingRange`; what it says of misuse."""
+"""`scare.c` by itself: windows of `RingBuffer`, flags of `usable_values` and `TrainingRange`; what misuse gives."""
 
 import ctypes
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from scare.data.readings import Channel
 from scare.export.c_package import statuses
 from scare.export.descriptor import encode_windows
 from scare.windowing.grid import GapPolicy
-from scare.windowing.live import Ring
+from scare.windowing.live import ONLY, RingBuffer
 from tests.export.building import RUNTIME
 from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 
@@ -159,14 +159,15 @@ def test_windows_are_those_of_the_ring(
 ) -> None:
     step_ms = round(rows.step * 1000)
     board = Calibration(library, window, policy, step_ms, integer=integer)
-    ring = Ring(window, 2, step_ms, policy)  # the ring counts in milliseconds too
+    ring = RingBuffer(window, 2, step_ms, policy)  # the ring counts in milliseconds too
+    ring.add(1)
     for now, row in in_milliseconds(rows, start):
-        reason = ring.push(float(now), row)
+        reason = Flag(int(ring.push(ONLY, np.full(1, float(now)), row[None])[0]))
         status, calibrated = board.push(now, row)
         assert status == FROM_FLAG[reason & ~Flag.RESTART]
         assert calibrated == 12.0 if status == OK else np.isnan(calibrated)
-        if ring.real_count:
-            expected = scaled(ring.window())
+        if ring["filled"][0]:
+            expected = scaled(ring.windows(ONLY)[0])
             assert_array_equal(board.window(), encode_windows(expected[None], QUANTUM)[0] if integer else expected)
 
 

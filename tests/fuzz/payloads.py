@@ -1,4 +1,4 @@
-"""Messages of boxes, changed: each is a reading or one sentence."""
+"""Messages of boxes, changed: each is a reading or one message of why not."""
 
 import json
 import math
@@ -7,9 +7,7 @@ from pathlib import Path
 from random import Random
 
 from scare.errors import DataError
-from scare.live.config import Input
-from scare.live.messages import RejectedError, find_adapters
-from scare.live.reader import Reader
+from scare.live.messages import Reader, RejectedError, find_adapters
 from tests.fuzz.mutating import mutate
 from tests.fuzz.target import LieError, Target
 from tests.live.test_mutated import SEEDS
@@ -39,7 +37,7 @@ def _change_values(payload: bytes, chance: Random) -> bytes:
 @cache
 def _readers() -> dict[str, Reader]:
     adapters = find_adapters({})
-    return {name: Reader(adapters[name], Input(name), CHANNELS) for name, _ in SEEDS}
+    return {name: Reader(adapters[name], CHANNELS) for name, _ in SEEDS}
 
 
 def use(path: Path) -> None:

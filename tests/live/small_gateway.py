@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.live.config import Limits, Model
+from scare.live.config import LiveLimits, Model
 from scare.live.messages import Reading
 from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result, Sink
 from scare.live.store import Store
 from tests.calibrator.building import curve_plan, make_calibrator
 
 START = 1.75e9
-LIMITS = Limits()
+LIMITS = LiveLimits()
 STORES: list[Store] = []  # in use
 
 
@@ -64,7 +64,7 @@ class Kept:
         return {(one.device, one.time): one for one in self.results}
 
 
-def make_pipeline(folder: Path, sink: Sink, limits: Limits = LIMITS) -> tuple[Pipeline, Monitor]:
+def make_pipeline(folder: Path, sink: Sink, limits: LiveLimits = LIMITS) -> tuple[Pipeline, Monitor]:
     """A pipeline on the models and the state in a folder, which has gone on where the last one ended."""
     monitor = Monitor()
     models = {"dust": Model(str(folder / "dust.scare")), "gas": Model(str(folder / "gas.scare"), ("gas-*",))}

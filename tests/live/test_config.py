@@ -1,4 +1,4 @@
-"""The file of `scare live`: what is right is read, what is wrong is one sentence."""
+"""The file of `scare live`: what is right is read, what is wrong is one error message."""
 
 from pathlib import Path
 
@@ -31,42 +31,42 @@ def test_files_lie_beside_the_config(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
-        ('[models.pm]\nfile = "pm.scare"', "nothing can come in: give [mqtt], [kafka] or [http]"),
+        ('[models.pm]\nfile = "pm.scare"', "no readings can arrive: give [mqtt], [kafka] or [http]"),
         (
             '[models.pm]\nfile = "pm.scare"\n[mqtt]\n[adapters.own]\ndevice = "/id"\n[[inputs]]\nadapter = "own"',
-            "inputs (own): nothing reaches it; give topic, addresses or [http]",
+            "inputs (own): no messages can reach it; give topic, addresses or [http]",
         ),
         ("[http]\nport = 1", "the key 'models' is missing"),
         ("[models]\n[http]\nport = 1", "models is {}; it takes a table of settings of 1 or more"),
         (SMALL + '[[inputs]]\nadapter = "tasmotta"', "no adapter is called 'tasmotta'; did you mean 'tasmota'?"),
-        (SMALL + '[[inputs]]\nadapter = "tasmota"\ntime_zone = "Mars/Base"', "time_zone is 'Mars/Base'"),
-        (SMALL + 'host = "0.0.0.0"', "is every address of this computer: say in names how it is called"),
-        (SMALL + 'host = "10.0.0.5"', "is reached from other computers: give certificate and key"),
+        (SMALL + '[[inputs]]\nadapter = "tasmota"\ntime_zone = "Mars/Base"', "time_zone 'Mars/Base' is unknown"),
+        (SMALL + 'host = "0.0.0.0"', "means every address of this computer: list its host names in names"),
+        (SMALL + 'host = "10.0.0.5"', "is reachable from other computers: give certificate and key"),
         (SMALL + "prot = 1", "unknown key 'prot' in [http]; did you mean 'port'?"),
         (SMALL.replace("= 0", "= 70000"), "http.port is 70000; it takes a whole number from 0 on and up to 65535"),
-        (SMALL + "[adapters.mine.fields]\na = '/b'\n[[inputs]]\nadapter = 'mine'", "says nowhere which device writes"),
-        (SMALL + "[adapters.tasmota.fields]\na = 'b'\n[[inputs]]\nadapter = 'json'", "'b' is not a place in a message"),
+        (SMALL + "[adapters.mine.fields]\na = '/b'\n[[inputs]]\nadapter = 'mine'", "does not name the device"),
+        (SMALL + "[adapters.tasmota.fields]\na = 'b'\n[[inputs]]\nadapter = 'json'", "'b' is not a path in a message"),
         (
             SMALL + "[adapters.tasmota]\ntopic = '{device}/{x}'\n[[inputs]]\nadapter = 'json'",
-            "may hold {device}, {field} and +",
+            "may contain {device}, {field} and +",
         ),
-        (KAFKA + 'topic = "a b"', "kafka.topic is 'a b'; it takes 1 to 249 letters, digits or . _ -"),
+        (KAFKA + 'topic = "a b"', "kafka.topic 'a b' is not a topic name; use 1 to 249 letters, digits or . _ -"),
         (KAFKA + 'topic = "in"\npublish = "in"', "results need another topic"),
-        (KAFKA + 'topic = "in"\nbrokers = ["kafka.lan"]', "the broker 'kafka.lan' of kafka has no port"),
-        (SMALL + '[kafka]\ntopic = "in"', "[kafka] takes one of [[inputs]], without addresses"),
-        (KAFKA.replace("json", "esphome") + 'topic = "in"', "'esphome' writes one number a message"),
+        (KAFKA + 'topic = "in"\nbrokers = ["kafka.lan"]', "the Kafka broker 'kafka.lan' has no port"),
+        (SMALL + '[kafka]\ntopic = "in"', "[kafka] needs exactly one [[inputs]], without addresses"),
+        (KAFKA.replace("json", "esphome") + 'topic = "in"', "'esphome' sends one number per message"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_mistake_is_one_error_message(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         read(tmp_path, text)
-    assert sentence in str(refused.value)
+    assert message in str(refused.value)
     assert "live.toml" in str(refused.value)
 
 
-def test_channels_and_fields_are_held_against_models_and_adapters(tmp_path: Path) -> None:
+def test_channels_and_fields_are_checked_against_models_and_adapters(tmp_path: Path) -> None:
     text = SMALL + '[[inputs]]\nadapter = "tasmota"\n[inputs.channels]\n'
     read(tmp_path, text + 'dust = "pm25"\nheat = "/x/Temperature"').check_channels(["dust", "heat"])
     with pytest.raises(UsageError, match=r"no model reads 'dusd'; did you mean 'dust'\?"):

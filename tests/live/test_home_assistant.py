@@ -1,11 +1,11 @@
-"""What Home Assistant is told uses the keys and spellings that its own schemas allow."""
+"""Discovery messages use the keys and spellings that its own schemas allow."""
 
 import json
 
 import pytest
 
 from scare.data.readings import Channel
-from scare.live.home_assistant import Announcing, Topics, describe, object_id
+from scare.live.home_assistant import Discovery, device_config, object_id
 from scare.live.pipeline import Result
 from tests.calibrator.building import make_calibrator
 
@@ -25,27 +25,27 @@ UNITS = {"pm25": {"\u03bcg/m³"}, "pm10": {"\u03bcg/m³"}, "humidity": {"%"}, "t
 
 @pytest.mark.parametrize("device", ["box-1", "84:f3:eb", "a.b"])
 def test_every_key_is_allowed(device: str) -> None:
-    told = describe(device, "dust", make_calibrator(), "scare")
-    assert told.keys() <= DEVICE_DISCOVERY
-    assert {"device", "components", "origin"} <= told.keys()
-    assert told["device"].keys() <= DEVICE
-    assert told["origin"].keys() <= ORIGIN
-    assert all(one.keys() <= AVAILABILITY for one in told["availability"])
-    for one in told["components"].values():
+    config = device_config(device, "dust", make_calibrator(), "scare")
+    assert config.keys() <= DEVICE_DISCOVERY
+    assert {"device", "components", "origin"} <= config.keys()
+    assert config["device"].keys() <= DEVICE
+    assert config["origin"].keys() <= ORIGIN
+    assert all(one.keys() <= AVAILABILITY for one in config["availability"])
+    for one in config["components"].values():
         assert one.keys() <= SENSOR
         assert {"platform", "unique_id"} <= one.keys()
         assert one.get("unit_of_measurement") in UNITS.get(one.get("device_class"), {one.get("unit_of_measurement")})
         assert one["expire_after"] == 180  # three steps
-    assert told["components"]["raw"]["device_class"] == "pm25"
-    assert json.loads(json.dumps(told)) == told
+    assert config["components"]["raw"]["device_class"] == "pm25"
+    assert json.loads(json.dumps(config)) == config
 
 
 def test_a_unit_that_its_class_does_not_have_goes_without_a_class() -> None:
     calibrator = make_calibrator()
     object.__setattr__(calibrator, "target", Channel("NO2", "ppb"))
-    told = describe("a", "gas", calibrator, "scare")["components"]["calibrated"]
-    assert told["unit_of_measurement"] == "ppb"
-    assert "device_class" not in told
+    config = device_config("a", "gas", calibrator, "scare")["components"]["calibrated"]
+    assert config["unit_of_measurement"] == "ppb"
+    assert "device_class" not in config
 
 
 def test_names_that_differ_stay_apart() -> None:
@@ -53,9 +53,9 @@ def test_names_that_differ_stay_apart() -> None:
 
 
 def test_a_device_is_told_once_and_again_with_another_model() -> None:
-    announcing = Announcing(Topics("homeassistant", "scare"), {"pm": make_calibrator(), "gas": make_calibrator()})
-    first, again = (announcing.news(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "pm")) for _ in range(2))
+    discovery = Discovery("homeassistant", "scare", {"pm": make_calibrator(), "gas": make_calibrator()})
+    first, again = (discovery.update(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "pm")) for _ in range(2))
     assert list(first) == ["homeassistant/device/scare_a/config"]
     assert again == {}
-    assert announcing.news(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "gas")) != {}
-    assert len(announcing.all()) == 1
+    assert discovery.update(Result("a", 0.0, 1.0, 1.0, 0.5, 1.5, 0, "gas")) != {}
+    assert len(discovery.all()) == 1

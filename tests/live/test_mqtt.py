@@ -13,14 +13,14 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UnreachableError, UsageError
-from scare.live.check import Ear, propose
+from scare.live.check import TopicListener, propose_inputs
 from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
 from scare.live.messages import format_time
 from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, draw_readings, expected, save_models
-from tests.live.test_server import as_line
-from tests.live.test_server import working as at_work
+from tests.live.test_http import as_line
+from tests.live.test_http import working as at_work
 
 pytestmark = needs_broker
 DUST = {"pm25": "pm25", "current": "/INA219/Current"}
@@ -185,8 +185,8 @@ def test_home_assistant_hears_of_devices_once_and_when_it_is_born(tmp_path: Path
         assert box.last(topic) == told
 
 
-def test_a_broker_that_is_not_there_or_refuses_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.live.mqtt.PATIENCE_SECONDS", 0.5)
+def test_a_broker_that_is_not_there_or_refuses_is_an_error_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.mqtt.CONNECT_SECONDS", 0.5)
     gateway = Gateway(make_config(tmp_path, free_port()), Calibrator.load)
     with pytest.raises(UnreachableError, match="does not answer"):
         gateway.start()
@@ -199,21 +199,21 @@ def test_a_broker_that_is_not_there_or_refuses_is_a_sentence(tmp_path: Path, mon
         gateway.close()
 
 
-def test_check_hears_what_arrives_and_proposes_a_mapping(tmp_path: Path, port: int) -> None:
+def test_check_listens_to_what_arrives_and_proposes_inputs(tmp_path: Path, port: int) -> None:
     config = Config(save_models(tmp_path), str(tmp_path / "state"), mqtt=Broker(port=port))
-    ear = Ear(config, Broker(port=port))
+    listener = TopicListener(config, Broker(port=port))
     with listening(port) as box:
-        listening_thread = Thread(target=ear.listen, args=(2.0,))
+        listening_thread = Thread(target=listener.listen, args=(2.0,))
         listening_thread.start()
-        wait_for(lambda: box.send("my/own/topic", {"dust": {"fine": 3}}) or ear.places)  # until it has subscribed
+        wait_for(lambda: box.send("my/own/topic", {"dust": {"fine": 3}}) or listener.numbers)  # until it has subscribed
         box.send("tele/attic/SENSOR", {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}})
         box.send("tele/attic/SENSOR", "rubbish")
         box.send("scare/attic/state", {"raw": 9})
         listening_thread.join()
-    assert ear.heard["tasmota"].devices == {"attic"}
-    assert ear.heard["tasmota"].refused == {"not JSON: 'rubbish'": 1}
-    assert ear.places == {"my/own/topic": {"/dust/fine": 3.0}}
-    proposed = tomllib.loads(propose(ear.heard, ["pm25_raw", "current"]))
+    assert listener.stats["tasmota"].devices == {"attic"}
+    assert listener.stats["tasmota"].rejected == {"not JSON: 'rubbish'": 1}
+    assert listener.numbers == {"my/own/topic": {"/dust/fine": 3.0}}
+    proposed = tomllib.loads(propose_inputs(listener.stats, ["pm25_raw", "current"]))
     assert proposed == {"inputs": [{"adapter": "tasmota", "channels": {"pm25_raw": "pm25"}}]}
 
 
@@ -226,6 +226,6 @@ def test_check_hears_that_the_broker_drops_messages(tmp_path: Path) -> None:
         with listening(port) as box:
             for minute in range(50):
                 box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
-        ear = Ear(config, Broker(port=port))
-        ear.listen(2.5)
-    assert ear.dropped[-1] >= 25
+        listener = TopicListener(config, Broker(port=port))
+        listener.listen(2.5)
+    assert listener.dropped[-1] >= 25

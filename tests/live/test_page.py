@@ -12,7 +12,7 @@ from scare.live.gateway import Gateway
 from scare.live.pipeline import Result
 from tests.live.broker import wait_for
 from tests.live.small_gateway import save_models
-from tests.live.test_server import working
+from tests.live.test_http import working
 from tests.report.browser import Tab, browsing, find_browser
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="chromium (Debian) would run it")
@@ -89,7 +89,7 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     tab.value("location.hash = 'box-1'")
     until(tab, "document.getElementById('facts').textContent.includes('model dust')")
     gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 60.5, 80.5, 0, "dust")])
-    gateway.monitor.refuse("http", "line 3: <b>not JSON</b>")
+    gateway.monitor.reject("http", "line 3: <b>not JSON</b>")
     until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 (60.5 – 80.5) µg/m³, raw 77')")
     until(tab, "document.getElementById('reasons').textContent.includes('<b>not JSON</b>')")
     tab.value("document.getElementById('back').click()")

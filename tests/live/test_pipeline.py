@@ -1,5 +1,6 @@
 """Nothing is lost and nothing is applied twice: journal, snapshot, replay, in the order that makes it so."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +13,9 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
-from scare.live.config import Limits
+from scare.live.config import LiveLimits
 from scare.live.messages import Reading
-from scare.live.pipeline import Arrival, Pipeline, Result
+from scare.live.pipeline import Delivery, Pipeline, Result, RowAssembler
 from scare.live.store import Journal, Store, read_journal
 from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
 
@@ -25,7 +26,7 @@ def push(pipeline: Pipeline, readings: Sequence[Reading], size: int = 9) -> int:
     """Work on readings some at a time; how many were acknowledged."""
     done: list[int] = []
     for start in range(0, len(readings), size):
-        pipeline.process([Arrival((one,), lambda: done.append(1)) for one in readings[start : start + size]])
+        pipeline.process([Delivery((one,), lambda: done.append(1)) for one in readings[start : start + size]])
     return len(done)
 
 
@@ -162,7 +163,7 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
     push(pipeline, readings[20:25], 1)
     shifted(calibrator, 100.0).save(file)
     os.utime(file, ns=(1, 1))
-    pipeline._next_look = 0.0
+    pipeline._next_model_poll = 0.0
     pipeline.poll()
     push(pipeline, readings[25:], 1)
     pairs = zip(sink.results, expected(calibrator, readings), strict=True)
@@ -173,14 +174,14 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
     assert (counts["models_refused"], counts["models_replaced"]) == (1, 1)
 
 
-def test_there_is_room_for_so_many_devices_and_so_many_waiting(tmp_path: Path) -> None:
+def test_devices_and_queued_readings_are_limited(tmp_path: Path) -> None:
     sink = Kept()
-    pipeline, monitor = make_pipeline(tmp_path, sink, Limits(queue=3, devices=2))
+    pipeline, monitor = make_pipeline(tmp_path, sink, LiveLimits(queue=3, devices=2))
     some = [Reading(name, START, {"pm25": 1.0, "current": 1.0}) for name in ("a", "b", "c")]
-    assert push(pipeline, some) == 3  # what is refused is acknowledged too
+    assert push(pipeline, some) == 3  # a rejected reading is acknowledged too
     assert [one.device for one in sink.results] == ["a", "b"]
-    assert "one device more than limits.devices, 2" in monitor.refusals()[0].reason
-    assert [pipeline.submit(Arrival((one,))) for one in [*some, some[0]]] == [True, True, True, False]
+    assert "c: limits.devices allows 2 devices" in monitor.rejections()[0].reason
+    assert [pipeline.submit(Delivery((one,))) for one in [*some, some[0]]] == [True, True, True, False]
     pipeline.stop()
     pipeline.run()
     assert pipeline.backlog == 0
@@ -190,8 +191,35 @@ def test_numbers_that_come_one_by_one_are_acknowledged_with_their_row(tmp_path: 
     sink, done, now = Kept(), list[str](), time()
     pipeline, _ = make_pipeline(tmp_path, sink)
     parts = [Reading("box-1", now, {"pm25": 5.0}), Reading("box-1", now + 1, {"current": 300.0})]
-    pipeline.process([Arrival((parts[0],), lambda: done.append("dust"), partial=True)])
+    pipeline.process([Delivery((parts[0],), lambda: done.append("dust"), partial=True)])
     assert sink.results == done == []
-    pipeline.process([Arrival((parts[1],), lambda: done.append("current"), partial=True)])
+    pipeline.process([Delivery((parts[1],), lambda: done.append("current"), partial=True)])
     assert [(one.time, one.raw) for one in sink.results] == [(now, 5.0)]
     assert done == ["dust", "current"]
+
+
+def part(device: str, time: float, **values: float) -> Reading:
+    return Reading(device, time, values)
+
+
+def test_numbers_that_come_one_by_one_become_a_row_when_all_are_there() -> None:
+    assembler, done = RowAssembler(lambda _: (frozenset(("pm25", "temperature")), 60.0)), []
+    assert assembler.add(part("a", 0.0, pm25=1.0), lambda: done.append(1)) == []
+    assert assembler.add(part("b", 1.0, pm25=9.0), lambda: done.append(9)) == []
+    (row,) = assembler.add(part("a", 2.0, temperature=2.0), lambda: done.append(2))
+    assert row.readings == (Reading("a", 0.0, {"pm25": 1.0, "temperature": 2.0}),)
+    row.acknowledge()
+    assert done == [1, 2]
+
+
+def test_a_row_waits_half_a_step_and_goes_without_what_is_missing() -> None:
+    assembler = RowAssembler(lambda _: (frozenset(("pm25", "temperature")), 60.0))
+    assert assembler.add(part("a", 0.0, pm25=1.0), print) == []
+    assert assembler.finish_due(30.0) == []
+    ((reading,),) = (row.readings for row in assembler.finish_due(30.5))
+    assert (reading.values["pm25"], math.isnan(reading.values["temperature"])) == (1.0, True)
+    assert assembler.finish_due(100.0) == []
+    assembler.add(part("a", 100.0, pm25=1.0), print)
+    assembler.add(part("a", 110.0, pm25=3.0), print)  # the newer one counts
+    ((late,),) = (row.readings for row in assembler.add(part("a", 160.0, pm25=2.0), print))
+    assert replace(late, values={"pm25": late.values["pm25"]}) == part("a", 100.0, pm25=3.0)

@@ -19,7 +19,7 @@ from scare.export.compiled import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Scare
 from scare.windowing.grid import RECENT, STRICT
-from scare.windowing.inputs import LiveFeed
+from scare.windowing.live import LiveWindows
 from tests.calibrator.building import (
     attention_plan,
     bad_readings,
@@ -220,12 +220,12 @@ def test_a_restart_is_a_new_stream(built: Built) -> None:
 @pytest.mark.parametrize("name", FIXED)
 def test_fixed_point_c_equals_fixed_point_numpy(built: Built, name: str) -> None:
     calibrator, board, readings = CALIBRATORS[name], built[f"{name}_fixed"], readings_in_float32(5)
-    feed = LiveFeed(calibrator.inputs, "box-1")
+    live = LiveWindows(calibrator.inputs, ["box-1"])
     pushed = [board.push(*pair) for pair in zip(milliseconds(readings, WRAP - 500), readings.values, strict=True)]
-    windows = [feed.take(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
-    assert [status == OK for status, _ in pushed] == [window is not None for window in windows]
+    windows = [live.push_one(*pair)[0] for pair in zip(readings.times.tolist(), readings.values, strict=True)]
+    assert [status == OK for status, _ in pushed] == [len(window) == 1 for window in windows]
     assert [status == OK for status, _ in pushed] == calibrator.predict(readings)["calibrated"].is_not_null().to_list()
-    given = np.stack([window for window in windows if window is not None])
+    given = np.concatenate(windows)
     expected = replace(calibrator, plan=compile_calibrator(calibrator, "fixed").plan).compute(given)
     values = np.array([value for status, value in pushed if status == OK])
     # a reading within rounding of half a step may be one step apart: the board scales in float32

@@ -9,7 +9,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
-from scare.live.fleet import Batch, Fleet, FleetState, Route
+from scare.live.fleet import Fleet, FleetState, Route
 from scare.upkeep.drift import DriftState, Hours, align_boxes, box_hours, watch_hours
 from scare.upkeep.live_drift import MOST, NOT_YET, DriftMonitor
 from tests.upkeep.conftest import BORDER, FLEET
@@ -86,7 +86,7 @@ def make_fleet(calibrator: Calibrator) -> Fleet:
 def push(fleet: Fleet, readings: list[Readings], rows: range) -> FleetState:
     for row in rows:
         times, values = (np.array([getattr(one, name)[row] for one in readings]) for name in ("times", "values"))
-        fleet.push(Batch([one.device for one in readings], times, values))
+        fleet.push([one.device for one in readings], times, values)
     return fleet.state()
 
 

@@ -15,7 +15,8 @@ from scare.data.flags import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.grid import STRICT, GapPolicy
-from scare.windowing.inputs import Inputs, LiveFeed, WindowStream
+from scare.windowing.inputs import Inputs, WindowStream
+from scare.windowing.live import LiveWindows
 from scare.windowing.scaling import Affine, Scaling, standard
 from scare.windowing.training_range import TrainingRange
 from tests.calibrator.building import EDGES
@@ -49,13 +50,13 @@ def feed(inputs: Inputs, device: str, rows: Rows, cuts: list[int]) -> tuple[dict
 
 def feed_live(inputs: Inputs, device: str, rows: Rows) -> tuple[dict[int, np.ndarray], np.ndarray]:
     """The same, reading by reading."""
-    source, windows, flags = LiveFeed(inputs, device), {}, []
+    source, windows, flags = LiveWindows(inputs, [device]), {}, []
     for row, (time, values) in enumerate(zip(rows.times.tolist(), rows.values, strict=True)):
-        window, flag = source.take(time, values)
-        flags.append(int(flag))
-        if window is not None:
-            windows[row] = window
-    return windows, np.array(flags, np.uint32)
+        window, flag = source.push_one(time, values)
+        flags.append(flag)
+        if len(window):
+            windows[row] = window[0]
+    return windows, np.concatenate(flags)
 
 
 def assert_same(one: dict[int, np.ndarray], other: dict[int, np.ndarray]) -> None:

@@ -21,11 +21,11 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
-from scare.live.config import TOKEN, Config, Http, Input, Limits
+from scare.live.config import TOKEN, Config, Http, Input, LiveLimits
 from scare.live.gateway import Gateway
 from scare.live.messages import Reading, format_time
 from tests.live.small_gateway import START, draw_readings, expected, save_models
-from tests.live.test_adapters import PURPLEAIR
+from tests.live.test_messages import PURPLEAIR
 
 READINGS = draw_readings(4, 30)
 
@@ -156,7 +156,7 @@ def test_a_token_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_is_behind_says_so(tmp_path: Path) -> None:
-    gateway = Gateway(make_config(tmp_path, limits=Limits(queue=1)), Calibrator.load)
+    gateway = Gateway(make_config(tmp_path, limits=LiveLimits(queue=1)), Calibrator.load)
     gateway.start()  # and nobody works
     try:
         first = Thread(target=ask, args=(gateway, "POST", "/v1/readings", lines(READINGS[:1])))
@@ -214,7 +214,7 @@ def test_devices_that_have_to_be_asked_are_asked(tmp_path: Path) -> None:
             while not len(gateway.recent) and time() < until:
                 sleep(0.05)
             assert ask(gateway, "GET", "/v1/devices/84:f3:eb:7b:c8:ee")[1]["raw"][0] == 10.0
-        assert "no answer: Not Found" in {one.reason for one in gateway.monitor.refusals()}
+        assert "no answer: Not Found" in {one.reason for one in gateway.monitor.rejections()}
         device.shutdown()
 
 

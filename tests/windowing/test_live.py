@@ -1,15 +1,30 @@
-"""The ring must be the slicing, one reading at a time: the same windows to the bit, and the same reasons."""
+"""Live windows must be those of the grid, one reading at a time and of many devices at once: the same to the bit."""
 
 from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.data.flags import NO_VALUE, Flag
 from scare.windowing.grid import RECENT, STRICT, GapPolicy, history_starts, make_grid, row_flags
-from scare.windowing.live import Ring
+from scare.windowing.live import ONLY, RingBuffer
 from tests.windowing.rows import NAN, POLICY, ROWS, WINDOW, Rows
+
+
+class Ring:
+    """A ring buffer of one device."""
+
+    def __init__(self, window: int, channels: int, step_seconds: float, policy: GapPolicy) -> None:
+        self.policy, self.buffer = policy, RingBuffer(window, channels, step_seconds, policy)
+        self.buffer.add(1)
+
+    def push(self, time: float, row: np.ndarray) -> Flag:
+        return Flag(int(self.buffer.push(ONLY, np.full(1, time), row[None])[0]))
+
+    def window(self) -> np.ndarray:
+        return self.buffer.windows(ONLY)[0]
 
 
 def check_streaming_is_slicing(rows: Rows, window: int, policy: GapPolicy) -> None:
@@ -31,7 +46,7 @@ def check_history(ring: Ring, rows: Rows, window: int, begun: Flag) -> None:
         assert reason == Flag(int(flags[row])), f"row {row}"
         if not reason & NO_VALUE:
             assert_array_equal(ring.window(), grid.windows(grid.slots[row : row + 1])[0], strict=True)
-    assert ring.real_count == np.count_nonzero(grid.real)
+    assert ring.buffer["filled"][0] == grid.real.any()
 
 
 @settings(deadline=None, max_examples=300)
@@ -90,3 +105,19 @@ def test_a_gap_of_ten_years_is_taken_in_a_few_steps() -> None:
         assert after_years == longest.push(39.0 + STRICT.longest_jump(30) + second, row)
         assert_array_equal(years.window(), longest.window())
         assert bool(after_years) == (second < 29)
+
+
+@settings(deadline=None, max_examples=60)
+@given(devices=st.lists(ROWS, min_size=1, max_size=4), window=st.integers(1, 12), policy=POLICY)
+def test_many_devices_are_as_each_alone(devices: list[Rows], window: int, policy: GapPolicy) -> None:
+    rings, alone = RingBuffer(window, 2, 60.0, policy), [Ring(window, 2, 60.0, policy) for _ in devices]
+    rings.add(len(devices))
+    for step in range(max(len(one.times) for one in devices)):
+        at = np.array([index for index, one in enumerate(devices) if step < len(one.times)])[::-1]
+        times = np.array([devices[index].times[step] / devices[index].step * 60.0 for index in at])
+        rows = np.stack([devices[index].values[step] for index in at])
+        found = rings.push(at, times, rows)
+        expected = [int(alone[index].push(time, row)) for index, time, row in zip(at, times, rows, strict=True)]
+        assert found.tolist() == expected
+        for index in at[(found & NO_VALUE) == 0]:
+            assert_array_equal(rings.windows(np.array([index]))[0], alone[index].window(), strict=True)

@@ -41,8 +41,8 @@ def test_days_and_models_are_apart_and_a_day_that_is_over_is_one_file(tmp_path: 
     assert pl.read_parquet(tmp_path / "*/dust*.parquet").height == 4
 
 
-def test_many_parts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.live.parquet.MOST_PARTS", 4)
+def test_many_parts_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.parquet.MAX_PARTS", 4)
     files = ParquetFiles(tmp_path)
     for number in range(6):
         files.publish([result("a", START + number)])
