@@ -67,9 +67,7 @@ def check(
     note(f"Listening to {found.mqtt.host} for {duration(seconds)}.")
     listener.listen(seconds)
     if listener.dropped and listener.dropped[-1]:
-        note(
-            f"The broker has dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md)."
-        )
+        note(f"The broker dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
     mapping = propose_inputs(listener.stats, models.channels)
     if as_json:
         heard = {

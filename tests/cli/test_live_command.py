@@ -128,7 +128,7 @@ def test_replay_gives_what_predict_gives(scare: RunCli, sim: Path, model: Path) 
 @pytest.mark.parametrize(
     ("options", "sentence", "code"),
     [
-        ("", "day.jsonl: nothing in it can be used, last line 1: not JSON: 'rubbish'", 3),
+        ("", "day.jsonl: no reading in it is usable; the last one: line 1: not JSON: 'rubbish'", 3),
         ("--adapter morse", "no input has the adapter 'morse'; there are json", 2),
     ],
 )
