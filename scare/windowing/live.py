@@ -3,8 +3,8 @@
     reading → unusable values as missing → ring buffer (gap rule) → quality rules → device's scaling → training range
 
 The state machine is the same for one device (`Calibrator.live`) and for all devices of a calibrator (`live/fleet`):
-every array has one row per device, and a push takes at most one reading of each. It must agree with `grid.make_grid` and
-`inputs.WindowStream`, which do the same for a table, to the bit.
+every array has one row per device, and a push takes at most one reading of each. It must agree to the bit with
+`grid.make_grid` and `inputs.WindowStream`, which do the same for a table.
 """
 
 from collections.abc import Mapping, Sequence

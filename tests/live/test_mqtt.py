@@ -185,7 +185,9 @@ def test_home_assistant_hears_of_devices_once_and_when_it_is_born(tmp_path: Path
         assert box.last(topic) == told
 
 
-def test_a_broker_that_is_not_there_or_refuses_is_an_error_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_not_there_or_refuses_is_an_error_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scare.live.mqtt.CONNECT_SECONDS", 0.5)
     gateway = Gateway(make_config(tmp_path, free_port()), Calibrator.load)
     with pytest.raises(UnreachableError, match="does not answer"):
