@@ -1,5 +1,7 @@
 """What `import scare` offers, and no more."""
 
+import inspect
+import re
 import subprocess
 import sys
 
@@ -40,6 +42,20 @@ def test_a_name_leads_to_what_it_says(name: str) -> None:
 def test_another_name_leads_nowhere() -> None:
     with pytest.raises(AttributeError, match="no attribute 'predict'"):
         scare.predict  # noqa: B018
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_every_name_has_a_numpydoc_page_with_an_example(name: str) -> None:
+    found = getattr(scare, name)
+    text = inspect.getdoc(found) or ""
+    sections = set(re.findall(r"^(\w+)\n-+$", text, re.MULTILINE))
+    is_function = inspect.isfunction(found)
+    expected = {"Parameters", "Examples"} | ({"Returns"} if is_function else set())
+    assert sections >= (expected if name != "Flag" else {"Examples"})  # a flag is not made by a caller
+    assert ">>> " in text
+    parameters = [] if name == "Flag" else list(inspect.signature(found).parameters)
+    described = re.findall(r"[a-z_]+", " ".join(re.findall(r"^([a-z_, ]+)$", text, re.MULTILINE)))
+    assert [parameter for parameter in parameters if parameter not in described] == []
 
 
 def test_importing_scare_needs_no_jax() -> None:

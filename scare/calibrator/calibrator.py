@@ -59,12 +59,41 @@ class CalibratedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibrator:
-    """Everything needed to calibrate readings of these inputs.
+    """A trained calibration: a plan, the inputs it reads and its prediction intervals.
 
-    `golden` windows carry the outputs the plan gave when it was made, `validation` windows the reference's
-    values. `facts` say where it came from (model, preset, seed, data, scores), `intervals` how sure it is. Nothing is
-    below the `floor` that the user has stated. `training_hours` are borders of bins of equal weight of each channel's
-    hourly means in training, scaled [7, channels]; an older file has none.
+    `scare.fit` makes one, `save` and `load` keep it in a `.scare` file.
+
+    Parameters
+    ----------
+    plan
+        Computation from a scaled window to a calibrated value.
+    inputs
+        Channels, window, time step, scaling, gap policy and training range.
+    target
+        Quantity and unit of calibrated values.
+    golden
+        Windows with the outputs that the plan gave when it was made, to test other runtimes.
+    validation
+        Windows of validation with the reference's values.
+    facts
+        Where it came from: model, preset, seed, data, scores.
+    floor
+        Lower limit of calibrated values, if one was stated.
+    intervals
+        Conformal prediction intervals.
+    training_hours
+        Borders of bins of equal weight of each channel's hourly means in training, scaled [7, channels]; files made
+        before drift was watched have none.
+
+    Examples
+    --------
+    >>> from scare.calibrator.corrections import bind, find_correction
+    >>> correction = find_correction("barkjohn-2021")
+    >>> calibrator = bind(correction, {role.name: role.channel for role in correction.roles}, step_seconds=60.0)
+    >>> calibrator.window, [channel.name for channel in calibrator.inputs.channels]
+    (1, ['pm', 'humidity'])
+    >>> round(calibrator.predict_one(np.array([[20.0, 50.0]])), 2)
+    11.92
     """
 
     plan: Plan
@@ -83,9 +112,24 @@ class Calibrator:
         return self.inputs.window
 
     def predict(self, readings: Readings | pl.DataFrame, device: str = "") -> pl.DataFrame:
-        """The rows of one device with `calibrated`, its interval `low` to `high` (null where there is none), `flags`.
+        """Calibrate the rows of one device.
 
-        A plain frame needs a `time` column and the calibrator's channels, and may name its device.
+        Parameters
+        ----------
+        readings
+            Readings, or a plain frame with a `time` column and the calibrator's channels.
+        device
+            Name of a plain frame's device, whose scaling is used if it was in training.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows with `calibrated`, its interval from `low` to `high` (null where there is none) and `flags`.
+
+        Raises
+        ------
+        DataError
+            If a channel is missing or times do not increase.
         """
         if isinstance(readings, pl.DataFrame):
             readings = Readings(device, readings, self.inputs.channels)
@@ -93,10 +137,25 @@ class Calibrator:
         return readings.frame.with_columns(answers._replace(flags=readings.flags | answers.flags).columns())
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
-        """The calibrated value at the newest row of one raw window [window, channels]; NaN in, NaN out.
+        """Calibrate the newest row of one raw window.
 
-        One window says nothing about a device not trained on: it is scaled as the fleet is. Where the plan chooses a
-        branch, this window chooses for itself; in a stream (`predict`, `stream`, `live`) a choice holds for a while.
+        Parameters
+        ----------
+        window
+            Raw readings [window, channels], the newest last.
+        device
+            Device whose scaling is used; one that was not in training is scaled as the fleet is.
+
+        Returns
+        -------
+        float
+            The calibrated value, NaN if a reading is missing. Where the plan chooses a branch, this window chooses
+            for itself; in a stream (`predict`, `stream`, `live`) a choice holds for a while.
+
+        Raises
+        ------
+        DataError
+            If the window has another shape.
         """
         shape = (self.window, len(self.inputs.channels))
         if window.shape != shape:
@@ -159,7 +218,23 @@ class Calibrator:
         return replace(self, facts={**self.facts, **facts})
 
     def save(self, path: Path | str) -> Path:
-        """Write a `.scare` file."""
+        """Write a `.scare` file.
+
+        Parameters
+        ----------
+        path
+            File to write, completely or not at all.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be written.
+        """
         return bundle.write(Path(path), *bundle.describe(self))
 
     def _with_intervals(self) -> "Calibrator":
@@ -173,7 +248,23 @@ class Calibrator:
 
     @staticmethod
     def load(path: Path | str) -> "Calibrator":
-        """Read a `.scare` file; a bad one is refused with the reason."""
+        """Read a `.scare` file.
+
+        Parameters
+        ----------
+        path
+            File that `save` or `scare train` wrote.
+
+        Returns
+        -------
+        Calibrator
+            The calibrator.
+
+        Raises
+        ------
+        DataError
+            If the file is missing, damaged, too large or of a newer version; the message has the reason.
+        """
         with bundle.refusing(Path(path)):
             parts = bundle.restore(*bundle.read(Path(path)))
             parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}

@@ -33,7 +33,16 @@ DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the device
 
 
 class Flag(IntFlag):
-    """Every bit a row can carry. A number, once given, is never reused."""
+    """Every bit a row can carry. A number, once given, is never reused.
+
+    `MEANINGS` and docs/flags.md explain each.
+
+    Examples
+    --------
+    >>> flags = Flag.SPIKE | Flag.OUTSIDE
+    >>> int(flags), Flag.SPIKE in flags, flag_names(flags)
+    (8200, True, ['SPIKE', 'OUTSIDE'])
+    """
 
     RANGE = 1 << 0
     SENTINEL = 1 << 1

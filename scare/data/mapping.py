@@ -19,9 +19,28 @@ from scare.records import Positive
 class ColumnMapping:
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
 
-    Time columns are joined by a space; `sort` orders a device's rows and keeps the first of equal times. `dates` states
-    how dates like 3/4/2026 are written where the file does not show it.
+    Parameters
+    ----------
+    time
+        Time column, or columns to join with a space.
+    channels
+        Input columns, first the channel to calibrate.
+    reference
+        Column of the reference instrument.
+    device_column, site_column
+        Columns that name the device and the site; empty if there are none.
+    sort
+        Order a device's rows and keep the first of equal times.
+    dates
+        `day-first` or `month-first`, for dates like 3/4/2026 in a file that does not show it.
 
+    Raises
+    ------
+    UsageError
+        If there is no time column or no channel, or if a column is mapped twice.
+
+    Examples
+    --------
     >>> print(ColumnMapping(("date",), (Channel("pm25", "ug/m3"),), Channel("Ref.PM2.5", "ug/m3")).to_toml())
     [data]
     time = "date"

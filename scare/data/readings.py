@@ -21,7 +21,22 @@ TIME_TYPE = pl.Datetime("us", "UTC")
 
 @dataclass(frozen=True)
 class Channel:
-    """A named quantity with its unit and the range of plausible readings."""
+    """A named quantity with its unit and the range of plausible readings.
+
+    Parameters
+    ----------
+    name
+        Name of its column.
+    unit
+        Unit as written in files, such as `ug/m3` or `ppb`; empty if unknown.
+    low, high
+        Readings outside are flagged `RANGE` and count as missing.
+
+    Examples
+    --------
+    >>> Channel("humidity", "%", 0.0, 100.0).unit
+    '%'
+    """
 
     name: Name
     unit: Name = ""
@@ -36,6 +51,26 @@ class Readings:
     The reference column is always called `reference`; its own name and unit live in `Readings.reference`.
     A missing number is null in the frame and NaN in the arrays.
 
+    Parameters
+    ----------
+    device
+        Name of the device.
+    frame
+        Table with `time`, one column per channel and, if there is a reference, `reference`; `flags` is added.
+    channels
+        What the device measures, first the channel to calibrate.
+    reference
+        What the reference instrument measures, if there is one.
+    site
+        Where the device stands.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or named twice, or if times do not increase.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> from datetime import datetime, timedelta, timezone
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -70,6 +70,32 @@ AIR: dict[SimulationKind, type[Air]] = {
 class Simulation:
     """What to simulate; equal simulations give identical readings.
 
+    Parameters
+    ----------
+    boxes
+        Boxes beside the reference.
+    days
+        Length of the readings.
+    step_seconds
+        Time between rows.
+    kind
+        Particle sensor, electrochemical gas cell, or linear.
+    seed
+        The same seed gives the same readings.
+    start
+        Time of the first row, with a time zone.
+    place_spread
+        Relative spread of the air between boxes; 0 if all stand side by side.
+    drifts
+        Boxes that drift, from which day and how.
+
+    Raises
+    ------
+    UsageError
+        If a number is out of range, the start has no time zone, or a drift has no box.
+
+    Examples
+    --------
     >>> Simulation(days=1).clock.rows
     1440
     """
@@ -119,6 +145,18 @@ class SimulatedBox:
 def simulate(simulation: Simulation) -> list[Readings]:
     """Simulate the readings of all boxes, side by side in the same air.
 
+    Parameters
+    ----------
+    simulation
+        What to simulate.
+
+    Returns
+    -------
+    list of Readings
+        One for each box, with a reference.
+
+    Examples
+    --------
     >>> fleet = simulate(Simulation(boxes=2, days=1))
     >>> [readings.device for readings in fleet], len(fleet[0])
     (['box-01', 'box-02'], 1440)

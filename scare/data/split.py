@@ -50,6 +50,27 @@ class Split:
 def split_by_device(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
     """Split by whole devices; unless named, the alphabetically last is test and the one before it validation.
 
+    Parameters
+    ----------
+    readings
+        Readings with a reference of at least three devices.
+    validation, test
+        Names of the devices to validate and to test on.
+
+    Returns
+    -------
+    Split
+        Training, validation and test.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown, or validation and test are the same.
+    DataError
+        If there are fewer than three devices, or a part has no reference.
+
+    Examples
+    --------
     >>> from scare.data.readings import Channel
     >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1)], "reference": [7.0]})
     >>> boxes = [Readings(name, frame, (), Channel("no2", "ppb")) for name in ("box-3", "box-1", "box-2")]
@@ -60,7 +81,35 @@ def split_by_device(readings: Sequence[Readings], validation: str | None = None,
 
 
 def split_by_site(readings: Sequence[Readings], validation: str | None = None, test: str | None = None) -> Split:
-    """Split by whole sites; unless named, the alphabetically last is test and the one before it validation."""
+    """Split by whole sites; unless named, the alphabetically last is test and the one before it validation.
+
+    Parameters
+    ----------
+    readings
+        Readings with a reference at three sites or more.
+    validation, test
+        Names of the sites to validate and to test on.
+
+    Returns
+    -------
+    Split
+        Training, validation and test.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown, or validation and test are the same.
+    DataError
+        If there are fewer than three sites, or a part has no reference.
+
+    Examples
+    --------
+    >>> from scare.data.readings import Channel
+    >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1)], "reference": [7.0]})
+    >>> boxes = [Readings(f"at {site}", frame, (), Channel("no2", "ppb"), site) for site in ("roof", "kerb", "park")]
+    >>> split_by_site(boxes).description
+    'by site: train kerb; validation park; test roof'
+    """
     return _split_by_name(readings, "site", validation, test)
 
 
@@ -73,10 +122,34 @@ def split_by_time(
 ) -> Split:
     """Split by time: training, then validation, then test, at the same two borders for every device.
 
-    Without `borders` (UTC) the shares are of all rows with a reference. Rows from a border to less than
-    `gap_seconds` after it lose their reference: they only fill the windows after them and are never a target.
-    With a gap of at least window times step, no target's window reaches across a border.
+    Rows from a border to less than `gap_seconds` after it lose their reference: they only fill the windows after them
+    and are never a target. With a gap of at least window times step, no target's window reaches across a border.
 
+    Parameters
+    ----------
+    readings
+        Readings with a reference.
+    gap_seconds
+        Time after each border that is not scored.
+    validation_share, test_share
+        Shares of all rows with a reference, if there are no borders.
+    borders
+        When validation and test begin; UTC unless they have a time zone.
+
+    Returns
+    -------
+    Split
+        Training, validation and test.
+
+    Raises
+    ------
+    DataError
+        If a part has no rows with a reference.
+    UsageError
+        If the shares, the borders or the gap are impossible.
+
+    Examples
+    --------
     >>> from scare.data.readings import Channel
     >>> frame = pl.DataFrame({"time": [datetime(2026, 1, 1, hour) for hour in range(20)], "reference": 7.0})
     >>> split = split_by_time([Readings("box-1", frame, (), Channel("no2", "ppb"))], gap_seconds=3600)

@@ -84,7 +84,39 @@ def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFil
 
 
 def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
-    """Read the readings of each device in a file; without a device column, one named `device` or after the file."""
+    """Read the readings of each device in a file.
+
+    Parameters
+    ----------
+    path
+        CSV (separated by comma, semicolon or tab; also gzipped) or Parquet.
+    mapping
+        Which columns to read.
+    device
+        Name of the device if there is no device column; the file's name if not given.
+
+    Returns
+    -------
+    list of Readings
+        One for each device, in the order of the file.
+
+    Raises
+    ------
+    DataError
+        If the file, a column, a time or a number cannot be read; the message has file, row and column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from scare import Channel, ColumnMapping
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "box.csv"
+    ...     pl.DataFrame({"when": ["2026-01-01T00:00Z", "2026-01-01T00:01Z"], "NO2": [20.5, 21.0]}).write_csv(file)
+    ...     (box,) = read_readings(file, ColumnMapping(("when",), (Channel("NO2", "ppb"),)))
+    >>> box.device, len(box), box.step_seconds
+    ('box', 2, 60.0)
+    """
     table = open_table(path)
     frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
     groups = frame.partition_by(DEVICE, maintain_order=True)
