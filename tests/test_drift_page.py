@@ -67,7 +67,7 @@ def test_losses_are_ranked_beside_the_fleet() -> None:
 
 
 def test_the_manual_says_what_the_page_does() -> None:
-    shown, said = ((DOCS / name).read_text(encoding="utf-8") for name in ("benchmarks/drift.md", "watch.md"))
+    shown, guide = ((DOCS / name).read_text(encoding="utf-8") for name in ("benchmarks/drift.md", "watch.md"))
     rates = {
         (state, where): max(
             float(rate)
@@ -80,7 +80,7 @@ def test_the_manual_says_what_the_page_does() -> None:
         [f"{ceil(100 * rates[state, where]) / 100:.2f}" for state in THRESHOLDS]
         for where in ("20 % apart", "side by side")
     )
-    words = " ".join(said.split())
+    words = " ".join(guide.split())
     assert f"a look at most {far[0]} times a month and for re-collocation at most {far[1]} times" in words
     assert f"side by side at most {near[0]} and {near[1]} times" in words
     least = re.search(r"From ([\d.]+) units on: look. From ([\d.]+) on: re-collocate", words)

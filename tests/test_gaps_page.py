@@ -1,4 +1,4 @@
-"""The benchmark of gap policies scores everyone on the same rows and says what it saw."""
+"""The benchmark of gap policies scores all variants on the same rows and sums up the result."""
 
 from dataclasses import replace
 from datetime import time

@@ -67,7 +67,7 @@ def _measure(study: Study, job: Job, calibrator: Calibrator, protocol: Protocol)
 
 
 def board_note(protocol: Protocol) -> str:
-    """What a result says of the virtual board's numbers."""
+    """A note on the virtual board's numbers."""
     return (
         f"On the virtual board every model ran {protocol.board_trials:,} windows of all kinds: strange, of validation,"
         " random; both branches where it chooses one."

@@ -48,8 +48,8 @@ CELL = {
 CHOICE = {"place": "place", "pollutant": "pollutant", "method": "model", "rate": "rate", "means": "running means"}
 MAIN_NOTES = [
     "RMSE is the mean of the places' (and of seeds); the paper's top-5 % column names no pollutant, ours is PM10's.",
-    "Latency and CPU: the exported C in float32 on one pinned core of this computer, not the paper's runtime; beside it"
-    " the network as JAX compiles it, with random weights, from a NumPy window to its value.",
+    "Latency and CPU: the exported C in float32 on one pinned core of this computer, not the paper's runtime; next to"
+    " it the network as JAX compiles it, with random weights, from a NumPy window to its value.",
     "The paper's jitter exceeds what its own mean and maximum allow in six of eight rows (docs/reproduce.md).",
 ]
 ABLATION_HARDWARE = ("max_latency", "complexity", "activation", "cpu")

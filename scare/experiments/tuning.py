@@ -110,7 +110,7 @@ class Search:
     space: SearchSpace
     preset: Mapping[str, int | float]
     settings: TrialSettings
-    left_out: tuple[str, ...] = ()  # devices that the folds leave out, a sentence each
+    left_out: tuple[str, ...] = ()  # a message for each device that the folds leave out
 
     def trials(self) -> list[Trial]:
         """The finished trials."""
@@ -256,8 +256,8 @@ def _known_cost(trial: Trial, done: Sequence[Trial]) -> Cost | None:
 class Proposer:
     """Propose candidates with small errors, beginning at the preset's own values.
 
-    A hyperparameter is an ordered list of values, of which Optuna sees the indices. Optuna is told of finished trials
-    and stores nothing.
+    A hyperparameter is an ordered list of values, of which Optuna sees the indices. Finished trials are reported to
+    Optuna, which stores nothing.
     """
 
     def __init__(self, space: SearchSpace, preset: Mapping[str, int | float], errors: Errors, seed: int) -> None:
@@ -323,7 +323,7 @@ class Proposer:
 
 
 def make_outcome(search: Search) -> dict[str, Any]:
-    """The outcome as plain values: the front beside the preset, candidates of each other kind, and their counts."""
+    """The outcome as plain values: the front and the preset, candidates of each other kind, and their counts."""
     trials = search.trials()
     preset = next((trial for trial in trials if trial.number == 0 and search.finished(trial)), None)
     front = search.front(trials)

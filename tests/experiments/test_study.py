@@ -1,4 +1,4 @@
-"""A study resumes where it stopped, keeps what failed as a row, and scores everyone on the same rows."""
+"""A study resumes where it stopped, keeps what failed as a row, and scores all methods on the same rows."""
 
 import json
 import os

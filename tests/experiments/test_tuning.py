@@ -288,13 +288,13 @@ def test_errors_for_the_search_rank_scores_before_hopeless_before_unfit() -> Non
 
 
 def test_a_search_is_remembered_and_goes_on(tmp_path: Path, at_once: list[int]) -> None:
-    search, told = begin(tmp_path), list[int]()
-    run_search(search, Effort(60.0, trials=3), lambda done: told.append(len(done)))
+    search, reported = begin(tmp_path), list[int]()
+    run_search(search, Effort(60.0, trials=3), lambda done: reported.append(len(done)))
     assert at_once == [0, 1, 2]
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
-    run_search(begin(tmp_path), Effort(60.0, trials=5), lambda done: told.append(len(done)))
+    run_search(begin(tmp_path), Effort(60.0, trials=5), lambda done: reported.append(len(done)))
     assert at_once == [0, 1, 2, 3, 4]
-    assert told[-1] == 5
+    assert reported[-1] == 5
     after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
     assert before.items() <= after.items()
     run_search(begin(tmp_path), Effort(60.0, trials=5), lambda _: pytest.fail("nothing is left to do"))

@@ -36,7 +36,7 @@ def card(table: pl.DataFrame, **changes: Any) -> Card:
 
 
 def dataset(table: pl.DataFrame, **changes: Any) -> dict[str, Any]:
-    """What a card says of the series: nothing of it was trained on."""
+    """A card's facts on the series: nothing of it was used in training."""
     channels = [name for name in table.columns if name not in (DEVICE, TIME, REFERENCE, CALIBRATED, FLAGS)]
     facts = {
         "devices": table[DEVICE].unique(maintain_order=True).to_list(),
@@ -109,7 +109,7 @@ def method(name: str, rmse: float, **more: Any) -> dict[str, Any]:
 def series(
     boxes: int = 1, days: float = 1.0, names: Sequence[str] = (), kind: SimulationKind = SimulationKind.PM
 ) -> pl.DataFrame:
-    """Simulated boxes with flags and, beside them, calibrated values of known error."""
+    """Simulated boxes with flags and calibrated values of known error."""
     frames = []
     for index, one in enumerate(simulate(Simulation(boxes=boxes, days=days, seed=3, kind=kind))):
         noise = np.random.default_rng(index).normal(0.5, 1.0, len(one))

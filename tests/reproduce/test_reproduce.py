@@ -1,4 +1,4 @@
-"""A reproduction reads its protocol, labels what it did, puts the paper's numbers beside ours and resumes."""
+"""A reproduction reads its protocol, labels what it did, puts the paper's numbers next to ours and resumes."""
 
 import json
 import shutil
@@ -173,7 +173,7 @@ def test_every_city_and_pollutant_has_air_of_its_own_and_the_last_box_is_the_tes
 
 @pytest.fixture
 def study(done: Reproduction, tmp_path: Path) -> Study:
-    """A study in which nobody has been fitted."""
+    """A study in which no method has been fitted."""
     return replace(next(iter(done.studies.values())), folder=tmp_path)
 
 
@@ -192,8 +192,8 @@ def test_the_rate_with_the_least_error_on_validation_is_kept_for_every_seed(stud
     assert scored_jobs(study, "tesla-paper", protocol) == [high]  # which has no result to score
     write_row(study, high, failed="diverged")
     assert scored_jobs(study, "tesla-paper", protocol) == [middle, replace(middle, seed=1)]
-    told = describe_best_rate(study, "tesla-paper", protocol)
-    assert told == {"rate": 0.003, "means": "1 of 1", "at 0.001": 3.0, "at 0.003": 2.0, "at 0.01": None}
+    choice = describe_best_rate(study, "tesla-paper", protocol)
+    assert choice == {"rate": 0.003, "means": "1 of 1", "at 0.001": 3.0, "at 0.003": 2.0, "at 0.01": None}
     assert scored_jobs(study, "linear", protocol) == [Job("linear", 15, 0)]
 
 

@@ -48,7 +48,7 @@
   }
 
   const keysOnly = { live: false };
-  const still = { drag: { x: false, y: false }, y: false };
+  const noDrag = { drag: { x: false, y: false }, y: false };
   const withUnit = (text, unit) => (unit ? `${text} [${unit}]` : text);
 
   const day = "\n{D} {MMM} {YYYY}", hour = "{HH}:{mm}", minute = "\n{D} {MMM} {HH}:{mm}";
@@ -69,8 +69,8 @@
     chart.ctx.fillRect(from, top, to - from, height);
   }
 
-  // What the time chart spans at its zoom: all of the reference, all but the last 0.5 % of the others at either end.
-  function calm(chart) {
+  // y range of the time chart at its zoom: all of the reference, all but the outermost 0.5 % of the other lines.
+  function spanWithoutSpikes(chart) {
     const [from, to] = chart.series[0].idxs;
     let low = Infinity, high = -Infinity;
     chart.series.forEach((one, index) => {
@@ -100,7 +100,7 @@
       axes,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       cursor: { drag: { x: true, y: false } },
-      scales: { y: { range: calm } },
+      scales: { y: { range: spanWithoutSpikes } },
       hooks: { drawClear: [(chart) => shade(chart, view.training)] },
       series: [
         { label: "UTC", value: (_, value) => moment(value) },
@@ -126,7 +126,7 @@
     draw("scatter", {
       axes: [level(withUnit("reference", data.unit)), axis(withUnit("reading", data.unit))],
       scales: { x: { time: false, range }, y: { range } },
-      cursor: still, legend: keysOnly, series,
+      cursor: noDrag, legend: keysOnly, series,
     }, values, 380);
   }
 
@@ -138,7 +138,7 @@
     draw("agreement", {
       axes: [level(withUnit("mean of the two", data.unit)), axis(withUnit("calibrated − reference", data.unit))],
       scales: { x: { time: false }, y: { range } },
-      cursor: still, legend: keysOnly,
+      cursor: noDrag, legend: keysOnly,
       series: [
         { label: "mean" }, dots("difference", "calibrated"), line("mean difference", "second", { width: 2 }),
         line("upper 95 % limit", "reference", { dash: [5, 5], width: 1 }), line("lower", "reference", { dash: [5, 5], width: 1 }),
@@ -152,7 +152,7 @@
     draw(id, {
       axes: [level(label), axis(withUnit("RMSE", data.unit))],
       scales: { x: { time: false, range: [bins[0].low, bins[bins.length - 1].high] }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
-      cursor: still,
+      cursor: noDrag,
       series: [{ label: "bin", value: (_, value, __, row) => (row == null ? "–" : `${short(bins[row].low)} to ${short(bins[row].high)}, ${bins[row].rows.toLocaleString("en")} rows`) },
         ...names.map((name) => marked(name, name))],
     }, [centres, ...names.map((name) => bins.map((bin) => bin.rmse[name]))], 300);
@@ -163,7 +163,7 @@
     draw("changes", {
       axes: [level("minutes from the change"), axis(withUnit("RMSE", data.unit))],
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
-      cursor: still,
+      cursor: noDrag,
       series: [{ label: "minutes", value: (_, value) => short(value) }, ...names.map((name) => line(name, name, { width: 2 }))],
     }, [minutes, ...names.map((name) => rmse[name])], 300);
   }

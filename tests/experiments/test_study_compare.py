@@ -70,5 +70,5 @@ def test_a_jump_from_a_number_that_is_no_reading_is_not_a_fast_change() -> None:
 
 
 def test_nothing_in_common_is_refused() -> None:
-    with pytest.raises(DataError, match="no test row has a reference and a value from everyone"):
+    with pytest.raises(DataError, match="no test row has a reference and a value from every method"):
         compare({"raw": raw_baseline(), "blind": raw_baseline(limit=-1e6)}, [BOX])
