@@ -5,7 +5,7 @@
       hash_codes_q               fixed-point body, bit for bit as in C    FIXED_KERNELS
       _quantise_hash             from the float to the fixed-point step   QUANTISATION
       _c_hash_codes_f32, …_q     arguments of the C functions             C_FLOAT32, C_FIXED
-      tensor_hash_codes          TensorFlow Lite, ONNX, MicroPython       TENSOR_FORMS
+      _tensor_hash_codes         TensorFlow Lite, ONNX, MicroPython       TENSOR_FORMS
 
 Each file goes kernel by kernel in this order and ends in the dicts. Bodies work on a batch in front of the shapes given
 here (x [T, C] is an array [batch, T, C]) in the number type of their weights. Costs count multiply-adds, additions, bit

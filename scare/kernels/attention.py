@@ -223,7 +223,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, *sizes), kind="uint32_t", kept=True)
 
 
-def tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Signs, ±1, of `hash_activations` instead of packed words: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
     supports = weights["supports"]
@@ -326,7 +326,7 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     return CForm((rows, width, most, headroom_bits(rows, most)))
 
 
-def tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Codes are signs here, so their similarity is a dot product."""
     similarity = q @ k.transposed + settings["bias"]
     return (similarity @ v) / similarity.sum()
@@ -375,7 +375,7 @@ def _c_memory_attention_f32(placed: PlacedStep) -> CForm:
     return _c_attention_on_bits_f32(placed, "memory_attention" if placed.step.settings["own"] else "bitwise_attention")
 
 
-def tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Like `memory_attention`; a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
     favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
@@ -483,10 +483,10 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     return CForm((*sizes, settings["sharpness"], *bits))
 
 
-def tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Scale the queries, then scores and mix."""
     scale = 1 / sqrt(q.shape[1] // settings["heads"])
-    return tensor_softmax_mix(tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
+    return _tensor_softmax_mix(_tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
 
 
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -511,8 +511,7 @@ def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
     return CForm((queries, keys, heads, placed.shapes[0][1] // heads))
 
 
-def tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `attention_scores`."""
+def _tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return _tensor_heads(q, settings["heads"]) @ _tensor_heads(k, settings["heads"]).transposed
 
 
@@ -547,8 +546,7 @@ def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
     return CForm((queries, keys, heads, placed.out[1] // heads), work=keys)
 
 
-def tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `softmax_mix`."""
+def _tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return _tensor_joined(scores.apply("softmax") @ _tensor_heads(v, scores.shape[0]))
 
 
@@ -619,10 +617,10 @@ C_FIXED: dict[str, MakeForm] = {
     "softmax_attention_q": _c_softmax_attention_q,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "hash_codes": tensor_hash_codes,
-    "bitwise_attention": tensor_bitwise_attention,
-    "memory_attention": tensor_memory_attention,
-    "softmax_attention": tensor_softmax_attention,
-    "attention_scores": tensor_attention_scores,
-    "softmax_mix": tensor_softmax_mix,
+    "hash_codes": _tensor_hash_codes,
+    "bitwise_attention": _tensor_bitwise_attention,
+    "memory_attention": _tensor_memory_attention,
+    "softmax_attention": _tensor_softmax_attention,
+    "attention_scores": _tensor_attention_scores,
+    "softmax_mix": _tensor_softmax_mix,
 }

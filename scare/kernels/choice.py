@@ -31,7 +31,7 @@ def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, 
     return deep
 
 
-def tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Computes both branches; `decision > threshold` is written as the negation of `threshold >= decision`."""
     return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
 
@@ -102,7 +102,7 @@ def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
     return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
 
 
-def tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """The larger of x and slope · x."""
     return x.maximum(x * settings["slope"])
 
@@ -132,8 +132,7 @@ def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
     return CForm(placed.shapes[0])
 
 
-def tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `sigmoid_mean`."""
+def _tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x.apply("sigmoid").mean(0).reshape(x.shape[1])
 
 
@@ -147,7 +146,7 @@ C_FLOAT32: dict[str, MakeForm] = {
     "sigmoid_mean": _c_sigmoid_mean_f32,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "leaky_relu": tensor_leaky_relu,
-    "sigmoid_mean": tensor_sigmoid_mean,
-    "select": tensor_select,
+    "leaky_relu": _tensor_leaky_relu,
+    "sigmoid_mean": _tensor_sigmoid_mean,
+    "select": _tensor_select,
 }

@@ -57,7 +57,7 @@ def _c_polynomial_f32(placed: PlacedStep) -> CForm:
     return CForm((terms, table_f32(weight, "bias and weight"), *powers.shape, *placed.out))
 
 
-def tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Multiply out each term from single numbers."""
     numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
     terms = []
@@ -131,7 +131,7 @@ def _c_products_q(placed: PlacedStep) -> CForm:
     return CForm((table_q(factor, f"{placed.step.output} factors"), len(factor), placed.step.settings["top"]))
 
 
-def tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Row by row of the upper triangle; a single number is squared first and clamped as a square."""
     if x.shape == (1,):
         return (x * x).minimum(settings["limit"] ** 2)
@@ -169,7 +169,7 @@ def _c_blend_f32(placed: PlacedStep) -> CForm:
     return CForm((table_f32(passages, "low, high, slope, offset"), len(passages)))
 
 
-def tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Like `blend`: the first formula, plus each passage's share of the difference to the next."""
     first, count = x.rows(0, 1), formulas.shape[0]
     share = first * weights["slope"] + weights["offset"]
@@ -217,8 +217,8 @@ C_FLOAT32: dict[str, MakeForm] = {
 }
 C_FIXED: dict[str, MakeForm] = {"products_q": _c_products_q}
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "polynomial": tensor_polynomial,
-    "products": tensor_products,
-    "blend": tensor_blend,
+    "polynomial": _tensor_polynomial,
+    "products": _tensor_products,
+    "blend": _tensor_blend,
     "divide": lambda a, b, weights, settings: a / b,
 }

@@ -161,8 +161,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, rows, channels, len(mix), outputs))
 
 
-def tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `token_rows`."""
+def _tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
     common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
     own = tensor_mix_features(seen, weights["local"], weights["bias"])
     return own + common.reshape(1, *common.shape) * weights["share"][:, None]
@@ -281,8 +280,7 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, rows, fits("width", width), *rest))
 
 
-def tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `feed_forward`."""
+def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     hidden = POINTWISE_TENSORS[settings["activation"]](
         tensor_mix_features(x, weights["inner"], weights["inner_bias"]), {}, {}
     )
@@ -301,8 +299,7 @@ def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return shape
 
 
-def tensor_part(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `part`."""
+def _tensor_part(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     shape: Shape = tuple(settings["shape"])
     return x.rows(settings["start"], settings["start"] + int(np.prod(shape))).reshape(*shape)
 
@@ -340,7 +337,7 @@ C_FIXED: dict[str, MakeForm] = {
     "part": view,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "token_rows": tensor_token_rows,
-    "feed_forward": tensor_feed_forward,
-    "part": tensor_part,
+    "token_rows": _tensor_token_rows,
+    "feed_forward": _tensor_feed_forward,
+    "part": _tensor_part,
 }

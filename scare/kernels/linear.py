@@ -135,8 +135,7 @@ def _c_dense_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, table_q(shift, f"{name} shifts", np.uint8), rows, inputs, outputs))
 
 
-def tensor_dense(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `dense`."""
+def _tensor_dense(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return tensor_mix_features(x, weights["weight"], weights.get("bias"))
 
 
@@ -165,8 +164,7 @@ def _c_add_outer_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
 
 
-def tensor_add_outer(z: Tensor, g: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `add_outer`."""
+def _tensor_add_outer(z: Tensor, g: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return z + g.reshape(1, *g.shape) * weights["share"][:, None]
 
 
@@ -188,6 +186,6 @@ C_FIXED: dict[str, MakeForm] = {
     "dense_q": _c_dense_q,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "dense": tensor_dense,
-    "add_outer": tensor_add_outer,
+    "dense": _tensor_dense,
+    "add_outer": _tensor_add_outer,
 }

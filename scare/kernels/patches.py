@@ -42,7 +42,7 @@ def _c_patches_f32(placed: PlacedStep) -> CForm:
     return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
 
 
-def tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Gather rows by index, patch after patch."""
     rows = patch_rows(x.shape[0], settings["patch"], settings["stride"])
     return x.take(rows.ravel()).reshape(len(rows), rows.shape[1] * x.shape[1])
@@ -66,8 +66,7 @@ def _c_affine_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
 
 
-def tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `affine`."""
+def _tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x * weights["scale"] + weights["shift"]
 
 
@@ -92,7 +91,7 @@ def _c_window_moments_f32(placed: PlacedStep) -> CForm:
     return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
 
 
-def tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Mean, and the standard deviation as variance times its inverse root."""
     mean = x.mean(0)
     centred = x - mean
@@ -119,8 +118,7 @@ def _c_standardize_f32(placed: PlacedStep) -> CForm:
     return CForm(placed.out, in_place=(0,))
 
 
-def tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `standardize`."""
+def _tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return (x - moments.rows(0, 1)) / moments.rows(1, 2)
 
 
@@ -138,8 +136,7 @@ def _c_restore_f32(placed: PlacedStep) -> CForm:
     return CForm((placed.shapes[1][1],), in_place=(0,))
 
 
-def tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `restore`."""
+def _tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
     mean, deviation = (moments.rows(at, at + 1).rows(0, 1, axis=1).reshape(1) for at in (0, 1))
     return y * deviation + mean
 
@@ -159,9 +156,9 @@ C_FLOAT32: dict[str, MakeForm] = {
     "restore": _c_restore_f32,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "patches": tensor_patches,
-    "affine": tensor_affine,
-    "window_moments": tensor_window_moments,
-    "standardize": tensor_standardize,
-    "restore": tensor_restore,
+    "patches": _tensor_patches,
+    "affine": _tensor_affine,
+    "window_moments": _tensor_window_moments,
+    "standardize": _tensor_standardize,
+    "restore": _tensor_restore,
 }

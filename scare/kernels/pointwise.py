@@ -111,7 +111,7 @@ def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
 
 
-def tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """x σ(2 √(2/π) (x + 0.044715 x³)), which equals the tanh form."""
     inner = x * (x * x * 0.044715 + 1.0) * (2 * sqrt(2 / pi))
     return x * inner.apply("sigmoid")
@@ -122,8 +122,7 @@ def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
 
 
-def tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `flatten`."""
+def _tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x.reshape(int(np.prod(x.shape)))
 
 
@@ -163,8 +162,7 @@ def _c_newest_q(placed: PlacedStep) -> CForm:
     return CForm((window, window, channels))
 
 
-def tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `newest`."""
+def _tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x.rows(x.shape[0] - 1, x.shape[0]).reshape(x.shape[1])
 
 
@@ -240,8 +238,7 @@ def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     return CForm((scales, rows, fits("width", width), *numbers), in_place=(0,))
 
 
-def tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `layer_norm`."""
+def _tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     centred = x - x.mean()
     root = ((centred * centred).mean() + settings["epsilon"]).apply("inverse_root")
     return centred * root * weights["gain"] + weights["bias"]
@@ -283,8 +280,8 @@ C_FIXED: dict[str, MakeForm] = {
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "add": lambda a, b, weights, settings: a + b,
     "relu": lambda x, weights, settings: x.apply("relu"),
-    "gelu": tensor_gelu,
-    "flatten": tensor_flatten,
-    "newest": tensor_newest,
-    "layer_norm": tensor_layer_norm,
+    "gelu": _tensor_gelu,
+    "flatten": _tensor_flatten,
+    "newest": _tensor_newest,
+    "layer_norm": _tensor_layer_norm,
 }

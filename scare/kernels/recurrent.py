@@ -51,7 +51,7 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
     return CForm((table_f32(units, "bias, input and hidden of each unit"), *placed.shapes[0], size), work=2 * size)
 
 
-def tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """A single operation, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
@@ -62,5 +62,5 @@ C_FLOAT32: dict[str, MakeForm] = {
     "lstm": _c_lstm_f32,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "lstm": tensor_lstm,
+    "lstm": _tensor_lstm,
 }

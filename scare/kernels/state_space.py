@@ -37,8 +37,7 @@ def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
     return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
 
 
-def tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `rms_norm`."""
+def _tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x * ((x * x).mean() + settings["epsilon"]).apply("inverse_root")
 
 
@@ -76,8 +75,7 @@ def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return (settings["rows"], x[1])
 
 
-def tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `newest_rows`."""
+def _tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     return x.rows(x.shape[0] - settings["rows"], x.shape[0])
 
 
@@ -103,7 +101,7 @@ def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
 
 
-def tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Sum shifted rows, each times its tap."""
     taps, rows = weights["taps"], x.shape[0]
     mixed = x * taps[-1] + weights["bias"]
@@ -150,7 +148,7 @@ def _c_state_space_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "decay", "direct"), rows, heads, states, inner // heads), work=heads)
 
 
-def tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Like `state_space`; softplus as max(x, 0) + log(1 + exp(−|x|)), which does not overflow."""
     (rows, inner), heads = x.shape, dt.shape[1]
     step = dt.maximum(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
@@ -178,10 +176,10 @@ C_FLOAT32: dict[str, MakeForm] = {
     "state_space": _c_state_space_f32,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "rms_norm": tensor_rms_norm,
+    "rms_norm": _tensor_rms_norm,
     "silu": lambda x, weights, settings: x * x.apply("sigmoid"),
     "multiply": lambda a, b, weights, settings: a * b,
-    "newest_rows": tensor_newest_rows,
-    "causal_convolution": tensor_causal_convolution,
-    "state_space": tensor_state_space,
+    "newest_rows": _tensor_newest_rows,
+    "causal_convolution": _tensor_causal_convolution,
+    "state_space": _tensor_state_space,
 }

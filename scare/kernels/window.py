@@ -149,7 +149,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, window, channels, knots))
 
 
-def tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """A matrix product, because no format has a hat operation."""
     return _tensor_time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
 
@@ -221,8 +221,7 @@ def _c_lens_q(placed: PlacedStep) -> CForm:
     return CForm((table_q(weight.T, f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
 
 
-def tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `lens`."""
+def _tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     mixed = x.transposed @ weights["weight"]
     return (mixed + weights["bias"] if "bias" in weights else mixed).transposed
 
@@ -367,7 +366,7 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
     return CForm((*tables, window, window, channels, placed.out[0], placed.step.settings["shift"]))
 
 
-def tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+def _tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """A matrix product with one weight in each row."""
     start, rows = weights["start"], np.arange(x.shape[0])
     run = np.searchsorted(start, rows, side="right") - 1
@@ -411,7 +410,7 @@ C_FIXED: dict[str, MakeForm] = {
     "lens_q": _c_lens_q,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
-    "hat_basis": tensor_hat_basis,
-    "lens": tensor_lens,
-    "bins": tensor_bins,
+    "hat_basis": _tensor_hat_basis,
+    "lens": _tensor_lens,
+    "bins": _tensor_bins,
 }

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from scare.export.tensor_graph import MEMBER, simplify
-from scare.kernels.attention import tensor_bitwise_attention, tensor_hash_codes
+from scare.kernels import TENSOR_FORMS
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import Tensor, in_order, window
 from tests.export.test_python_source import compute
@@ -31,8 +31,10 @@ def attention(alike: bool = True) -> Tensor:
     """One number of tokens that attend to each other by the bits of their queries and keys."""
     hashing, settings = {"supports": weights(5, 4), "projection": weights(5, 7)}, {"sharpness": 1.0, "epsilon": 1e-12}
     query, key, value = (x @ weights(4, 4) + weights(6, 4) for _ in range(3))
-    codes = [tensor_hash_codes(rows, hashing, settings) for rows in (query, key if alike else key.apply("tanh"))]
-    mixed = tensor_bitwise_attention(*codes, value, {}, {"bias": 8})
+    codes = [
+        TENSOR_FORMS["hash_codes"](rows, hashing, settings) for rows in (query, key if alike else key.apply("tanh"))
+    ]
+    mixed = TENSOR_FORMS["bitwise_attention"](*codes, value, {}, {"bias": 8})
     return mixed.rows(5, 6).reshape(4).rows(2, 3)
 
 
