@@ -10,9 +10,9 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-# Names a user needs, and the room each lives in; loaded when first asked for, so that importing scare is quick
-# and needs no JAX until something is trained.
-_HOMES = {
+# Public names and the module of each, imported when first used: importing scare is quick, and needs no JAX until
+# something is trained.
+_MODULES = {
     "Calibrator": "scare.calibrator.calibrator",
     "Channel": "scare.data.readings",
     "ColumnMapping": "scare.data.mapping",
@@ -29,15 +29,15 @@ _HOMES = {
     "split_by_time": "scare.data.split",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'scare' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -72,8 +72,10 @@ def _read(place: str, names: str) -> list[Readings]:
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(one.device, []).append(one.frame)
-    whole = {device: pl.concat(frames).unique(TIME, keep="first").sort(TIME) for device, frames in by_device.items()}
-    return [Readings(device, frame, mapping.channels) for device, frame in whole.items()]
+    return [
+        Readings(device, pl.concat(frames).unique(TIME, keep="first").sort(TIME), mapping.channels)
+        for device, frames in by_device.items()
+    ]
 
 
 def _mapping(source: ArchiveFile, names: tuple[str, ...]) -> ColumnMapping:

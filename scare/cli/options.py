@@ -46,7 +46,7 @@ Settings = Annotated[
     list[str] | None, option(DATA, "--set", "Any key of the config file: training.members=3.", hidden=True)
 ]
 TimeColumns = Annotated[
-    str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC unless they tell.")
+    str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC if without a zone.")
 ]
 SlashDates = Annotated[Dates, option(DATA, "--dates", "How to read dates like 3/4/2026 if the file does not show it.")]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, first the one to calibrate: NO2,OX,T,RH.")]

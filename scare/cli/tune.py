@@ -160,11 +160,11 @@ def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     """Print the front, the preset and what does not fit, as tables."""
     preset = outcome["preset"]
-    beside = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
-    shown = [*outcome["front"], *beside]
+    off_front = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
+    shown = [*outcome["front"], *off_front]
     cost = _cost_headings(shown)
     title = f"Pareto front: means over {plural(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
-    rows = [[_name(one, one in beside), *_scores(one), *_cost(one)] for one in shown]
+    rows = [[_name(one, one in off_front), *_scores(one), *_cost(one)] for one in shown]
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
@@ -172,18 +172,18 @@ def _show(outcome: Mapping[str, Any], terms: Any) -> None:
         show_table(title, ["", *_cost_headings(over)], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
 
 
-def _name(one: Mapping[str, Any], beside: bool = False) -> str:
+def _name(one: Mapping[str, Any], off_front: bool = False) -> str:
     """The trial's number and its differences from the preset."""
     changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in one["changes"].items()]
     why = "does not fit" if one["does_not_fit"] else "not on the front"
-    return f"{one['trial']}: {', '.join(changes) or 'preset'}" + f" ({why})" * beside
+    return f"{one['trial']}: {', '.join(changes) or 'preset'}" + f" ({why})" * off_front
 
 
 def _scores(one: Mapping[str, Any]) -> list[str]:
     cells = []
     for name in ("rmse", "top5_rmse"):
-        apart, spread = one.get(f"{name}_to_preset"), one.get(f"{name}_to_preset_sd")
-        difference = f"{apart:+.2g}" if one["trial"] and apart is not None else ""
+        mean, spread = one.get(f"{name}_to_preset"), one.get(f"{name}_to_preset_sd")
+        difference = f"{mean:+.2g}" if one["trial"] and mean is not None else ""
         cells += [f"{one[name]:.4g}", difference + (f" ±{spread:.1g}" if difference and spread is not None else "")]
     return cells
 

@@ -34,7 +34,7 @@ class Server:
 
 
 def default_memory() -> int:
-    """Most of this computer's memory, in bytes, for one step; 4 GB where the system does not tell."""
+    """Most of this computer's memory, in bytes, for one step; 4 GB where the system does not report it."""
     try:
         return int(MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError):
