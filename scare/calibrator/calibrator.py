@@ -1,6 +1,6 @@
 """A calibrator is scaled inputs and a plan: raw readings in, calibrated readings and flags out.
 
-Made by `training`, described by `manifest`, stored by `bundle`. Predicting needs NumPy and polars only.
+Made by `training`, stored by `bundle`, exported by `export`. Predicting needs NumPy and polars only.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.live import LiveWindows
 
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
+ROW = " row"  # no name in a header begins with a space
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Sample:
 
 
 class CalibratedReading(NamedTuple):
-    """What a reading becomes: the calibrated value, its interval, NaN where there is none, and the row's flags."""
+    """One calibrated reading: its value and interval, NaN where there is none, and the row's flags."""
 
     value: float
     low: float
@@ -44,7 +45,7 @@ class CalibratedReading(NamedTuple):
 
 
 class CalibratedRows(NamedTuple):
-    """The same of many rows, [n] each."""
+    """Like `CalibratedReading`, for n rows."""
 
     values: np.ndarray
     low: np.ndarray
@@ -52,7 +53,7 @@ class CalibratedRows(NamedTuple):
     flags: np.ndarray
 
     def columns(self) -> list[pl.Series]:
-        """The columns of a table, null where there is no number."""
+        """As columns of a table, null where there is no number."""
         numbers = zip((CALIBRATED, LOW, HIGH), self[:3], strict=True)
         return [*(pl.Series(name, array).fill_nan(None) for name, array in numbers), pl.Series(FLAGS, self.flags)]
 
@@ -133,8 +134,8 @@ class Calibrator:
         """
         if isinstance(readings, pl.DataFrame):
             readings = Readings(device, readings, self.inputs.channels)
-        answers = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
-        return readings.frame.with_columns(answers._replace(flags=readings.flags | answers.flags).columns())
+        rows = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
+        return readings.frame.with_columns(rows._replace(flags=readings.flags | rows.flags).columns())
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
         """Calibrate the newest row of one raw window.
@@ -178,20 +179,20 @@ class Calibrator:
         )
 
     def compute_clamped(
-        self, held: np.ndarray, first: np.ndarray, choice: Choice | BatchChoice | None = None
+        self, clamped: np.ndarray, first: np.ndarray, choice: Choice | BatchChoice | None = None
     ) -> np.ndarray:
-        """The same of windows that are held already, given the first channel of their newest rows as it was [n]."""
+        """Like `compute`, for windows already clamped; `first` is the unclamped newest value of channel 0 [n]."""
         with np.errstate(over="ignore", invalid="ignore"):  # NaN below
-            outputs = run(self.plan, held, choice).astype(np.float64)
+            outputs = run(self.plan, clamped, choice).astype(np.float64)
             if self.inputs.training_range is not None:
                 outputs = self.inputs.training_range.extrapolate(outputs, first)
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
     def add_intervals(self, values: np.ndarray, flags: np.ndarray) -> CalibratedRows:
-        """Calibrated values [n] of rows with these flags [n], with their intervals if the calibrator has any.
+        """Calibrated values [n] of rows with these flags [n], with intervals if the calibrator has any.
 
-        A row that should have a value and has none is flagged `NOT_FINITE`.
+        A row without a value and without a flag that explains it is flagged `NOT_FINITE`.
         """
         flags = np.where(np.isnan(values) & ((flags & NO_VALUE) == 0), flags | np.uint32(Flag.NOT_FINITE), flags)
         none = np.full(len(values), np.nan)
@@ -202,15 +203,15 @@ class Calibrator:
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def cost(self) -> Cost:
-        """What one reading takes; where the plan chooses a branch, as often as on the validation windows."""
+        """The cost of one reading; where the plan chooses a branch, as often as on the validation windows."""
         return count(self.plan, deep_share(self.plan, self.validation.windows))
 
     def stream(self, device: str = "") -> "Stream":
-        """A calibration of one device fed chunk by chunk."""
+        """A stream that calibrates one device chunk by chunk."""
         return Stream(self, device)
 
     def live(self, device: str = "") -> "Live":
-        """A calibration of one device fed reading by reading."""
+        """A stream that calibrates one device reading by reading."""
         return Live(self, device)
 
     def with_facts(self, **facts: Any) -> "Calibrator":
@@ -272,14 +273,14 @@ class Calibrator:
 
 
 class Stream:
-    """One device's calibration, chunk by chunk."""
+    """Calibrates one device chunk by chunk."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._feed, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
         self._history = 0
 
     def push(self, times: np.ndarray, values: np.ndarray) -> CalibratedRows:
-        """What rows become, of `times` in seconds and `values` [rows, channels]."""
+        """Calibrate rows at `times` (seconds) with `values` [rows, channels]."""
         segments, flags = self._feed.take(times, values)
         calibrated = np.full(len(times), np.nan)
         for segment in segments:
@@ -289,22 +290,22 @@ class Stream:
         return self._calibrator.add_intervals(calibrated, flags)
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
-        """Calibrated values of the windows that end in these slots [n]; a slot is held once, not in each window."""
+        """Calibrated values of the windows that end in these slots [n]; a slot is clamped once, not in each window."""
         training_range, values = self._calibrator.inputs.training_range, np.empty(len(ends))
-        held = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
+        clamped = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
         for start in range(0, len(ends), CHUNK):
-            some = ends[start : start + CHUNK]
-            windows, first = held.windows(some), grid.values[some, 0]
+            part = ends[start : start + CHUNK]
+            windows, first = clamped.windows(part), grid.values[part, 0]
             values[start : start + CHUNK] = self._calibrator.compute_clamped(windows, first, self._choice)
         return values
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that the stream remembers: plain arrays by name."""
+        """What the stream remembers: plain arrays by name."""
         choice = {"deep": np.array(self._choice.deep), "left": np.array(self._choice.left)}
         return {**self._feed.state(), **choice, "history": np.array(self._history)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on where another stream of the same calibrator and device was."""
+        """Continue where another stream of the same calibrator and device was."""
         self._feed.restore(state)
         self._choice, self._history = Choice(bool(state["deep"]), int(state["left"])), int(state["history"])
 
@@ -325,21 +326,15 @@ class Live:
         return CalibratedReading(float(value[0]), float(low[0]), float(high[0]), Flag(int(flags[0])))
 
 
-# DeviceStreams calibrate the rows of many devices as they come in one table, each device by a stream of its own.
-
-
-ROW = " row"  # no name in a header begins with a space
-
-
 class DeviceStreams:
-    """A stream for each device of a table that comes in chunks; chunks of any size give what the whole would."""
+    """A stream for each device of a table that comes in chunks; the size of chunks changes nothing."""
 
     def __init__(self, calibrator: Calibrator, on_new_device: Callable[[str], object] = lambda device: None) -> None:
         self._calibrator, self._on_new_device = calibrator, on_new_device
         self._streams: dict[str, Stream] = {}
 
     def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a chunk (`device`, `time`, the channels …), in their order, with what they become."""
+        """The rows of a chunk (`device`, `time`, the channels …), in their order, with the calibrated columns."""
         numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
         return pl.concat(parts).sort(ROW).drop(ROW)
@@ -349,7 +344,7 @@ class DeviceStreams:
         return {device: stream.state() for device, stream in self._streams.items()}
 
     def restore(self, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Go on with these devices where other streams were."""
+        """Continue with these devices where other streams were."""
         self._streams = {device: self._calibrator.stream(device) for device in state}
         for device, stream in self._streams.items():
             stream.restore(state[device])
@@ -361,5 +356,5 @@ class DeviceStreams:
             self._on_new_device(device)
         names = [channel.name for channel in self._calibrator.inputs.channels]
         values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
-        answers = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
-        return rows.with_columns(answers.columns())
+        calibrated = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
+        return rows.with_columns(calibrated.columns())

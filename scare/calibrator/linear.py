@@ -1,4 +1,4 @@
-"""Calibrators that read the newest reading alone: the raw value as it is, with an offset, or a line."""
+"""Calibrators of the newest reading alone: the sensor reading as is, with an offset, or a linear regression."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def same_unit(channel: Channel, target: Channel) -> bool:
 
 
 def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
-    """The first channels of the newest row alone; not held anywhere."""
+    """Inputs of the first `channels` channels of the newest row alone, without a training range."""
 
     def first(affine: Affine) -> Affine:
         return Affine(affine.center[:channels], affine.scale[:channels])
@@ -40,7 +40,7 @@ def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
 
 
 def line_weights(plan: Plan) -> np.ndarray | None:
-    """What a line multiplies each newest reading with [channels]; None if the plan is no line of them."""
+    """The weights of a linear plan on the newest readings [channels]; None for another plan."""
     if [step.kernel for step in plan.steps] != ["newest", "dense"]:
         return None
     return np.asarray(plan.steps[-1].weights["weight"][:, 0])

@@ -1,8 +1,13 @@
-"""Fold shortens a plan by exact algebra: fewer operations, the same function.
+"""Compiler passes over plans.
 
-Each rule looks at one step and returns the steps that replace it, or None. A rewrite is kept only when the
-plan's multiply-adds do not grow; steps whose value nobody reads any more are dropped. Comes from `models.plan()`,
-goes to the calibrator.
+    fold          exact algebra with fewer multiply-adds, the same function; from `models` to the calibrator
+    fuse          the same operations with fewer and smaller values, in the order that needs the least memory at once;
+                  from a folded plan to `export`
+    average       one plan with the mean of several (an ensemble), shared steps done once; from `training` to `fold`
+    with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b; from `upkeep`
+    quantise      a fused plan in fixed point: integers only, from an int16 window to one word
+
+A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None.
 """
 
 from collections import Counter
@@ -21,11 +26,15 @@ from scare.kernels import FIXED_KERNELS, FULL, KERNELS, QUANTISATION
 from scare.kernels.fixed_point import WINDOW, QuantisationState
 from scare.kernels.fused import ACTIVATIONS
 
-FoldRule = Callable[[Plan, Step], list[Step] | None]
+Rewrite = Callable[[Plan, Step], list[Step] | None]
+
+MOST_SETS = 5000  # sets of steps looked at for the best order; models need up to a thousand
+PREFIX = "learned."  # of the names of a learned correction's values
+LEARNED, STATE = "learned", "learned_state"  # facts of it: for people, for the next co-location session
 
 
 def fold(plan: Plan) -> Plan:
-    """The plan after all rules, applied until none shortens it.
+    """Shorten a plan by exact algebra until no rule shortens it; steps whose value is not read are dropped.
 
     >>> narrow = Step("dense", ("flat",), "h", {"weight": np.full((3, 1), 2.0)})
     >>> wide = Step("dense", ("h",), "y", {"weight": np.full((1, 1), 5.0)})
@@ -40,19 +49,19 @@ def fold(plan: Plan) -> Plan:
 
 
 def _fold_once(plan: Plan) -> Plan | None:
-    price = _price(plan)
+    cost = _fold_cost(plan)
     for index, step in enumerate(plan.steps):
         for rule in FOLD_RULES:
             new = rule(plan, step)
             if new is None:
                 continue
             candidate = _without_unread(replace(plan, steps=(*plan.steps[:index], *new, *plan.steps[index + 1 :])))
-            if _price(candidate) < price:
+            if _fold_cost(candidate) < cost:
                 return candidate
     return None
 
 
-def _price(plan: Plan) -> tuple[int, int]:
+def _fold_cost(plan: Plan) -> tuple[int, int]:
     return all_operations(plan).multiply_adds, len(plan.steps)
 
 
@@ -113,23 +122,11 @@ def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: St
         weights["bias"] = step.weights["bias"]
 
 
-FOLD_RULES: tuple[FoldRule, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens)
-
-
-# Fuse regroups a folded plan for a machine with little memory: the same operations, fewer and smaller values.
-#
-# Each rule looks at one step and returns steps that replace it, and with it every step whose output they name, or None.
-# A rewrite is kept only when the plan's operations stay the same. At last the steps are put in the order that needs the
-# least memory at once. Comes from `fold`, goes to `export`.
-
-
-FuseRule = Callable[[Plan, Step], list[Step] | None]
-
-MOST = 5000  # sets of steps looked at for the best order; models need up to a thousand
+FOLD_RULES: tuple[Rewrite, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens)
 
 
 def fuse(plan: Plan) -> Plan:
-    """The plan after all rules, its steps in the order that needs the least memory.
+    """Regroup a folded plan for a machine with little memory: the same operations, fewer and smaller values.
 
     >>> few = Step("lens", ("x",), "few", {"weight": np.ones((5, 2))})
     >>> all_ = Step("dense", ("flat",), "all", {"weight": np.ones((5, 2))})
@@ -150,12 +147,12 @@ def fuse(plan: Plan) -> Plan:
 def _fuse_once(plan: Plan) -> Plan | None:
     for rule, step in product(FUSE_RULES, plan.steps):
         new = rule(plan, step)
-        if new is not None and all_operations(candidate := _with(plan, step, new)) == all_operations(plan):
+        if new is not None and all_operations(candidate := _replaced(plan, step, new)) == all_operations(plan):
             return candidate
     return None
 
 
-def _with(plan: Plan, step: Step, new: list[Step]) -> Plan:
+def _replaced(plan: Plan, step: Step, new: list[Step]) -> Plan:
     """The plan with `new` in place of `step` and of all steps with an output among theirs; nothing unread."""
     named = {one.output for one in new}
     at = plan.steps.index(step)
@@ -190,7 +187,7 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _linear_source(plan: Plan, step: Step) -> str | None:
-    """The value of which a step is a linear function into one vector, or None."""
+    """The value that a step maps linearly to one vector, or None."""
     shape = plan.shapes[step.inputs[0]]
     if not (step.kernel == "dense" and len(shape) == 1) and not (step.kernel == "lens" and shape[1:] == (1,)):
         return None
@@ -199,7 +196,7 @@ def _linear_source(plan: Plan, step: Step) -> str | None:
 
 
 def _tokens(plan: Plan, step: Step) -> list[Step] | None:
-    """(seen V + b) + s ⊗ (shared M): the two summands are never held."""
+    """(seen V + b) + s ⊗ (shared M): the two summands are never stored."""
     if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     shape = plan.shapes[step.output]
@@ -212,7 +209,7 @@ def _tokens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
-    """dense, activation, dense: the wide layer between them is never held."""
+    """dense, activation, dense: the wide layer between them is never stored."""
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
@@ -225,35 +222,35 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
     return [Step("feed_forward", inner.inputs, step.output, weights, {"activation": active.kernel})]
 
 
-FUSE_RULES: tuple[FuseRule, ...] = (_tokens, _feed_forward, _stacked)
+FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _stacked)
 
 
 def _in_best_order(plan: Plan) -> Plan:
-    """The order with the smallest peak of live numbers; among equals that which holds less, then the plan's own.
+    """The order with the smallest peak of live numbers; among equals the one that stores less, then the plan's own.
 
-    A search, smallest peak first, over the sets of steps that may be done already: few, since plans are almost chains.
-    A plan that has too many keeps its order.
+    A best-first search over the sets of steps that may be done already: few, since plans are almost chains. A plan with
+    too many of them keeps its order.
     """
     names = [step.output for step in plan.steps]
     needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
     sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
     queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
     seen: set[frozenset[int]] = set()
-    while len(queue[0][2]) < len(names) and len(seen) < MOST:
+    while len(queue[0][2]) < len(names) and len(seen) < MOST_SETS:
         peak, total, order = heappop(queue)
         done = frozenset(order)
         if done in seen:
             continue
         seen.add(done)
-        held = _held(plan, done)
+        live = _live_numbers(plan, done)
         for index in set(range(len(names))) - done:
             if needs[index] <= done:
-                heappush(queue, (max(peak, held + sizes[index]), total + held, (*order, index)))
-    found = queue[0][2]
-    return replace(plan, steps=tuple(plan.steps[index] for index in found)) if len(found) == len(names) else plan
+                heappush(queue, (max(peak, live + sizes[index]), total + live, (*order, index)))
+    best = queue[0][2]
+    return replace(plan, steps=tuple(plan.steps[index] for index in best)) if len(best) == len(names) else plan
 
 
-def _held(plan: Plan, done: frozenset[int]) -> int:
+def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
     """How many numbers must be kept once these steps are done: what the others read, through views too."""
     kept: set[str] = set()
     for index in reversed(range(len(plan.steps))):
@@ -264,14 +261,8 @@ def _held(plan: Plan, done: frozenset[int]) -> int:
     return sum(prod(plan.shapes[name]) for name in kept & owned)
 
 
-# Members: several plans become one whose output is the mean of theirs. What is the same in them is done once.
-#
-# Plans of one model that read the window through the same hats share that pass; `fold` and `fuse` join the rest as
-# far as it goes. Comes from `training`, goes to `fold`.
-
-
 def average(plans: Sequence[Plan]) -> Plan:
-    """The plan that gives the mean of what these give for the same window.
+    """The plan whose output is the mean of these plans' outputs; steps that are the same are done once.
 
     >>> newest, weight = Step("newest", ("x",), "now"), np.array([[2.0]])
     >>> plans = [Plan(3, 1, (newest, Step("dense", ("now",), "y", {"weight": size * weight}))) for size in (1, 3)]
@@ -281,7 +272,7 @@ def average(plans: Sequence[Plan]) -> Plan:
     if len(plans) == 1:
         return plans[0]
     if any(plan.steps[-1].kernel == SELECT for plan in plans):
-        raise ValueError("plans that choose a branch have no mean")
+        raise ValueError("plans that choose a branch cannot be averaged")
     steps: list[Step] = []
     outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
     if len(outputs) == 1:
@@ -297,7 +288,7 @@ def average(plans: Sequence[Plan]) -> Plan:
 
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
-    """Add the steps of a plan that are not there yet; the name of its output."""
+    """Add the steps of a plan that are not among `steps` yet; the name of its output."""
     names = {INPUT: INPUT}
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)
@@ -310,7 +301,7 @@ def _join(steps: list[Step], plan: Plan, index: int) -> str:
 
 
 def _same(one: Step, other: Step) -> bool:
-    """Whether two steps compute the same."""
+    """Whether two steps compute the same value."""
     if (one.kernel, one.inputs, dict(one.settings)) != (other.kernel, other.inputs, dict(other.settings)):
         return False
     return one.weights.keys() == other.weights.keys() and all(
@@ -319,22 +310,15 @@ def _same(one: Step, other: Step) -> bool:
 
 
 def _number(plan: Plan) -> type[np.floating]:
-    """The number type of the real weights."""
+    """The type of the real weights."""
     kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
     return kinds[0] if kinds else np.float32
 
 
-# What a visit taught is the end of a plan: y ← y + a y + c · (newest scaled inputs) + b, in steps that can be dropped.
-#
-# Every way a calibrator goes (predict, live, each export) reads the plan, so all of them have it. Comes from `upkeep`.
-
-
-PREFIX = "learned."  # of the names of its values
-LEARNED, STATE = "learned", "learned_state"  # facts of it: for people, for the next visit
-
-
 def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
-    """The plan with `numbers` at its end: of the value, of the first inputs, of 1; instead of any that were there.
+    """The plan with a learned correction at its end, `numbers` of the value, of the first inputs and of 1.
+
+    It replaces an earlier correction; zeros leave the plan as shipped.
 
     >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((2, 1))})))
     >>> [step.kernel for step in with_learned(plan, np.array([0.1, 0.0, 0.2, 0.5])).steps]
@@ -345,15 +329,15 @@ def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
         return plan
     last = plan.steps[-1]
     if last.kernel != SELECT:
-        return replace(plan, steps=(*plan.steps, *_steps(plan, last.output, numbers)))
+        return replace(plan, steps=(*plan.steps, *_correction_steps(plan, last.output, numbers)))
     decision, *branches = last.inputs
-    added = [_steps(plan, name, numbers) for name in branches]
+    added = [_correction_steps(plan, name, numbers) for name in branches]
     chosen = replace(last, inputs=(decision, *(steps[-1].output for steps in added)))
     return replace(plan, steps=(*plan.steps[:-1], *added[0], *added[1], chosen))
 
 
 def as_shipped(plan: Plan) -> Plan:
-    """The plan without what was learned since."""
+    """The plan without a learned correction."""
     kept = tuple(step for step in plan.steps if not step.output.startswith(PREFIX))
     last = kept[-1]
     if last.kernel == SELECT:
@@ -362,8 +346,8 @@ def as_shipped(plan: Plan) -> Plan:
     return replace(plan, steps=kept)
 
 
-def _steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
-    """The steps after one value."""
+def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
+    """The steps that correct one value."""
     skip = np.zeros((plan.channels, 1), np.float32)
     skip[: len(numbers) - 2, 0] = numbers[1:-1]
     own = {"weight": np.array([[1 + numbers[0]]], np.float32), "bias": numbers[-1:].astype(np.float32)}
@@ -376,26 +360,23 @@ def _steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
     )
 
 
-# Quantize turns a fused float plan into one that computes with integers only, from an int16 window to one word.
-#
-# It goes through the steps twice: for bounds and units, then for the integer steps. How a kernel becomes integers is
-# its rule (`kernels/<family>/rules.py`), what a unit is says `kernels/integer_rule.py`, how weights are rounded
-# `kernels/rounding.py`.
-
-
 def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
-    """The integer twin of a fused plan; `quanta` are the steps of the int16 window for 1, one for each channel."""
+    """The fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
+
+    It goes through the steps twice: for bounds and units, then for the integer steps. How a kernel becomes integers is
+    its `QuantisationRule` in `kernels`; units and the rounding of weights are in `kernels/fixed_point.py`.
+    """
     lacking = {
         QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
     } - {""}
     if lacking:
-        raise NotApplicableError(f"float32 only: there is no integer form of {', '.join(sorted(lacking))}")
+        raise NotApplicableError(f"float32 only: there is no fixed-point form of {', '.join(sorted(lacking))}")
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
             made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
     except ArithmeticError as error:
-        raise NotApplicableError("float32 only: its numbers are too large or too small for integers") from error
+        raise NotApplicableError("float32 only: its numbers are too large or too small for fixed point") from error
     last = plan.steps[-1].output
     first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
     result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last)})

@@ -141,7 +141,7 @@ FORGOTTEN = {
         "'negate_q' has no C function scare_negate_q: add it to runtime/src/kernels/pointwise_q.c and"
         " runtime/src/scare_fixed.h",
     ),
-    "quantisation rule": ("fixed", "float32 only: there is no integer form of negate"),
+    "quantisation rule": ("fixed", "float32 only: there is no fixed-point form of negate"),
 }
 
 

@@ -14,7 +14,7 @@ from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, Step, run
 from scare.models import Architecture, Scare
 from tests.calibrator.building import attention_plan, curve_plan
-from tests.calibrator.test_fold import plans
+from tests.calibrator.test_passes_fold import plans
 from tests.contract.test_models import CASES, random_network, random_windows
 
 LSTM = {"sendal-lstm": replace(Sendal.default(), deep=Deep.LSTM)}
