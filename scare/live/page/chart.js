@@ -1,4 +1,4 @@
-// One device in full: raw, calibrated and its interval over time, and the flags of its rows.
+// The device view: raw and calibrated values with their interval over time, and the flags of the rows.
 import { moment, number } from "./pages/words.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -43,14 +43,14 @@ export class DeviceView {
       return;
     }
     this.found = await answer.json();
-    this.tell();
+    this.showFacts();
     const flagged = this.found.raw.map((value, index) => (this.found.flags[index] ? value : null));
     this.values = [this.found.time, this.found.raw, this.found.low, this.found.high, this.found.calibrated, flagged];
     if (this.chart) this.chart.setData(this.values, !this.zoomed);
     else this.redraw();
   }
 
-  tell() {
+  showFacts() {
     const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names } = this.found;
     const last = time.length - 1;
     const between = low[last] == null ? "" : ` (${number(low[last])} – ${number(high[last])})`;
@@ -65,7 +65,7 @@ export class DeviceView {
       Object.assign(document.createElement("dt"), { textContent: name.toLowerCase().replaceAll("_", "-") }),
       Object.assign(document.createElement("dd"), { textContent: `${count} of ${flags.length} rows: ${words[name] ?? ""}` }),
     ]));
-    if (!counts.size) list.replaceChildren(Object.assign(document.createElement("dd"), { textContent: "none in these rows" }));
+    if (!counts.size) list.replaceChildren(Object.assign(document.createElement("dd"), { textContent: "No flags in these rows." }));
   }
 
   redraw() {

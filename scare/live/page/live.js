@@ -1,9 +1,9 @@
-// What the server tells, once whole and then every second what has changed, becomes tiles, the table and one device.
+// Loads the fleet once, then applies what changes every second: tiles, table and device view.
 import { DeviceView } from "./chart.js";
 import { Table } from "./table.js";
 import { moment, number } from "./pages/words.js";
 
-const KEPT = 30; // values of a small picture
+const KEPT = 30; // values of a sparkline
 const fleet = { devices: new Map(), units: {}, meanings: {}, now: 0 };
 const table = new Table(fleet);
 const view = new DeviceView(fleet);
@@ -22,7 +22,7 @@ function take([device, model, time, raw, calibrated, low, high, flags, heard, wa
 
 function connect(on) {
   const pill = byId("connection");
-  pill.textContent = on ? "live" : "not connected; trying again";
+  pill.textContent = on ? "live" : "disconnected, reconnecting";
   pill.className = `pill ${on ? "on" : "off"}`;
 }
 
@@ -30,7 +30,7 @@ function tile(name, text) {
   document.querySelector(`[data-tile=${name}]`).textContent = text;
 }
 
-function tell({ counts, waits, waiting, refusals, now }) {
+function showStatus({ counts, waits, waiting, refusals, now }) {
   const all = [...fleet.devices.values()];
   const done = counts.calibrated + counts.without_value;
   if (before) tile("rate", number(Math.max(0, done - before.done) / Math.max(0.5, now - before.now)));
@@ -60,19 +60,19 @@ function route() {
 
 async function begin() {
   const answer = await fetch("v1/devices");
-  const whole = await answer.json();
-  Object.assign(fleet, { units: whole.units, meanings: whole.flags, now: whole.now });
-  whole.devices.forEach(take);
+  const snapshot = await answer.json();
+  Object.assign(fleet, { units: snapshot.units, meanings: snapshot.flags, now: snapshot.now });
+  snapshot.devices.forEach(take);
   route();
   addEventListener("hashchange", route);
-  const events = new EventSource(`v1/events?since=${whole.change}`);
+  const events = new EventSource(`v1/events?since=${snapshot.change}`);
   events.onopen = () => connect(true);
   events.onerror = () => connect(false);
   events.onmessage = ({ data }) => {
     const news = JSON.parse(data);
     fleet.now = news.now;
     news.devices.forEach(take);
-    tell(news);
+    showStatus(news);
     if (!view.name) table.update();
     else if (news.devices.some(([device]) => device === view.name)) view.update();
   };

@@ -1,9 +1,9 @@
-// The table of the fleet: only the rows in sight are in the page, so ten thousand devices stay smooth.
+// The table of the fleet: only visible rows are in the page, so ten thousand devices scroll smoothly.
 import { age, figure, number } from "./pages/words.js";
 import { flagNames } from "./words.js";
 
 const HEIGHT = 36;
-const SPARE = 6; // rows above and below those in sight
+const SPARE = 6; // rows above and below the visible ones
 const SILENT = 180; // seconds
 const STATES = [null, "fine", "look", "re-collocate"];
 const SVG = "http://www.w3.org/2000/svg";
