@@ -243,9 +243,7 @@ class DaskCluster:
         for worker, version in self._client.run(_version, on_error="return").items():
             if version != scare.__version__:
                 has = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
-                raise UsageError(
-                    f"the Dask worker {worker} {has}; install {scare.__version__}, the version here, there"
-                )
+                raise UsageError(f"the Dask worker {worker} {has}; install scare {scare.__version__} there, as here")
         threads = sum(self._client.nthreads().values())
         if not threads:
             raise UnreachableError("the Dask scheduler has no worker; start one with: dask worker HOST:PORT")

@@ -1,4 +1,4 @@
-"""Jobs in other processes: one that dies is tried again and told, and takes none with it."""
+"""Jobs in other processes: one that dies is tried again and reported, and takes no other with it."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def test_a_job_that_kills_its_process_is_tried_again_and_told_and_the_others_go_
     assert os.name == "nt" or list(tmp_path.iterdir()) == [notes]  # nothing half written
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a process of Windows is not told that its parent is gone")
+@pytest.mark.skipif(os.name == "nt", reason="a process of Windows does not learn that its parent is gone")
 def test_workers_end_with_the_process_that_started_them_however_it_went(tmp_path: Path) -> None:
     note = tmp_path / "note"
     begin = "from tests import failing_jobs; failing_jobs.sleep_in_a_worker(*__import__('sys').argv[1:])"

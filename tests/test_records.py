@@ -1,4 +1,4 @@
-"""Every failure to read a record is one sentence: the file, the key, what is there and what it takes."""
+"""Every failure to read a record is one message: the file, the key, what is there and what it takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ def test_plain_values_become_records_of_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"rooms": "2"}, "rooms is '2'; it takes a whole number from 1 on and below 100"),
         ({"rooms": 0}, "rooms is 0; it takes a whole number from 1 on and below 100"),
@@ -77,10 +77,10 @@ def test_plain_values_become_records_of_records() -> None:
         ({"value": [1]}, "value is [1]; it takes a number or text"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(change: dict[str, Any], sentence: str) -> None:
+def test_what_is_wrong_is_one_message(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         convert({"rooms": 2, **change}, House, "my.toml")
-    assert str(caught.value).startswith(f"my.toml: {sentence}")
+    assert str(caught.value).startswith(f"my.toml: {message}")
     assert "\n" not in str(caught.value)
 
 

@@ -18,7 +18,7 @@ ROWS, FILES = 60, 3
 
 
 class Watched(InProcess):
-    """This process, and `before` is told the name of what is about to be done."""
+    """This process, and `before` is called with the name of what is about to be done."""
 
     def __init__(self, before: Callable[[str], object]) -> None:
         self._before = before

@@ -216,15 +216,15 @@ def test_each_device_has_its_model_and_one_without_is_named(tmp_path: Path) -> N
 
 
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
-    archive, said = small_archive(tmp_path), []
+    archive, errors = small_archive(tmp_path), []
 
     def run_another(work: str) -> None:
         with pytest.raises(UsageError, match="is in use by another run") as refused:
             run(archive)
-        said.append(refused)
+        errors.append(refused)
 
     run(archive, Watched(run_another))
-    assert said
+    assert errors
 
 
 def test_an_archive_behind_an_address_gives_what_one_on_a_disk_gives(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_places_name_files(tmp_path: Path) -> None:
     (tmp_path / "a/x.parquet").touch()
     with pytest.raises(UsageError, match=r"would both become x\.parquet"):
         find_files([str(tmp_path / "a")])
-    for place, sentence in ((tmp_path / "a/none", "no such file"), (tmp_path / "a/*.txt", "no file there ends in")):
-        with pytest.raises(DataError, match=sentence):
+    for place, message in ((tmp_path / "a/none", "no such file"), (tmp_path / "a/*.txt", "no file there ends in")):
+        with pytest.raises(DataError, match=message):
             find_files([str(place)])
 
 

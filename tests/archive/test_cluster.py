@@ -66,8 +66,10 @@ def rows(folder: Path) -> dict[str, object]:
     """What jobs have written, without how long it took."""
     found: dict[str, object] = {}
     for path in sorted((folder / "rows").iterdir()):
-        told = json.loads(path.read_text()) if path.suffix == ".json" else path.read_bytes()
-        found[path.name] = {key: told[key] for key in told if key not in TIMES} if isinstance(told, dict) else told
+        content = json.loads(path.read_text()) if path.suffix == ".json" else path.read_bytes()
+        found[path.name] = (
+            {key: content[key] for key in content if key not in TIMES} if isinstance(content, dict) else content
+        )
     return found
 
 
@@ -100,13 +102,13 @@ def test_a_worker_of_another_version_or_without_the_package_is_refused(scheduler
     old, none = tmp_path / "old.py", tmp_path / "none.py"
     old.write_text("import scare\nscare.__version__ = '0.0.1'\n")
     none.write_text("import sys\nsys.modules['scare.executor'] = None\n")
-    for preload, sentence in ((old, "has scare 0.0.1; here it is"), (none, "cannot load scare")):
+    for preload, message in ((old, "has scare 0.0.1; install scare"), (none, "cannot load scare")):
         process = dask(
             "worker", scheduler, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--preload", str(preload)
         )
         try:
             wait_for(scheduler, 1)
-            with pytest.raises(UsageError, match=sentence), open_executor(f"dask://{scheduler}", 1, tmp_path):
+            with pytest.raises(UsageError, match=message), open_executor(f"dask://{scheduler}", 1, tmp_path):
                 pass
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""A described data set: its columns, devices and splits, and what is said of a wrong description."""
+"""A described data set: its columns, devices and splits, and the messages about a wrong description."""
 
 from pathlib import Path
 

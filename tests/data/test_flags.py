@@ -269,8 +269,8 @@ def test_rows_that_are_never_complete_are_dead() -> None:
     frame = colocated_box("a").frame.with_columns(pl.Series("no2", halves[:, 0]), pl.Series("ox", halves[:, 1]))
     never = Readings("a", frame, colocated_box("a").channels, Channel("no2"))
     assert find_dead_channels(never) == NAMES
-    _, (sentence,) = drop_dead_devices({"": [never, colocated_box("b")]})
-    assert sentence.startswith("a is left out: no row has a usable value in every channel")
+    _, (message,) = drop_dead_devices({"": [never, colocated_box("b")]})
+    assert message.startswith("a is left out: no row has a usable value in every channel")
 
 
 @pytest.mark.parametrize(

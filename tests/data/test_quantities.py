@@ -1,4 +1,4 @@
-"""What a name means is told in one table, the same for tables, corrections, sketches and reports."""
+"""What a name means is defined in one table, the same for tables, corrections, sketches and reports."""
 
 import re
 

@@ -292,8 +292,8 @@ def test_the_decaying_sum_is_its_recursion(inputs: np.ndarray, kept: float) -> N
 @pytest.mark.parametrize("kind", SimulationKind)
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_a_written_simulation_holds_all_boxes_in_order(kind: SimulationKind, suffix: str, tmp_path: Path) -> None:
-    simulation, path, told = replace(DAY, kind=kind), tmp_path / f"fleet.{suffix}", []
-    write_simulation(simulation, path, progress=lambda done, total: told.append((done, total)))
+    simulation, path, calls = replace(DAY, kind=kind), tmp_path / f"fleet.{suffix}", []
+    write_simulation(simulation, path, progress=lambda done, total: calls.append((done, total)))
     table = pl.read_parquet(path) if suffix == "parquet" else pl.read_csv(path, try_parse_dates=True)
     fleet = simulate(simulation)
     channels = ["time", *(channel.name for channel in fleet[0].channels)]
@@ -305,7 +305,7 @@ def test_a_written_simulation_holds_all_boxes_in_order(kind: SimulationKind, suf
     assert table["device"].unique(maintain_order=True).to_list() == [one.device for one in fleet]
     together = pl.concat([readings.frame.select(names) for readings in fleet])
     assert_frame_equal(table.select(names), together, check_dtypes=suffix == "parquet")
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_an_interrupted_write_leaves_no_file(tmp_path: Path) -> None:
@@ -395,13 +395,13 @@ def test_boxes_apart_are_the_same_boxes_in_other_air() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"place_spread": 2.0}, "give a share"),
         ({"drifts": (Drift(DriftKind.GAIN, box=3),)}, "no box-04 to drift"),
         ({"kind": SimulationKind.LINEAR, "drifts": (Drift(DriftKind.DYING),)}, "has no drift 'dying'"),
     ],
 )
-def test_what_cannot_drift_is_refused(change: dict, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_cannot_drift_is_refused(change: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         replace(WEEK, **change)

@@ -191,8 +191,8 @@ class TestTimes:
         self, later: str, order: str, months: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         assert [time.month for time in times_of(tmp_path, "02/01/2026 00:00", f"{later}/2026 00:00")] == months
-        said = f"dates like '02/01/2026 00:00' are read {order} first, as '{later}/2026 00:00' shows"
-        assert [said in one for one in caplog.messages] == [True]
+        warning = f"dates like '02/01/2026 00:00' are read {order} first, as '{later}/2026 00:00' shows"
+        assert [warning in one for one in caplog.messages] == [True]
 
     def test_slash_dates_that_nothing_decides_are_refused_with_both_readings(self, tmp_path: Path) -> None:
         text = "time,pm25\n3/4/2026 12:00,1\n3/4/2026 12:01,2\n"
@@ -379,7 +379,7 @@ class TestMapping:
         assert read_mapping(saved(tmp_path, mapping.to_toml(), "columns.toml")) == mapping
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("tmie = 'a'", "unknown key 'tmie'; did you mean 'time'?"),
             ("time = 'a'", "needs a time column and at least one channel"),
@@ -395,10 +395,10 @@ class TestMapping:
             ("time = ", "cannot be read as TOML"),
         ],
     )
-    def test_a_wrong_file_is_refused(self, tmp_path: Path, text: str, said: str) -> None:
+    def test_a_wrong_file_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
         with pytest.raises(UsageError) as caught:
             read_mapping(saved(tmp_path, f"[data]\n{text}", "columns.toml"))
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
 
 class TestWriting:
@@ -477,12 +477,12 @@ class TestParquet:
         values, dtype = KINDS[kind]
         column, path = pl.Series(values, dtype=dtype), tmp_path / "box.parquet"
         pl.DataFrame({"time": [NOON, NOON + timedelta(1)], "pm25": column}).write_parquet(path)
-        assert said(path, MAPPING) == AS_NUMBERS[kind]
+        assert outcome(path, MAPPING) == AS_NUMBERS[kind]
         pl.DataFrame({"time": column, "pm25": [1.0, 2.0]}).write_parquet(path)
-        assert said(path, MAPPING) == AS_TIMES[kind]
+        assert outcome(path, MAPPING) == AS_TIMES[kind]
         labels = replace(MAPPING, device_column="box", site_column="box")
         pl.DataFrame({"time": [NOON, NOON + timedelta(1)], "pm25": [1.0, 2.0], "box": column}).write_parquet(path)
-        assert isinstance(said(path, labels), list | str)
+        assert isinstance(outcome(path, labels), list | str)
         inspect_table(path)
 
     def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(self, tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ class TestParquet:
             damaged = bytearray(sound)
             damaged[chance.randrange(len(sound))] = chance.randrange(256)
             path.write_bytes(damaged)
-            said(path, replace(MAPPING, sort=True))
+            outcome(path, replace(MAPPING, sort=True))
 
     def test_a_file_that_ends_whoever_reads_it_is_a_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "box.parquet"
@@ -504,7 +504,7 @@ class TestParquet:
         assert read_table(path).height == 1
 
 
-def said(path: Path, mapping: ColumnMapping) -> list[float | None] | str:
+def outcome(path: Path, mapping: ColumnMapping) -> list[float | None] | str:
     """The numbers of a file, or what it is refused with."""
     try:
         return read_readings(path, mapping)[0].frame["pm25"].to_list()
