@@ -163,21 +163,21 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
     >>> facts = {COVERAGE_FACT: {"level": 0.9, "rows": 2000, "share": 0.8, "width": 3.0}}
     >>> for line in describe_intervals(intervals, facts, "ppb"):
     ...     print(line)
-    90 % interval, made at fit: 1 band, 1.5 times as wide on rows flagged UNSETTLED, SPIKE or OUTSIDE
-    it covers 80.0 % of 2,000 test rows, less than stated, and is 3 ppb wide on average
+    The 90 % interval was made at fit, with 1 band; on rows flagged UNSETTLED, SPIKE or OUTSIDE it is 1.5 times as wide.
+    It covers 80.0 % of 2,000 test rows, less than stated, and is 3 ppb wide on average.
     """
     if intervals is None:
         return []
-    wider = f"{intervals.widening:.3g} times as wide on rows flagged UNSETTLED, SPIKE or OUTSIDE"
+    wider = f"on rows flagged UNSETTLED, SPIKE or OUTSIDE it is {intervals.widening:.3g} times as wide"
     if intervals.widening == 1:
-        wider = "not widened for flagged rows (too few were seen, or their errors are no larger)"
+        wider = "it is not widened for flagged rows (too few were seen, or their errors are no larger)"
     bands = plural(len(intervals.below), "band")
-    lines = [f"{100 * intervals.level:g} % interval, {intervals.origin}: {bands}, {wider}"]
+    lines = [f"The {100 * intervals.level:g} % interval was {intervals.origin}, with {bands}; {wider}."]
     if found := facts.get(COVERAGE_FACT):
-        covered = f"it covers {found['share']:.1%} of {found['rows']:,} test rows".replace("%", " %")
+        covered = f"It covers {found['share']:.1%} of {found['rows']:,} test rows".replace("%", " %")
         lacking = ", less than stated," if under_covers(found["level"], found["share"]) else ""
         width = f"{found['width']:.3g} {unit}".rstrip()
-        lines.append(f"{covered}{lacking} and is {width} wide on average")
+        lines.append(f"{covered}{lacking} and is {width} wide on average.")
     return lines
 
 

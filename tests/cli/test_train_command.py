@@ -84,7 +84,7 @@ def test_how_sure_it_is_is_said_and_kept(scare: RunCli, boxes: list[str]) -> Non
     assert 0.5 < found["share"] <= 1
     assert found["width"] > 0
     assert f"of {found['rows']:,} test rows and is" in output.err
-    assert "90 % interval, made at fit" in scare("scare info no2.scare").out
+    assert "The 90 % interval was made at fit" in scare("scare info no2.scare").out
     assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
 
 
