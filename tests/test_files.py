@@ -47,4 +47,4 @@ def test_a_cache_folder_that_cannot_be_written_is_said_once(
     folders = {build.cache_folder() for _ in range(3)}
     assert len(folders) == 1
     assert next(iter(folders)).stat().st_mode & 0o077 == 0 or os.name == "nt"
-    assert ["cannot be written: what is compiled is not kept" in one for one in caplog.messages] == [True]
+    assert ["is not writable, so compiled code is not cached" in one for one in caplog.messages] == [True]

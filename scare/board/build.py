@@ -1,7 +1,8 @@
-"""The compiler: zig, which pip installs, for this computer and for every board.
+"""Build exported C: objects, shared libraries and firmware, with zig from pip, for this computer and every board.
 
-The same sources and flags are compiled once: what comes out is kept in the user's cache folder under a name made from
-their content, so it is never out of date.
+    CExport + Board -> build (model, runtime, main.c, start.c, link.ld) -> Firmware (ELF) -> Image -> virtual.py
+
+Builds are cached in the user's cache folder under a hash of sources and flags, so they are never out of date.
 """
 
 import atexit
@@ -27,87 +28,27 @@ from scare.files import replacing
 logger = logging.getLogger(__name__)
 STANDARD = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno")
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "-Werror")
-
-
-class BuildError(RuntimeError):
-    """The compiler refused; what it said is the message."""
-
-
-def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes: Sequence[Path] = ()) -> Path:
-    """Compile and link with zig; `out` is what the flags make (a program, a shared library, an object)."""
-    require("board", "ziglang")
-    command = [sys.executable, "-m", "ziglang", "cc", *STANDARD, *flags]
-    command += [f"-I{folder}" for folder in includes] + [str(source) for source in sources] + ["-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise BuildError(done.stderr)
-    return out
-
-
-def compile_once(
-    sources: Sequence[Path], name: str, flags: Sequence[str], includes: Sequence[Path] = (), other: Iterable[Path] = ()
-) -> Path:
-    """As `compile_c`, to a file called `name` in the cache, unless it is there; `other` files it is made from too."""
-    headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
-    digest = hashlib.sha256(repr((STANDARD, tuple(flags))).encode())
-    for path in (*sources, *headers, *other):
-        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
-    out = cache_folder() / digest.hexdigest()[:32] / name
-    if not out.exists():
-        with replacing(out) as temporary:
-            compile_c(sources, temporary, flags, includes)
-    return out
-
-
-def compile_each(sources: Sequence[Path], flags: Sequence[str], includes: Sequence[Path] = ()) -> list[Path]:
-    """As `compile_once`, to an object of each source."""
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda path: compile_once([path], f"{path.stem}.o", (*flags, "-c"), includes), sources))
-
-
-def library_name(stem: str) -> str:
-    """What a shared library is called here."""
-    return stem + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-
-
-def cache_folder() -> Path:
-    """Where builds are kept: the system's place for what can be made again, or where that cannot be, for now only."""
-    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
-    usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
-    folder = Path(os.environ.get("SCARE_CACHE") or usual)
-    return folder if _can_write(folder) else _folder_for_now(folder)
-
-
-@cache
-def _can_write(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
-
-
-@cache
-def _folder_for_now(instead_of: Path) -> Path:
-    """A folder of this process alone, since what is in it will be run; said once."""
-    logger.warning("%s cannot be written: what is compiled is not kept (SCARE_CACHE names another folder)", instead_of)
-    folder = TemporaryDirectory(prefix="scare-")
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
-
-
-# An image is what an ELF file holds: sections with their place in memory, symbols, and which parts are code.
-
-
 RAM = 0x20000000  # where RAM begins on every Cortex-M; flash is below
 CONSTANTS = ".rodata"
-STACK = ".stack"  # the room link.ld leaves for it
+STACK = ".stack"  # reserved by link.ld
 TAKES_MEMORY, IS_CODE = 2, 4  # flags of a section
+HERE = Path(__file__).parent
+FREESTANDING = (
+    "-ffreestanding",
+    "-fno-sanitize=undefined",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-exceptions",
+    "-fomit-frame-pointer",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-g",
+)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A piece of memory and what is in it at first; nothing in RAM that only gets its room."""
+    """A piece of memory and its initial content, which is empty for zero-initialised RAM."""
 
     address: int
     size: int
@@ -122,7 +63,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Image:
-    """Sections by name; of each symbol its value and size; from where to where there are instructions."""
+    """Content of an ELF file: sections by name, symbols with their sizes, and the address ranges of instructions."""
 
     sections: dict[str, Section]
     symbols: dict[str, int]
@@ -131,22 +72,22 @@ class Image:
 
     @property
     def flash_end(self) -> int:
-        """The first address after all that is in flash, but for the first values of variables."""
+        """First address after flash, without the initial values of variables."""
         return max(section.end for section in self.sections.values() if section.address < RAM)
 
     @property
     def ram_end(self) -> int:
-        """The first address after all that is in RAM."""
+        """First address after RAM."""
         return max(section.end for section in self.sections.values() if section.address >= RAM)
 
     @property
     def flash_bytes(self) -> int:
-        """Code, constants, and the first values of variables."""
+        """Code, constants, and initial values of variables."""
         return sum(len(section.content) for section in self.sections.values())
 
     @property
     def constant_bytes(self) -> int:
-        """Constants, as far as they are not among the code."""
+        """Constants outside the code."""
         return self.sections[CONSTANTS].size if CONSTANTS in self.sections else 0
 
     @property
@@ -155,8 +96,92 @@ class Image:
         return self.ram_end - RAM - self.sections[STACK].size
 
 
+@dataclass(frozen=True)
+class Firmware:
+    """An ELF for a board."""
+
+    path: Path
+    board: Board
+
+    @cached_property
+    def image(self) -> Image:
+        """Its content."""
+        return read_image(self.path)
+
+
+def build(exported: CExport, board: Board) -> Firmware:
+    """Build the smallest program that uses a model, so that its size is the model's."""
+    runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
+    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
+
+
+def link(
+    sources: Sequence[Path],
+    board: Board,
+    includes: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> Firmware:
+    """Link sources with a reset handler; unused functions are dropped, except those to `keep`."""
+    require("board", "ziglang", "elftools")
+    script = HERE / "link.ld"
+    linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
+    linking += [f"-Wl,-u,{name}" for name in keep]
+    every = (*board.flags, *FREESTANDING, *flags, *linking)
+    return Firmware(compile_once([*sources, HERE / "start.c"], "firmware.elf", every, includes, [script]), board)
+
+
+class BuildError(RuntimeError):
+    """The compiler failed; the message is its output."""
+
+
+def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes: Sequence[Path] = ()) -> Path:
+    """Compile and link with zig; flags decide whether `out` is a program, a shared library or an object."""
+    require("board", "ziglang")
+    command = [sys.executable, "-m", "ziglang", "cc", *STANDARD, *flags]
+    command += [f"-I{folder}" for folder in includes] + [str(source) for source in sources] + ["-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(done.stderr)
+    return out
+
+
+def compile_once(
+    sources: Sequence[Path], name: str, flags: Sequence[str], includes: Sequence[Path] = (), other: Iterable[Path] = ()
+) -> Path:
+    """Like `compile_c`, to a file `name` in the cache unless it is there; `other` files are part of the hash."""
+    headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
+    digest = hashlib.sha256(repr((STANDARD, tuple(flags))).encode())
+    for path in (*sources, *headers, *other):
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    out = cache_folder() / digest.hexdigest()[:32] / name
+    if not out.exists():
+        with replacing(out) as temporary:
+            compile_c(sources, temporary, flags, includes)
+    return out
+
+
+def compile_each(sources: Sequence[Path], flags: Sequence[str], includes: Sequence[Path] = ()) -> list[Path]:
+    """Like `compile_once`, to one object per source, in parallel."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda path: compile_once([path], f"{path.stem}.o", (*flags, "-c"), includes), sources))
+
+
+def library_name(stem: str) -> str:
+    """File name of a shared library on this system."""
+    return stem + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+def cache_folder() -> Path:
+    """Folder of cached builds: SCARE_CACHE, or the system's cache folder, or a temporary one if not writable."""
+    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
+    folder = Path(os.environ.get("SCARE_CACHE") or usual)
+    return folder if _can_write(folder) else _temporary_folder(folder)
+
+
 def read_image(path: Path) -> Image:
-    """What is in an ELF file."""
+    """Read an ELF file."""
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
@@ -178,67 +203,30 @@ def read_image(path: Path) -> Image:
     )
 
 
+@cache
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+@cache
+def _temporary_folder(instead_of: Path) -> Path:
+    """A folder of this process alone, because its files will be run; warns once."""
+    logger.warning("%s is not writable, so compiled code is not cached; set SCARE_CACHE to another folder", instead_of)
+    folder = TemporaryDirectory(prefix="scare-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
 def _section(section: Any) -> Section:
     content = section.data() if section["sh_type"] == "SHT_PROGBITS" else b""
     return Section(section["sh_addr"], section["sh_size"], content, bool(section["sh_flags"] & IS_CODE))
 
 
 def _code(marks: Iterable[tuple[int, str]], end: int) -> list[tuple[int, int]]:
-    """From where to where: Arm's marks say where Thumb instructions ($t) and data among them ($d) begin."""
+    """Address ranges of code: Arm's mapping symbols mark the start of Thumb instructions ($t) and of data ($d)."""
     begins = [*sorted(mark for mark in marks if mark[0] < end), (end, "$d")]
     return [(begin, after) for (begin, kind), (after, _) in pairwise(begins) if kind == "$t"]
-
-
-# Firmware: an exported model, the runtime and a start for one board, linked to an ELF with only what is used.
-#
-# `build` makes the smallest program that uses a model, so that what it takes is what the model takes. `link` makes one
-# from any C, for looking at a kernel. Goes to `emulator`.
-
-
-HERE = Path(__file__).parent
-FREESTANDING = (
-    "-ffreestanding",
-    "-fno-sanitize=undefined",
-    "-fno-unwind-tables",
-    "-fno-asynchronous-unwind-tables",
-    "-fno-exceptions",
-    "-fomit-frame-pointer",
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-g",
-)
-
-
-@dataclass(frozen=True)
-class Firmware:
-    """An ELF for a board."""
-
-    path: Path
-    board: Board
-
-    @cached_property
-    def image(self) -> Image:
-        """What is in it."""
-        return read_image(self.path)
-
-
-def build(exported: CExport, board: Board) -> Firmware:
-    """The smallest program with the model."""
-    runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
-    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
-
-
-def link(
-    sources: Sequence[Path],
-    board: Board,
-    includes: Sequence[Path] = (),
-    flags: Sequence[str] = (),
-    keep: Sequence[str] = (),
-) -> Firmware:
-    """A program of these sources and a start; functions nobody calls go, but for those to `keep`."""
-    require("board", "ziglang", "elftools")
-    script = HERE / "link.ld"
-    linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
-    linking += [f"-Wl,-u,{name}" for name in keep]
-    every = (*board.flags, *FREESTANDING, *flags, *linking)
-    return Firmware(compile_once([*sources, HERE / "start.c"], "firmware.elf", every, includes, [script]), board)

@@ -1,4 +1,7 @@
-"""A model in C that `scare export` wrote, as those see it who build and run it."""
+"""Exported C as the board package reads it: sources and flags, the structures of scare.h, and streams of readings.
+
+a folder of `scare export` -> read_export -> CExport -> HostModel, VirtualModel -> push_all -> StreamAnswers
+"""
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +19,12 @@ from scare.export.scare_json import ExportFolder, KeptValue, find_exports
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
 ANSWER = {"value": "<f4", "low": "<f4", "high": "<f4", "flags": "<u4"}  # `scare_answer`
 ANSWER_TYPE = np.dtype(list(ANSWER.items()))
-CALIBRATION_WORDS = 4  # of `scare` as far as its scratch memory: model, window, real, scratch
+CALIBRATION_WORDS = 4  # first words of `scare`: model, window, real, scratch
 
 
 @dataclass(frozen=True)
 class CExport:
-    """A model in C: its source, the folder of the runtime, and the values it keeps in scratch memory, by name."""
+    """A model in C: its source, the folder of the runtime, and the values that can be read after a run, by name."""
 
     source: Path
     runtime_headers: Path
@@ -29,23 +32,23 @@ class CExport:
 
     @property
     def name(self) -> str:
-        """What it is called in C."""
+        """Name of the model in C."""
         return self.source.stem
 
     @property
     def runtime(self) -> list[Path]:
-        """The runtime's sources, the same for every model, to compile with its own headers."""
+        """Sources of the runtime, the same for every model."""
         every = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
         return [path for path in every if path != self.source]
 
     @property
     def includes(self) -> list[Path]:
-        """Where all headers are."""
+        """Folders of all headers."""
         return [self.source.parent, self.runtime_headers]
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """What a program made for any model must be given."""
+        """Compiler flags of main.c and host.c, which work with any model."""
         header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
         return (
             *(header, f"-DMODEL={self.name}"),
@@ -68,7 +71,7 @@ class CChannel(ctypes.LittleEndianStructure):
 
 
 def model_structure(pointer: type) -> Any:
-    """`scare_model` of scare.h where pointers are so large."""
+    """Make `scare_model` of scare.h, with pointers of this type."""
     kinds = {
         **dict.fromkeys(("window", "channels", "step_ms", "checked", "needed", "hold"), ctypes.c_uint32),
         **dict.fromkeys(("channel", "absent"), pointer),
@@ -83,21 +86,21 @@ def model_structure(pointer: type) -> Any:
 
 
 def read_export(folder: Path) -> CExport:
-    """The model in C in a folder; a folder without one is refused."""
+    """Read the exported C in a folder; a folder without C is refused."""
     return read_c_export(find_exports(folder)[0])
 
 
 def read_c_export(export: ExportFolder) -> CExport:
-    """The model in C that an export's description speaks of."""
+    """Like `read_export`, for an export that was found already."""
     if not export.description.runtime:
-        raise DataError(f"{export.folder} holds no C: it was exported to {export.description.target}")
+        raise DataError(f"{export.folder} holds no C: it is an export to {export.description.target}")
     return CExport(export.model, export.runtime, export.description.kept)
 
 
 def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndarray:
-    """Scaled windows [n, window, channels] as the model's memory holds them: as float, or as steps of `quantum`.
+    """Convert scaled windows [n, window, channels] to the model's memory format: float, or steps of `quantum`.
 
-    Whole numbers are steps already.
+    Integers are steps already.
     """
     quanta = [channel.quantum for channel in channels if channel.quantum]
     if quanta and np.issubdtype(windows.dtype, np.integer):
@@ -108,7 +111,7 @@ def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndar
 
 
 class StreamModel(Protocol):
-    """A model that takes readings, wherever it runs."""
+    """A model that readings can be pushed into: `HostModel` or `VirtualModel`."""
 
     exported: CExport
     facts: Any
@@ -117,17 +120,17 @@ class StreamModel(Protocol):
         """Forget all readings."""
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the answer's bytes."""
+        """Push one reading: status, and bytes of the answer."""
 
-    def held(self) -> tuple[bytes, bytes]:
-        """What is in the window and in scratch memory."""
+    def read_memory(self) -> tuple[bytes, bytes]:
+        """Read the window and scratch memory."""
 
 
 @dataclass(frozen=True)
 class StreamAnswers:
-    """What `scare_calibrate` said to each of n readings; of the m for which the model ran, the window and values kept.
+    """Answers of `scare_calibrate` to n readings; window and kept values of the m readings for which the model ran.
 
-    Windows are [m, window, channels], in steps where they are whole numbers.
+    Windows are [m, window, channels], in steps if they are integers.
     """
 
     statuses: np.ndarray
@@ -140,12 +143,12 @@ class StreamAnswers:
 
     @property
     def ran(self) -> np.ndarray:
-        """For which readings the model ran, [n]."""
+        """Whether the model ran, for each reading [n]."""
         return np.isin(self.statuses, (OK, NOT_FINITE))
 
 
 def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers:
-    """Push readings one after the other into a model that has seen none."""
+    """Restart a model and push readings one after the other."""
     statuses, answers, windows = [], bytearray(), bytearray()
     kept = {name: bytearray() for name in model.exported.kept}
     model.restart()
@@ -156,7 +159,7 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
         statuses.append(status)
         answers += answer
         if status in (OK, NOT_FINITE):
-            window, scratch = model.held()
+            window, scratch = model.read_memory()
             windows += window
             for name, place in model.exported.kept.items():
                 kept[name] += scratch[place.offset : place.offset + place.size]
@@ -172,5 +175,5 @@ def _decoded(windows: bytearray, facts: Any) -> np.ndarray:
 
 
 def window_bytes(facts: Any) -> int:
-    """What a model's window takes in memory."""
+    """Size of a model's window in bytes."""
     return int(facts.window * facts.channels * (2 if facts.integer else 4))

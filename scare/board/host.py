@@ -1,8 +1,8 @@
-"""A model on this computer: the same C as on a board, as a shared library; fast, and bit for bit the same numbers.
+"""An exported model on this computer: the same C as on a board, as a shared library.
 
     outputs, kept = HostModel(read_export(folder)).run(windows)  # of `scare export c`, scaled windows [n, N, C]
 
-Its twin is `VirtualModel`. Comes from `exported`.
+It is fast and gives bit for bit the numbers of a board. `VirtualModel` is its counterpart.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ class HostModel:
         self._sensor = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Scaled outputs [n] of scaled windows [n, window, channels], each for itself; values kept, by name."""
+        """Run scaled windows [n, window, channels], each by itself: scaled outputs [n], and kept values by name."""
         stored = stored_windows(windows, self._channels)
         outputs = np.empty(len(stored), np.float32)
         contents = {name: bytearray() for name in self.exported.kept}
@@ -57,13 +57,13 @@ class HostModel:
         return outputs, {name: value.decode(contents[name]) for name, value in self.exported.kept.items()}
 
     def time(self, windows: np.ndarray) -> np.ndarray:
-        """Nanoseconds [n] of each of a stream's scaled windows [n, window, channels], by a clock in C."""
+        """Time a stream of scaled windows [n, window, channels] with a clock in C: nanoseconds [n]."""
         return self.prepare(windows)(0, len(windows))
 
     def prepare(self, windows: np.ndarray) -> Callable[[int, int], np.ndarray]:
-        """A call that runs `count` of a stream's scaled windows from number `first` on, with nothing left to convert.
+        """Convert scaled windows once; the result runs `count` of them from number `first` on.
 
-        It gives the nanoseconds of each [count], in memory that the next call writes to again.
+        It returns nanoseconds [count], in memory that the next call overwrites.
         """
         stored, size = stored_windows(windows, self._channels), window_bytes(self.facts)
         taken, scratch = np.zeros(len(stored), np.uint64), np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
@@ -81,19 +81,19 @@ class HostModel:
         self._library.host_restart(self._sensor.ctypes.data_as(ctypes.c_void_p))
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the answer's bytes."""
+        """Push one reading: status, and bytes of the answer."""
         reading, answer = np.ascontiguousarray(numbers, np.float32), np.empty(1, ANSWER_TYPE)
         pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))
         status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
         return int(status), answer.tobytes()
 
-    def held(self) -> tuple[bytes, bytes]:
-        """What is in the window and in scratch memory."""
+    def read_memory(self) -> tuple[bytes, bytes]:
+        """Read the window and scratch memory."""
         _, window, _, scratch = self._sensor[:CALIBRATION_WORDS].tolist()
         return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Fill outputs; the scratch memory of each window [n, bytes]."""
+        """Fill `outputs`, and return the scratch memory of each window [n, bytes]."""
         scratch = np.zeros((len(windows), -(-self.facts.scratch_bytes // 4)), np.uint32)
         self._library.host_run(
             *(ctypes.c_void_p(array.ctypes.data) for array in (windows, scratch, outputs)),

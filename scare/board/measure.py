@@ -1,19 +1,18 @@
-"""What an exported model takes on a board, in one call.
+"""Measure an exported model on a board: instructions, memory, cycles, and whether it fits.
 
     report = measure(folder, board("nano33ble"), windows)       # a folder of `scare export c`, scaled windows [n, N, C]
 
-For a kernel alone, without a model (exact instruction counts and stack, any function of any C file):
+A single C function, without a model (exact instruction counts and stack):
 
-    firmware = link([Path("kernel.c")], board("nano33ble"), [Path("runtime/src")], keep=["kernel"])  # of firmware.py
-    machine = Machine(firmware)                                 # of emulator.py
-    machine.write(OUTSIDE + 0x1000, numbers)                    # OUTSIDE: a megabyte beside the chip's own memory
-    trace = machine.call("kernel", OUTSIDE + 0x1000, 360, 0.5)  # ints and floats as C passes them
-    trace.instructions, trace.stack_bytes, CycleModel(machine).estimate(trace), machine.float_result
-    machine.profile(trace)                                      # instructions by function
+    firmware = link([Path("kernel.c")], board("nano33ble"), [Path("runtime/src")], keep=["kernel"])  # build.py
+    machine = Machine(firmware)                                 # virtual.py
+    machine.write(OUTSIDE + 0x1000, numbers)                    # OUTSIDE: a megabyte of memory that no chip has
+    trace = machine.call("kernel", OUTSIDE + 0x1000, 360, 0.5)  # ints and floats, passed as in C
+    trace.instructions, trace.stack_bytes, CycleModel(machine).estimate(trace), machine.result
 
-Instructions, sizes and values are exact and the same on every computer. Cycles, and what is made from them (time,
-energy, duty cycle), are estimates. RAM is what a program needs that uses the model and nothing else: the memory it
-gives to `scare_init`, the `scare` itself, and the deepest stack of `scare_calibrate`, `run` included.
+Instructions, sizes and values are exact and the same on every computer. Cycles and what follows from them (time,
+energy, duty cycle) are estimates. RAM is what a program needs that uses the model and nothing else: the memory for
+`scare_init`, the `scare` itself, and the deepest stack of `scare_calibrate` with `run`.
 """
 
 from collections.abc import Callable
@@ -25,18 +24,20 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.exports import read_export
+from scare.board.exports import ANSWER_TYPE, read_export
 from scare.board.virtual import Cycles, PushCost, Runs, VirtualModel
+from scare.data.flags import Flag
 from scare.export.compiled import Compiled
 from scare.export.package import TARGETS, write_package
 
-WIDE = 32  # bits of an int that the integer kernels count on
+WIDE = 32  # bits of an int that the fixed-point kernels need
+BEYOND = 5.0  # times the largest value of a window's first channel: an example beyond training
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a model takes; what cannot be told of the board is None."""
+    """Cost of a model; what is not measured for the board is None."""
 
     board: Board
     flash_bytes: int
@@ -48,59 +49,59 @@ class Report:
 
     @property
     def stack_bytes(self) -> int:
-        """The deepest stack: of a push with `run`, on the window that goes deepest."""
+        """Deepest stack of a push with `run`, over all windows."""
         return self.pushes.stack_bytes + max(0, int(self.runs.stack_bytes.max()) - self.pushes.run_stack_bytes)
 
     @property
     def ram_bytes(self) -> int:
-        """All memory that is not flash."""
+        """Variables and stack."""
         return self.static_bytes + self.stack_bytes
 
     @property
     def instructions(self) -> dict[str, float] | None:
-        """Of one `run`: mean, min and max over the windows."""
+        """Instructions of one `run`: mean, min and max over the windows."""
         counts = self.runs.instructions
         spread = {"mean": float(counts.mean()), "min": int(counts.min()), "max": int(counts.max())}
         return spread if "instructions" in self.board.measures else None
 
     @property
     def push_instructions(self) -> dict[str, int] | None:
-        """Of one `scare_calibrate` without `run`: of a row, and of one that comes after a missing row."""
+        """Instructions of one `scare_calibrate` without `run`: in order, and after a missing row."""
         spread = {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
         return spread if "instructions" in self.board.measures else None
 
     @property
     def cycles(self) -> Cycles | None:
-        """An estimate for one `run`, the mean over the windows."""
+        """Estimated cycles of one `run`, mean over the windows."""
         mean = Cycles(*self.runs.cycles.mean(axis=0).tolist())
         return mean if "cycles" in self.board.measures else None
 
     @property
     def milliseconds(self) -> Cycles | None:
-        """An estimate of the time of one `run`."""
+        """Estimated time of one `run`."""
         return Cycles(*(count / self.board.clock_hz * 1e3 for count in self.cycles)) if self.cycles else None
 
     @property
     def microjoules(self) -> float | None:
-        """An estimate of the energy of one `run`, at the chip's current while it computes."""
+        """Estimated energy of one `run`, at the chip's current while it computes."""
         watts = self.board.current_ma / 1e3 * self.board.voltage
         return watts * self.milliseconds.typical * 1e3 if self.milliseconds and watts else None
 
     @property
     def duty_cycle(self) -> float | None:
-        """An estimate of the share of time that one reading, taken and calibrated, keeps the chip busy."""
+        """Estimated share of time that the chip is busy with calibrating readings."""
         if self.cycles is None:
             return None
         return (self.cycles.typical + self.pushes.cycles.typical) / self.board.clock_hz / (self.step_ms / 1e3)
 
     @property
     def needs_wide_int(self) -> bool:
-        """Whether its kernels count on an int that the board does not have."""
+        """Whether its kernels need a wider int than the board's compiler has."""
         return self.integer and self.board.int_bits < WIDE
 
     @property
     def reasons(self) -> list[str]:
-        """Why the board cannot hold it; empty when it can."""
+        """Why it does not fit the board; empty if it does."""
         needs = (("RAM", self.ram_bytes, self.board.ram), ("flash", self.flash_bytes, self.board.flash))
         if self.needs_wide_int:
             return [f"fixed point needs an int of {WIDE} bits; {self.board.name} has {self.board.int_bits}"]
@@ -110,11 +111,11 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """Whether the board can hold it."""
+        """Whether it fits the board."""
         return not self.reasons
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON; `estimates` names what was not measured."""
+        """Everything as JSON; `estimates` names what was not measured."""
         return {
             "board": self.board.name,
             "windows": len(self.runs.outputs),
@@ -135,11 +136,19 @@ class Report:
         }
 
 
-def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Report:
-    """What the model in a folder takes on a board, over scaled windows [n, window, channels].
+@dataclass(frozen=True)
+class Example:
+    """A reading [channels] and the board's answer; NaN without a value."""
 
-    One that does not fit is measured all the same.
-    """
+    reading: tuple[float, ...]
+    value: float
+    low: float
+    high: float
+    flags: tuple[str, ...]
+
+
+def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Report:
+    """Measure an exported model on a board over scaled windows [n, window, channels], whether it fits or not."""
     model = VirtualModel(read_export(folder), board)
     image = model.firmware.image
     static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
@@ -148,7 +157,26 @@ def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[
 
 
 def measure_once(compiled: Compiled, board: Board) -> Report:
-    """What a calibrator takes on a board, seen on one window."""
+    """Measure a compiled calibrator on a board with one window."""
     with TemporaryDirectory() as scratch:
         folder = write_package(TARGETS["c"], compiled, Path(scratch) / "model").folder
         return measure(folder, board, compiled.calibrator.golden.windows[:1])
+
+
+def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
+    """Push a scaled window [window, channels], then a reading far beyond training: the answers to the last two rows."""
+    columns = []
+    for channel, scaled in zip(model.channels, window.T, strict=True):
+        readings = channel.center + channel.rest + scaled.astype(np.float64) / channel.inverse
+        columns.append(readings.clip(channel.valid.low, channel.valid.high).astype(np.float32))
+    rows = np.stack(columns, axis=1)
+    larger = rows[-1].copy()
+    larger[0] = min(BEYOND * rows[:, 0].max(), model.channels[0].valid.high)
+    examples = []
+    model.restart()
+    for index, row in enumerate([*rows, larger]):
+        _, answer = model.take(index * model.facts.step_ms, row)
+        value, low, high, flags = np.frombuffer(answer, ANSWER_TYPE)[0].tolist()
+        names = tuple(str(flag.name) for flag in Flag if flag & flags)
+        examples.append(Example(tuple(row.tolist()), value, low, high, names))
+    return examples[-2:]

@@ -1,4 +1,8 @@
-"""What to try a model on: windows it was checked with, the strangest there can be, any others; and a bad stream."""
+"""Test vectors: windows and a stream of bad readings that all runtimes of a model are compared on.
+
+Calibrator -> all_vectors (golden, validation, edge cases, random) -> certificate.py, measure.py
+Descriptor -> stream_rows (missing, out of range, early, late, beyond training) -> certificate.py
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,20 +15,21 @@ from scare.export.descriptor import Descriptor, InputChannel
 from scare.export.lowering import window_quanta
 from scare.kernels import FULL
 
-LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: a spread is 1
+LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: the standard deviation is 1
 SEED = 20_240_229
 GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
-USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows of the size that a model was made for
-UNDEFINED = ("beyond", "nan", "infinite")  # kinds for which a result need not be a number
-WAITS, SHARES = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4), (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # steps between bad readings
-SPOILT = 4  # every so many of them have a bad number, as long as there are any
+USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows of the usual size
+UNDEFINED = ("beyond", "nan", "infinite")  # kinds whose result may be NaN
+WAITS = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4)  # steps between bad readings
+SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # probabilities of these
+SPOILT = 4  # every fourth of them has a bad number, until all were used
 CLEAN, BAD = 20, 200  # readings
-BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # times the range of training, beyond its edges
+BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, in widths of it
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Scaled windows [n, window, channels], and what kind each of them is [n]."""
+    """Scaled windows [n, window, channels], and the kind of each [n]."""
 
     windows: np.ndarray
     kinds: np.ndarray
@@ -38,7 +43,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class StreamRow:
-    """Numbers [channels] and the clock, which does not wrap here; `restart` forgets all readings before."""
+    """A reading [channels] with its time, which does not wrap here; `restart`: forget all readings before it."""
 
     now_ms: int
     numbers: np.ndarray
@@ -46,15 +51,16 @@ class StreamRow:
 
 
 def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
-    """So many scaled windows [n, window, channels]: strange, golden, of validation, then random ones."""
+    """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, then random ones."""
     found = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
     return _joined(found, random_vectors(calibrator, count - len(found))).windows
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """All golden and validation windows, all strange ones, and random ones: strange and random are at least `count`."""
-    strange = edge_case_vectors(calibrator)
-    return _joined(known_vectors(calibrator), strange, random_vectors(calibrator, max(0, count - len(strange))))
+    """All golden, validation and edge-case windows, and random ones; the last two kinds are at least `count`."""
+    edge_cases = edge_case_vectors(calibrator)
+    random = random_vectors(calibrator, max(0, count - len(edge_cases)))
+    return _joined(known_vectors(calibrator), edge_cases, random)
 
 
 def known_vectors(calibrator: Calibrator) -> Vectors:
@@ -64,7 +70,7 @@ def known_vectors(calibrator: Calibrator) -> Vectors:
 
 
 def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Noise and random walks, calm to wild, about as large as the windows that the model was made from."""
+    """Noise and random walks, calm to wild, of about the size of the model's own windows."""
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
     level, size = _usual_size(calibrator)
@@ -76,7 +82,7 @@ def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
 
 
 def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each channel in the model's own windows; 0 and 1 where there are too few."""
+    """Mean and standard deviation of each channel in the model's own windows; 0 and 1 without any."""
     known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     rows = known.reshape(-1, known.shape[2])
     spread = rows.std(axis=0) if len(rows) else np.zeros(known.shape[2])
@@ -85,29 +91,33 @@ def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edge_case_vectors(calibrator: Calibrator) -> Vectors:
-    """Zeros, constants, the ends of the valid range, steps, combs, spikes, ramps, and what is not a number."""
-    kinds, windows = zip(*_strange(calibrator), strict=True)
+    """Zeros, constants, ends of the valid range, steps, combs, spikes, ramps, NaN and infinity."""
+    kinds, windows = zip(*_edge_cases(calibrator), strict=True)
     return Vectors(np.stack(windows), np.array(kinds))
 
 
 def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
-    """Readings to push: clean, then bad (missing, out of range, early, late), a long gap, a clock set back, a restart.
+    """Make a stream: clean readings, bad ones (missing, out of range, early, late), a gap, a clock set back, a restart.
 
-    The clock wraps around among the bad ones; the last readings are at and beyond the edges of training, as far as the
-    ends of the valid range.
+    The 32-bit clock wraps around among the bad ones; the last readings are at and beyond the limits of the training
+    range, up to the ends of the valid range.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
     farthest = ((1 << 31) - 1) // descriptor.step_ms
     gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
     bad = random.choice(WAITS, BAD, p=SHARES)
-    ends = [(column, end) for column, one in enumerate(descriptor.channels) for end in _ends_of(one)]
+    ends = [(column, end) for column, channel in enumerate(descriptor.channels) for end in _range_ends(channel)]
     last = clean + len(ends)
     waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + last)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
     times += (1 << 32) - times[clean + BAD // 2]
-    rows = np.stack([_numbers(one, len(times), random) for one in descriptor.channels], axis=1)
-    spoilt = [(column, number) for column, one in enumerate(descriptor.channels) for number in _bad(descriptor, one)]
+    rows = np.stack([_usual_readings(channel, len(times), random) for channel in descriptor.channels], axis=1)
+    spoilt = [
+        (column, number)
+        for column, channel in enumerate(descriptor.channels)
+        for number in _bad_readings(descriptor, channel)
+    ]
     for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
         column, number = spoilt[which]
         rows[clean + SPOILT * row, column] = number
@@ -120,7 +130,7 @@ def _joined(*trials: Vectors) -> Vectors:
     return Vectors(np.concatenate([one.windows for one in trials]), np.concatenate([one.kinds for one in trials]))
 
 
-def _strange(calibrator: Calibrator) -> Iterator[tuple[str, np.ndarray]]:
+def _edge_cases(calibrator: Calibrator) -> Iterator[tuple[str, np.ndarray]]:
     rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
     ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
     shapes = {
@@ -144,7 +154,7 @@ def _levels() -> Iterator[tuple[str, float]]:
 
 
 def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
-    """The lowest and the highest valid reading, scaled as the fleet is; no limit: what an int16 window can hold."""
+    """Lowest and highest valid reading, scaled for the fleet; without a limit, the ends of an int16 window."""
     inputs, reach = calibrator.inputs, FULL / window_quanta(calibrator)
     for side, sign in (("low", -1), ("high", 1)):
         limits = np.array([getattr(channel, side) for channel in inputs.channels])
@@ -152,20 +162,20 @@ def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
         yield np.where(np.isfinite(scaled), scaled, sign * reach).astype(np.float32)
 
 
-def _numbers(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
+def _usual_readings(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
     usual = channel.center + random.normal(size=count) / channel.inverse
     return usual.clip(*channel.valid).astype(np.float32)
 
 
-def _ends_of(channel: InputChannel) -> np.ndarray:
-    """The edges of training, what lies just beyond and far beyond them, and the ends of the valid range."""
-    edges = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
-    beyond = np.multiply.outer(BEYOND, [-1, 1]) * (edges[1] - edges[0])
-    return np.unique(np.append(edges + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
+def _range_ends(channel: InputChannel) -> np.ndarray:
+    """Readings at, just beyond and far beyond the limits of the training range, and at the ends of the valid range."""
+    limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
+    beyond = np.multiply.outer(BEYOND, [-1, 1]) * (limits[1] - limits[0])
+    return np.unique(np.append(limits + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
 
 
-def _bad(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
-    """What no reading should be, and the numbers just outside the valid range."""
+def _bad_readings(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
+    """NaN, infinity, sentinels, and the numbers just outside the valid range."""
     low, high = map(np.float32, channel.valid)
     outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
     return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

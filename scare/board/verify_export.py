@@ -1,7 +1,9 @@
-"""An export is tried again: its golden vectors go through what lies in the folder, in every runtime that is here.
+"""Verify an export: run its golden vectors through the files in the folder, in every runtime that is installed.
 
-What an export is says its `scare.json`; what it must give, its golden vectors, by the rule of `calibrator.parity`.
-Comes from `export`; goes to `cli`.
+    folder or zip -> open_export (checks scare.json and digests) -> verify_in_child -> Comparison -> cli/verify.py
+
+`scare.json` says which runtimes, `golden.safetensors` the results and tolerances. The code in an export is run in a
+child process with limits of time and memory: `python -m scare.board.verify_export FOLDER`.
 """
 
 import json
@@ -32,9 +34,9 @@ from scare.extras import is_installed, require
 
 @dataclass(frozen=True)
 class Runner:
-    """A runtime by its name, and how it runs an export.
+    """A runtime, and how it runs an export.
 
-    The package it needs is of an extra, or may be missing: then the runtime is left out.
+    Without its `package` the runtime is skipped, or, if an `extra` installs it, an error says so.
     """
 
     runtime: str
@@ -43,15 +45,14 @@ class Runner:
     extra: str = ""
 
     @property
-    def is_here(self) -> bool:
-        """Whether it can be used; a package of an extra that is missing is refused with what to install."""
+    def is_installed(self) -> bool:
+        """Whether it can be used; a missing extra is an error that names what to install."""
         if self.extra:
             require(self.extra, self.package)
         return not self.package or is_installed(self.package)
 
 
 def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
-    """As `scare_push` gives it."""
     model = HostModel(read_c_export(export))
     scaled, _ = model.run(windows)
     return scaled.astype(np.float64) * model.facts.target_scale + model.facts.target_center
@@ -78,13 +79,15 @@ RUNNERS: dict[str, tuple[Runner, ...]] = {
 
 
 LARGEST_ZIP = 1 << 28  # bytes unpacked
+SECONDS = 600  # time limit, and limit of processor time
+MEMORY = 8 << 30  # bytes of data; compiling and the largest runtime need a quarter of it
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What one runtime gave: the largest difference in the target's unit, the largest as a share of its tolerance.
+    """Result of one runtime: the largest difference, in the target's unit and as a share of its tolerance.
 
-    `ties` are windows that are farther off, but have a hash activation or a choice as good as undecided.
+    `ties` are windows farther off that have a hash activation, or a choice of branch, too close to zero to be decided.
     """
 
     model: str
@@ -97,17 +100,18 @@ class Comparison:
 
 
 def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
-    """Compare every model of an exported folder or zip in every runtime that it is for and that is installed.
+    """Verify every model of an exported folder or zip in every runtime of its target that is installed.
 
-    This runs what is there, as it was exported or, by `trust`, whatever it is: `verifying_apart` runs it in a child.
+    This runs the code in the export, unchanged since the export or, with `trust`, in any case; `verify_in_child` runs
+    it in a child process.
     """
-    with checked(path, trust) as (_, exports):
+    with open_export(path, trust) as (_, exports):
         return [compared for export in exports for compared in _verify_model(export)]
 
 
 @contextmanager
-def checked(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]]:
-    """The folder of an export, and its models: all that is known of them before anything is run."""
+def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]]:
+    """Open an export and check everything that can be checked before any of its code is run: its folder, its models."""
     with _opened(path) as folder:
         exports = find_exports(folder, path)
         for export in exports:
@@ -119,9 +123,9 @@ def checked(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]
 
 def _refuse_changed(path: Path, export: ExportFolder) -> None:
     if not export.description.sha256:
-        raise DataError(f"{path}: its {SCARE_JSON} does not tell what was exported; to run it all the same: --trust")
+        raise DataError(f"{path}: its {SCARE_JSON} has no digests of the exported files. Use --trust to run it anyway.")
     if changed := export.changed():
-        raise DataError(f"{path}: {', '.join(changed[:3])} changed after the export; to run it all the same: --trust")
+        raise DataError(f"{path}: {', '.join(changed[:3])} changed after the export. Use --trust to run it anyway.")
 
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
@@ -133,19 +137,19 @@ def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
             yield compare(name, runner.runtime, runner.run(export, expected.windows), expected)
         except ScareError:
             raise
-        except Exception as error:  # each runtime has its own for a file that it cannot read
+        except Exception as error:  # every runtime has its own exceptions for a file that it cannot read
             reason = f"it does not run: {_first_line(error)}"
             yield Comparison(name, runner.runtime, len(expected.windows), np.nan, np.nan, (), (reason,))
 
 
 def _runners(export: ExportFolder) -> list[Runner]:
-    """Those of the export's target that are here."""
+    """Installed runtimes of the export's target."""
     name, version = export.description.target, export.description.scare
     if name not in TARGETS:
         raise DataError(f"scare {version} exported this to {name}, which this version does not know; export again")
     if not TARGETS[name].runner:
         raise NotApplicableError(f"nothing on this computer runs what is exported to {name}")
-    return [runner for runner in RUNNERS[TARGETS[name].runner] if runner.is_here]
+    return [runner for runner in RUNNERS[TARGETS[name].runner] if runner.is_installed]
 
 
 def _first_line(error: Exception) -> str:
@@ -153,7 +157,7 @@ def _first_line(error: Exception) -> str:
 
 
 def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVectors) -> Comparison:
-    """Compare the results [n] of a runtime with what is expected."""
+    """Compare the results [n] of a runtime with golden vectors."""
     differences = np.abs(results - expected.results)
     off = ~(differences <= expected.tolerances)
     excused = off & expected.ties & np.isfinite(results)
@@ -175,7 +179,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Path]:
-    """The folder, a zip unpacked for as long as it is looked at."""
+    """The folder; a zip is unpacked for the duration."""
     if path.is_dir():
         yield path
         return
@@ -183,34 +187,31 @@ def _opened(path: Path) -> Iterator[Path]:
         try:
             with ZipFile(path) as archive:
                 if sum(entry.file_size for entry in archive.infolist()) > LARGEST_ZIP:
-                    raise DataError(f"{path}: unpacked it has more than {LARGEST_ZIP >> 20} MB; no export has")
+                    raise DataError(f"{path}: unpacked it has more than {LARGEST_ZIP >> 20} MB, so it is not an export")
                 archive.extractall(scratch)
         except (OSError, BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-            raise DataError(f"{path}: cannot be read as a folder or a zip of ours ({error})") from error
+            raise DataError(f"{path}: cannot be read as an exported folder or zip ({error})") from error
         yield Path(scratch)
 
 
-SECONDS = 600  # until it is given up, and of processor time
-
-
-MEMORY = 8 << 30  # bytes of data; a compiler and the largest of the runtimes need a quarter of it
-
-
 def verify_in_child(folder: Path) -> list[Comparison]:
-    """As `verify_export` of a folder that has been checked, in a child."""
+    """Like `verify_export`, for a folder that was checked, in a child process."""
     command = [sys.executable, "-m", "scare.board.verify_export", str(folder)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
     ) as child:
         try:
-            told, _ = child.communicate(timeout=SECONDS)
+            output, _ = child.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            told = ""
+            output = ""
         finally:
-            _end(child)
-    if not told:
-        raise DataError(f"running it takes more than {SECONDS} s or {MEMORY >> 30} GB, or ends the process that does")
-    found = json.loads(told.splitlines()[-1])  # a runtime may have printed before
+            with suppress(OSError):  # the child, and what it has started
+                os.killpg(child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill()
+    if not output:
+        raise DataError(
+            f"running it took more than {SECONDS // 60} minutes or {MEMORY >> 30} GB, or crashed the process"
+        )
+    found = json.loads(output.splitlines()[-1])  # a runtime may have printed before
     if isinstance(found, dict):
         refused = ScareError(found["refused"])
         refused.exit_code = ExitCode(found["code"])
@@ -218,14 +219,8 @@ def verify_in_child(folder: Path) -> list[Comparison]:
     return [Comparison(**{**one, "ties": tuple(one["ties"]), "reasons": tuple(one["reasons"])}) for one in found]
 
 
-def _end(child: "subprocess.Popen[str]") -> None:
-    """The child, and what it has started."""
-    with suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill()
-
-
 def _limit() -> None:
-    """Windows has no such limits."""
+    """Limit this process; Windows has no such limits."""
     if sys.platform != "win32":
         import resource
 
@@ -233,7 +228,7 @@ def _limit() -> None:
             resource.setrlimit(kind, (most, most))
 
 
-def _tell(folder: str) -> str:
+def _verify_as_json(folder: str) -> str:
     try:
         return json.dumps([asdict(one) for one in verify_export(Path(folder), trust=True)])
     except ScareError as refused:
@@ -256,7 +251,7 @@ sys.stdout.buffer.write(results.tobytes())
 
 
 def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
-    """Results [n], in the target's unit, of scaled windows [n, window, channels], each for itself."""
+    """Run an exported module on scaled windows [n, window, channels]: results [n] in the target's unit."""
     count = int(np.prod(windows.shape[1:]))
     command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]
     done = subprocess.run(command, input=np.ascontiguousarray(windows, np.float32).tobytes(), capture_output=True)
@@ -268,4 +263,4 @@ def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarra
 
 if __name__ == "__main__":
     _limit()
-    print(_tell(sys.argv[1]))
+    print(_verify_as_json(sys.argv[1]))

@@ -1,15 +1,20 @@
-"""A model on a virtual board: scaled windows in; values, instructions, cycles and bytes of stack out.
+"""The virtual board: exported C in an emulated Cortex-M, with every instruction counted.
+
+    CExport -> build.py (firmware) -> Machine (Unicorn) -> Trace -> CycleModel -> Runs -> measure.py, certificate.py
 
     model = VirtualModel(read_export(folder), board("nano33ble"))
     runs = model.run(windows)  # runs.outputs, runs.kept, runs.instructions, runs.stack_bytes, runs.cycles
 
-Its twin is `HostModel`. Comes from `exported` and `emulator`, goes to `measure`.
+A `Trace` counts how often execution went from each block of code to the next, and how deep the stack became. Blocks are
+decoded once and a run costs the sum over its edges, so counts are exact and nearly free. A skipped conditional
+instruction counts. Cycles are estimates from Arm's manual, never checked on hardware. `HostModel` is the counterpart.
 """
+
+from __future__ import annotations
 
 import ctypes
 import re
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,25 +36,149 @@ from scare.board.exports import (
 )
 from scare.extras import require
 
-# The virtual board: firmware in Unicorn, its functions called by name, every instruction counted.
-#
-# Each call of a `Machine` gives the result and a `Trace`: how often execution went along each edge from one block of
-# code to the next, and how deep the stack became. Blocks are decoded once; what a run costs is a sum over its edges, so
-# the counts of a run are exact and cost almost no time. A skipped conditional instruction is an instruction.
-# Comes from `firmware`, goes to `cycles` and `measure`.
-
-
-OUTSIDE = 0x10000000  # memory of ours that no chip has: arguments of calls, and where they return to
+OUTSIDE = 0x10000000  # memory that no chip has, for arguments of calls; calls return to its start
 OUTSIDE_BYTES = 1 << 20
 PAGE = 4096
 EDGES = 1 << 16  # as in hooks.c
-MOST_BLOCKS = 1 << 33  # that a call may enter, minutes of work: more is a loop without an end
+MOST_BLOCKS = 1 << 33  # per call, minutes of work: more is an endless loop
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
-REGISTER, UNKNOWN = 1, ".byte"  # Capstone's kind of an operand, and name of what it cannot decode
+REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name of undecodable bytes
+READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
+IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
+IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
+ModelStructure = model_structure(ctypes.c_uint32)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Results of `run` on n windows: scaled outputs, kept values (hash codes) by name, and its cost."""
+
+    outputs: np.ndarray
+    kept: dict[str, np.ndarray]
+    instructions: np.ndarray
+    stack_bytes: np.ndarray
+    cycles: np.ndarray  # [n, 3]: low, typical, high
+
+
+@dataclass(frozen=True)
+class PushCost:
+    """Cost of `scare_calibrate` without `run`: for a reading, and for one after a missing row."""
+
+    instructions: int
+    gap_instructions: int
+    cycles: Cycles
+    stack_bytes: int  # with `run`
+    run_stack_bytes: int  # of this `run` alone
+
+
+class VirtualModel:
+    """An exported model in the flash of a virtual board."""
+
+    def __init__(self, exported: CExport, board: Board) -> None:
+        self.exported = exported
+        self.firmware = build(exported, board)
+        self.machine = Machine(self.firmware)
+        self._cycles = CycleModel(self.machine)
+        place = self.machine.symbols
+        self._calibration, self._model = place["board_calibration"], place[exported.name]
+        self.facts = ModelStructure.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(ModelStructure)))
+        channels = CChannel * self.facts.channels
+        self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
+
+    def run(self, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Runs:
+        """Run the model on scaled windows [n, window, channels], each for itself."""
+        self._begin(self._model)
+        window, scratch = self._memory()
+        kept = self.exported.kept
+        outputs, instructions, stacks, cycles = bytearray(), [], [], []
+        contents = {name: bytearray() for name in kept}
+        for content in stored_windows(windows, self.channels):
+            self.machine.write(window, content)
+            trace = self._run()
+            outputs += self.machine.read(SCALED, 4)
+            for name, value in kept.items():
+                contents[name] += self.machine.read(scratch + value.offset, value.size)
+            instructions.append(trace.instructions)
+            stacks.append(trace.stack_bytes)
+            cycles.append(self._cycles.estimate(trace))
+            advance()
+        return Runs(
+            np.frombuffer(outputs, "<f4"),
+            {name: value.decode(contents[name]) for name, value in kept.items()},
+            np.array(instructions),
+            np.array(stacks),
+            np.array(cycles),
+        )
+
+    def push(self) -> PushCost:
+        """Measure one more reading after a full window."""
+        self.machine.write(IDLE_RUN, IDLE_CODE)
+        idle = ModelStructure.from_buffer_copy(self.facts)
+        idle.run = IDLE_RUN | 1
+        self.machine.write(IDLE_MODEL, bytes(idle))
+        self._begin(IDLE_MODEL)
+        reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
+        self.machine.write(READING, np.array(reading, np.float32))
+        step = self.facts.step_ms
+        for row in range(self.facts.checked):
+            self._push(row * step)
+        in_order = self._push((row + 1) * step)
+        if self.machine.result:
+            raise MachineError(
+                f"scare_calibrate returned {self.machine.result} for a reading at the center of its scale"
+            )
+        self.machine.write(self._calibration, np.array([self._model], np.uint32))
+        complete, run_alone = self._push((row + 2) * step), self._run()
+        self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
+        after_gap = self._push((row + 4) * step)
+        return PushCost(
+            in_order.instructions,
+            after_gap.instructions,
+            self._cycles.estimate(in_order),
+            complete.stack_bytes,
+            run_alone.stack_bytes,
+        )
+
+    def restart(self) -> None:
+        """Forget all readings."""
+        self._begin(self._model)
+
+    def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
+        """Push one reading: status, and bytes of the answer."""
+        self.count(now_ms, numbers)
+        return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
+
+    def count(self, now_ms: int, numbers: np.ndarray) -> int:
+        """Push one reading: instructions, with `run`."""
+        self.machine.write(READING, numbers.astype(np.float32))
+        return self._push(now_ms).instructions
+
+    def read_memory(self) -> tuple[bytes, bytes]:
+        """Read the window and scratch memory."""
+        window, scratch = self._memory()
+        return self.machine.read(window, window_bytes(self.facts)), self.machine.read(scratch, self.facts.scratch_bytes)
+
+    def _memory(self) -> tuple[int, int]:
+        """Addresses of the window and of scratch memory."""
+        _, window, _, scratch = self.machine.words(self._calibration, CALIBRATION_WORDS)
+        return window, scratch
+
+    def _run(self) -> Trace:
+        self.machine.write(CHOICE, bytes(8))
+        return self.machine.call(self.facts.run, *self._memory(), CHOICE, SCALED)
+
+    def _begin(self, model: int) -> None:
+        size = self.machine.sizes["board_memory"]
+        self.machine.call("scare_init", self._calibration, model, self.machine.symbols["board_memory"], size)
+        if self.machine.result:
+            raise MachineError(f"scare_init returned {self.machine.result}")
+
+    def _push(self, now_ms: int) -> Trace:
+        return self.machine.call("scare_calibrate", self._calibration, now_ms & 0xFFFFFFFF, READING, ANSWER)
 
 
 class MachineError(RuntimeError):
-    """The program did what no board forgives: where, and what."""
+    """A fault of the program; the message says what and where."""
 
 
 class Record(ctypes.Structure):
@@ -76,14 +205,14 @@ class Instruction:
     name: str
     reads: frozenset[str]
     writes: frozenset[str]
-    words: int  # moved from or to memory by those that move several
+    words: int  # moved from or to memory, by instructions that move several
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What one call did: edges taken, and bytes of stack used."""
+    """What one call did: edges between blocks, and bytes of stack."""
 
-    edges: np.ndarray  # of EDGE, each once
+    edges: np.ndarray  # dtype EDGE, each edge once
     instructions: int
     stack_bytes: int
 
@@ -137,29 +266,23 @@ class Machine:
 
     @property
     def result(self) -> int:
-        """What the last call returned, as a word."""
+        """The word that the last call returned."""
         return int(self._engine.reg_read(self._names.UC_ARM_REG_R0))
 
-    @property
-    def float_result(self) -> float:
-        """What the last call returned, as a float."""
-        register = self._names.UC_ARM_REG_S0 if self.board.hard_float else self._names.UC_ARM_REG_R0
-        return float(struct.unpack("<f", struct.pack("<I", self._engine.reg_read(register)))[0])
-
     def write(self, address: int, content: bytes | np.ndarray) -> None:
-        """Put bytes into memory."""
+        """Write bytes to memory."""
         self._engine.mem_write(address, content if isinstance(content, bytes) else content.tobytes())
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of memory."""
+        """Read bytes from memory."""
         return bytes(self._engine.mem_read(address, size))
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Words of memory."""
+        """Read words from memory."""
         return struct.unpack(f"<{count}I", self.read(address, 4 * count))
 
     def decode(self, address: int, size: int) -> list[Instruction]:
-        """The instructions in a piece of code."""
+        """Decode the instructions in a piece of code."""
         found = []
         for one in self._decoder.disasm(self.read(address, size), address):
             reads, writes = one.regs_access() if one.id else ((), ())
@@ -168,19 +291,12 @@ class Machine:
         return found
 
     def function_at(self, address: int) -> str:
-        """The name of the function an address is in."""
+        """Name of the function at an address."""
         places = ((name, place & ~1, self.sizes[name]) for name, place in self.symbols.items())
         return next((name for name, place, size in places if place <= address < place + size), "no function")
 
-    def profile(self, trace: Trace) -> dict[str, int]:
-        """How the instructions of a call are shared among functions, the largest share first."""
-        shares: Counter[str] = Counter()
-        for _, _, block, size, count in trace.edges.tolist():
-            shares[self.function_at(block)] += count * len(self.decode(block, size))
-        return dict(shares.most_common())
-
     def _load(self, image: Image) -> None:
-        """Put the firmware into memory: flash can only be read, RAM not be executed."""
+        """Load the firmware: flash is read-only, RAM is not executable."""
         import unicorn
 
         self._engine.mem_map(0, _whole_pages(image.flash_end), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
@@ -189,7 +305,7 @@ class Machine:
             self._engine.mem_write(section.address, section.content)
 
     def _add_hooks(self, code: Iterable[tuple[int, int]]) -> None:
-        """Count edges, and look at the stack pointer after each instruction that lowers it."""
+        """Count edges, and check the stack pointer after each instruction that may lower it."""
         import unicorn
         from unicorn.unicorn_py3.unicorn import uclib
 
@@ -222,7 +338,7 @@ class Machine:
         return decoder
 
     def _pass(self, arguments: tuple[int | float, ...], top: int) -> int:
-        """Arguments to registers, the rest to the stack; the stack pointer."""
+        """Pass arguments in registers, the rest on the stack; the stack pointer."""
         names = self._names
         words: list[int] = []
         floats: list[int] = []
@@ -267,44 +383,27 @@ class Machine:
         return f"{fault}, in {self.function_at(place)} ({place:#x})"
 
 
-def _whole_pages(size: int) -> int:
-    return -(-size // PAGE) * PAGE
-
-
-def _words(one: Any) -> int:
-    """Words in the registers an instruction names, but for the one of `ldm` and `stm` that points to memory."""
-    if not one.id:
-        return 0
-    names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
-    pointer = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))
-    return sum(2 if name.startswith("d") else 1 for name in names[pointer:])
-
-
-# Cycles of a run on a Cortex-M4F, estimated from its instructions: never checked on hardware.
-#
-# Each instruction has a cost from Arm's reference manual as (low, typical, high). A branch that is taken refills the
-# pipeline. Loads that follow each other overlap. A float that the next instruction needs at once stalls. Not modelled:
-# flash wait states and caches, unaligned access, how long a division of given numbers takes. Comes from `emulator`.
-
-
 class Cycles(NamedTuple):
-    """An estimate of cycles."""
+    """Estimated cycles (or milliseconds).
+
+    Not modelled: flash wait states and caches, unaligned access, and how long a division of given numbers takes.
+    """
 
     low: float
     typical: float
     high: float
 
-    def plus(self, other: "Cycles", times: int = 1) -> "Cycles":
-        """Both, the other one so many times."""
+    def plus(self, other: Cycles, times: int = 1) -> Cycles:
+        """self + times × other."""
         return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
 
 
-REFILL = Cycles(1, 2, 3)
-STALL = Cycles(0, 1, 1)
+REFILL = Cycles(1, 2, 3)  # of the pipeline, after a branch that is taken
+STALL = Cycles(0, 1, 1)  # if an instruction needs the float of the one before it
 ONE = Cycles(1, 1, 1)
 FIRST_LOAD = Cycles(1, 2, 2)
-NEXT_LOAD = Cycles(1, 1, 2)
-COSTS = (  # the first that matches the beginning of the name
+NEXT_LOAD = Cycles(1, 1, 2)  # consecutive loads overlap
+COSTS = (  # cycles by the first pattern that matches the start of the name, from Arm's manual
     (r"[su]div", Cycles(2, 7, 12)),
     (r"v(div|sqrt)", Cycles(14, 14, 14)),
     (r"v(fn?m[as]|n?ml[as])", Cycles(3, 3, 3)),
@@ -319,7 +418,7 @@ FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")
 
 
 def cost(one: Instruction, before: Instruction | None) -> Cycles:
-    """Of one instruction after the one `before` it, if that did not branch."""
+    """Cycles of an instruction after the one `before` it (None after a branch)."""
     if SEVERAL.match(one.name):
         return Cycles(*[1 + one.words] * 3)
     if LOAD.match(one.name):
@@ -330,21 +429,21 @@ def cost(one: Instruction, before: Instruction | None) -> Cycles:
 
 
 class CycleModel:
-    """The cycles of what a machine does."""
+    """Estimates the cycles of traces; edges are cached."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._known: dict[tuple[int, ...], Cycles] = {}
 
     def estimate(self, trace: Trace) -> Cycles:
-        """Of one call, its return included."""
+        """Cycles of one call, including its return."""
         total = REFILL
         for *edge, count in trace.edges.tolist():
             total = total.plus(self._edge(*edge), count)
         return total
 
     def _edge(self, origin: int, origin_size: int, block: int, size: int) -> Cycles:
-        """Of a block of code when execution comes from another: falling through to it, or by a branch."""
+        """Cycles of a block entered from another one, by falling through or by a branch."""
         key = (origin, origin_size, block, size)
         if key not in self._known:
             falls = origin_size > 0 and origin + origin_size == block
@@ -357,131 +456,14 @@ class CycleModel:
         return self._known[key]
 
 
-READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
-IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
-IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
-ModelStructure = model_structure(ctypes.c_uint32)
+def _whole_pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
 
 
-@dataclass(frozen=True)
-class Runs:
-    """What `run` did with each of n windows: scaled outputs, values kept (hash codes) by name, and what it took."""
-
-    outputs: np.ndarray
-    kept: dict[str, np.ndarray]
-    instructions: np.ndarray
-    stack_bytes: np.ndarray
-    cycles: np.ndarray  # [n, 3]: low, typical, high
-
-
-@dataclass(frozen=True)
-class PushCost:
-    """What `scare_calibrate` takes beside `run`, with the row of a reading, and with one more for a gap before it."""
-
-    instructions: int
-    gap_instructions: int
-    cycles: Cycles
-    stack_bytes: int  # of a push with `run`
-    run_stack_bytes: int  # of this `run` alone
-
-
-class VirtualModel:
-    """An exported model in the flash of a virtual board."""
-
-    def __init__(self, exported: CExport, board: Board) -> None:
-        self.exported = exported
-        self.firmware = build(exported, board)
-        self.machine = Machine(self.firmware)
-        self._cycles = CycleModel(self.machine)
-        place = self.machine.symbols
-        self._calibration, self._model = place["board_calibration"], place[exported.name]
-        self.facts = ModelStructure.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(ModelStructure)))
-        channels = CChannel * self.facts.channels
-        self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
-
-    def run(self, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Runs:
-        """Run the model on scaled windows [n, window, channels], each for itself."""
-        self._begin(self._model)
-        window, scratch = self._memory()
-        kept = self.exported.kept
-        outputs, instructions, stacks, cycles = bytearray(), [], [], []
-        contents = {name: bytearray() for name in kept}
-        for content in stored_windows(windows, self.channels):
-            self.machine.write(window, content)
-            trace = self._run()
-            outputs += self.machine.read(SCALED, 4)
-            for name, value in kept.items():
-                contents[name] += self.machine.read(scratch + value.offset, value.size)
-            instructions.append(trace.instructions)
-            stacks.append(trace.stack_bytes)
-            cycles.append(self._cycles.estimate(trace))
-            advance()
-        return Runs(
-            np.frombuffer(outputs, "<f4"),
-            {name: value.decode(contents[name]) for name, value in kept.items()},
-            np.array(instructions),
-            np.array(stacks),
-            np.array(cycles),
-        )
-
-    def push(self) -> PushCost:
-        """Fill a window with readings and see what one more takes."""
-        self.machine.write(IDLE_RUN, IDLE_CODE)
-        idle = ModelStructure.from_buffer_copy(self.facts)
-        idle.run = IDLE_RUN | 1
-        self.machine.write(IDLE_MODEL, bytes(idle))
-        self._begin(IDLE_MODEL)
-        reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
-        self.machine.write(READING, np.array(reading, np.float32))
-        step = self.facts.step_ms
-        for row in range(self.facts.checked):
-            self._push(row * step)
-        one = self._push((row + 1) * step)
-        if self.machine.result:
-            raise MachineError(
-                f"scare_calibrate answered {self.machine.result} to a reading at the center of its scale"
-            )
-        self.machine.write(self._calibration, np.array([self._model], np.uint32))
-        whole, alone = self._push((row + 2) * step), self._run()
-        self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
-        two = self._push((row + 4) * step)
-        return PushCost(
-            one.instructions, two.instructions, self._cycles.estimate(one), whole.stack_bytes, alone.stack_bytes
-        )
-
-    def restart(self) -> None:
-        """Forget all readings."""
-        self._begin(self._model)
-
-    def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and the answer's bytes."""
-        self.count(now_ms, numbers)
-        return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
-
-    def count(self, now_ms: int, numbers: np.ndarray) -> int:
-        """Push one reading: instructions of it all, with `run`."""
-        self.machine.write(READING, numbers.astype(np.float32))
-        return self._push(now_ms).instructions
-
-    def held(self) -> tuple[bytes, bytes]:
-        """What is in the window and in scratch memory."""
-        window, scratch = self._memory()
-        return self.machine.read(window, window_bytes(self.facts)), self.machine.read(scratch, self.facts.scratch_bytes)
-
-    def _memory(self) -> tuple[int, int]:
-        """Where the window and scratch memory are."""
-        _, window, _, scratch = self.machine.words(self._calibration, CALIBRATION_WORDS)
-        return window, scratch
-
-    def _run(self) -> Trace:
-        self.machine.write(CHOICE, bytes(8))
-        return self.machine.call(self.facts.run, *self._memory(), CHOICE, SCALED)
-
-    def _begin(self, model: int) -> None:
-        size = self.machine.sizes["board_memory"]
-        self.machine.call("scare_init", self._calibration, model, self.machine.symbols["board_memory"], size)
-        if self.machine.result:
-            raise MachineError(f"scare_init answered {self.machine.result}")
-
-    def _push(self, now_ms: int) -> Trace:
-        return self.machine.call("scare_calibrate", self._calibration, now_ms & 0xFFFFFFFF, READING, ANSWER)
+def _words(one: Any) -> int:
+    """Words in the registers that an instruction names, without the address register of `ldm` and `stm`."""
+    if not one.id:
+        return 0
+    names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
+    pointer = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))
+    return sum(2 if name.startswith("d") else 1 for name in names[pointer:])

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.board.example import Example, example_answers
 from scare.board.exports import read_export
-from scare.board.measure import Report, measure
+from scare.board.measure import Example, Report, example_answers, measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator

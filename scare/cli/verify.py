@@ -11,7 +11,7 @@ import typer
 from scare.board import boards
 from scare.board.certificate import Agreement, ArithmeticResult, Certificate
 from scare.board.certificate import verify as make_certificate
-from scare.board.verify_export import Comparison, checked, verify_in_child
+from scare.board.verify_export import Comparison, open_export, verify_in_child
 from scare.cli.console import STDOUT, emit, note, progress, show_table
 from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
@@ -126,7 +126,7 @@ def _compared(what: str, agreement: Agreement) -> dict[str, str]:
 
 def verify_export(path: Path, trust: bool, as_json: bool) -> None:
     """Run the golden vectors through an export; exit code 5 if a result differs."""
-    with checked(path, trust) as (folder, _):
+    with open_export(path, trust) as (folder, _):
         note(f"Running the code in {path} in a separate process, with limits of time and memory.")
         compared = verify_in_child(folder)
     failed = [one for one in compared if one.reasons]

@@ -79,7 +79,7 @@ def test_what_is_no_export_is_refused(scare: RunCli, tmp_path: Path) -> None:
     assert (output.code, "holds no scare.json" in output.err) == (ExitCode.DATA, True)
     (tmp_path / "bad.zip").write_bytes(b"PK no zip")
     output = scare("scare verify bad.zip")
-    assert (output.code, "cannot be read as a folder or a zip" in output.err) == (ExitCode.DATA, True)
+    assert (output.code, "cannot be read as an exported folder or zip" in output.err) == (ExitCode.DATA, True)
     ZipFile(tmp_path / "other.zip", "w").close()
     output = scare("scare verify other.zip")
     assert (output.code, "other.zip holds no scare.json" in output.err) == (ExitCode.DATA, True)
