@@ -93,7 +93,7 @@ class DLinearNetwork(Network):
 
 @cache
 def moving_average(window: int, kernel: int) -> np.ndarray:
-    """The centred moving average as a matrix [window, window], beyond the edges the first and last reading again.
+    """Centred moving average as a matrix [window, window]; the first and last reading are repeated beyond the ends.
 
     >>> moving_average(4, 3) * 3
     array([[2., 1., 0., 0.],

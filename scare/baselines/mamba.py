@@ -247,7 +247,7 @@ class StateSpaceMixer(eqx.Module):
         return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
 
     def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
-        """The same as kernel calls, for tokens source · basis of this many rows."""
+        """The layer as kernel calls, for tokens source · basis of this many rows."""
         weights = {"decay": -np.exp(np.asarray(self.log_decay)), "direct": np.asarray(self.direct)}
         return [
             dense(source, "value", basis @ np.asarray(self.value)),

@@ -145,7 +145,7 @@ class PatchEmbedding(eqx.Module):
         return self.linear(cut) + self.position
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The same as kernel calls; the positions become biases."""
+        """The layer as kernel calls; the positions become biases."""
         settings = {"patch": self.patch, "stride": self.stride}
         return [
             Step("patches", (source,), f"{output}.patches", settings=settings),
@@ -225,7 +225,7 @@ class ResidualAttention(eqx.Module):
         return x.reshape(*x.shape[:2], self.heads, -1)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """The same as kernel calls; the scores are `name`.scores, the output is `name`.
+        """The layer as kernel calls; the scores are `name`.scores, the output is `name`.
 
         The scale goes into the query. A key's bias moves all scores of a query alike, so softmax does not see it; and
         as weights sum to one, the value's bias goes straight to the output.
@@ -286,7 +286,7 @@ class EncoderLayer(eqx.Module):
         return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """The same as kernel calls up to the last norm, whose affine map `second_norm` leaves to the caller."""
+        """The layer as kernel calls up to the last norm, whose affine map `second_norm` leaves to the caller."""
         attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
         return [
             *self.attention.steps(source, attended, before),

@@ -114,7 +114,7 @@ class LogarithmicBinner(eqx.Module):
 
     @property
     def projector(self) -> SequenceLensProjector:
-        """The same as a lens projector: row t of its matrix [rows, bins] has weight t at its bin and zeros."""
+        """The binner as a lens projector: row t of its matrix [rows, bins] has weight t at its bin and zeros."""
         rows = np.arange(self.weight.shape[0])
         members = np.searchsorted(self.starts, rows, side="right")[:, None] == np.arange(1, len(self.starts) + 1)
         return SequenceLensProjector(self.weight[:, None] * members, self.bias)
@@ -124,7 +124,7 @@ class LogarithmicBinner(eqx.Module):
         return self.projector(tokens)
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """The same as `self(embedding(x))` without a token per reading."""
+        """Equal to `self(embedding(x))`, without a token per reading."""
         return self.projector.fused(x, embedding)
 
     def steps(self, source: str, embedding: DualEmbedding, output: str) -> list[Step]:

@@ -1,13 +1,13 @@
-"""Conventional hash attention (EcoFormer, Liu et al. 2022): its hash is fitted apart from the task.
+"""Conventional hash attention (EcoFormer, Liu et al. 2022): its hash is fitted separately from the task.
 
 Queries and keys share one projection and one code. The kernel values are centred by a stored mean of each
-support; A is found bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
+support; A is fitted bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
 gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
 code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
 
 Differs from the published code: the bandwidth is that of all tokens of a fit and kept until the next (there each window
 and head has its own, in use too, and gradients go through it), supports come from all windows of a fit (there from the
-first), and fewer neighbours are asked for when tokens are few. docs/decisions/rivals.md says why.
+first), and fewer neighbours are used when tokens are few. docs/decisions/rivals.md says why.
 """
 
 from enum import StrEnum
@@ -156,9 +156,9 @@ def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
     """Fit each column of A in turn, by gradient steps on the affinity that the columns before it left over."""
 
     def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
-        found = _fit_bit(kernel, rest, column, projection.shape[1])
-        code = jnp.where(kernel @ found >= 0, 1.0, -1.0)
-        return rest - code[:, :, None] * code[:, None, :], found
+        fitted = _fit_bit(kernel, rest, column, projection.shape[1])
+        code = jnp.where(kernel @ fitted >= 0, 1.0, -1.0)
+        return rest - code[:, :, None] * code[:, None, :], fitted
 
     return jax.lax.scan(one_bit, wanted, projection.T)[1].T
 
@@ -175,6 +175,6 @@ def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
         speed = MOMENTUM * speed + slope
         return (column - RATE * (slope + MOMENTUM * speed), speed), None
 
-    (found, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
-    hard = [loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, found)]
-    return jnp.where(hard[1] < hard[0], found, column)
+    (fitted, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
+    hard = [loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, fitted)]
+    return jnp.where(hard[1] < hard[0], fitted, column)

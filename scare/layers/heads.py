@@ -1,4 +1,4 @@
-"""Heads: from the tokens of a block to the calibrated value, and the interactions of readings added beside them.
+"""Heads: from the tokens of a block to the calibrated value, and the interactions of readings that are added to it.
 
 Interactions are products of every two newest readings: what a line cannot do. A cell's sensitivity changes with
 temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that a

@@ -163,7 +163,7 @@ class Scare:
             attention=self._build_attention(keys[3]),
             feed_forward=FeedForward.create(width, self.block.hidden, keys[4]),
             norms=norms,
-            head=self._build_head(tokens, keys[5]),
+            head=FlatHead.create(tokens, width) if self.head.flat else TwoStepHead.create(tokens, width, keys[5]),
             skip=jnp.zeros((rows * channels,)) if self.head.skip else None,
             curve=jnp.zeros((count_products(channels),)) if self.head.curve else None,
         )
@@ -183,10 +183,6 @@ class Scare:
         if choice.mix is Mix.HASH:
             return HashAttention.create(width, choice.supports, choice.bits, key)
         return EfficientBitwiseAttention.create(width, choice.supports, choice.bits, key, choice.raw)
-
-    def _build_head(self, tokens: int, key: Array) -> "FlatHead | TwoStepHead":
-        width = self.front.width
-        return FlatHead.create(tokens, width) if self.head.flat else TwoStepHead.create(tokens, width, key)
 
     def parameters(self, window: int, channels: int) -> int:
         """Number of trained parameters."""
@@ -292,18 +288,15 @@ class ScareNetwork(Network):
 
     def finish(self, features: Array, tokens: Array) -> Array:
         """Block, head and skip after the front."""
-        first, second = self.norms or (_same, _same)
-        mixed = first(tokens + self._attend(features, tokens))
-        out = self.head(second(mixed + self.feed_forward(mixed)))
+        pairwise = self._pairwise
+        attended = self.attention(tokens) if pairwise is None else pairwise.fused(features, self.embedding)
+        mixed = tokens + attended
+        mixed = self.norms[0](mixed) if self.norms else mixed
+        fed = mixed + self.feed_forward(mixed)
+        out = self.head(self.norms[1](fed) if self.norms else fed)
         if self.skip is not None:
             out += features.reshape(len(features), -1) @ self.skip
         return out if self.curve is None else out + products(features[:, self._newest]) @ self.curve
-
-    def _attend(self, features: Array, tokens: Array) -> Array:
-        """What attention adds to the tokens."""
-        if self._pairwise is None:
-            return self.attention(tokens)
-        return self._pairwise.fused(features, self.embedding)
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch]."""
@@ -327,7 +320,7 @@ class ScareNetwork(Network):
         return select(train(), validation(), self._newest, extra, rules)
 
     def start(self, solution: Solution) -> Self:
-        """With skip and curve at the solution; the head beside them is zero."""
+        """Set skip and curve to the solution; the head is zero."""
         assert self.skip is not None
         weights, bias = solution
         number = self.skip.dtype
@@ -376,19 +369,18 @@ class ScareNetwork(Network):
             steps += self.embedding.steps(source, "tokens", scale)
         else:
             steps += self.projector.steps(source, self.embedding, "tokens", scale)
-        steps += [*self._attention_steps(source), add("tokens", "attended", "first")]
-        steps += self._norm_steps(0, "first", "block")
-        block = "block" if self.norms else "first"
+        if self._pairwise is None:
+            steps += self.attention.steps("tokens", "attended")
+        else:
+            steps += self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
+        steps += [add("tokens", "attended", "first")]
+        block, out = ("block", "out") if self.norms else ("first", "second")
+        steps += self.norms[0].steps("first", block) if self.norms else []
         steps += [*self.feed_forward.steps(block, "fed"), add(block, "fed", "second")]
-        steps += self._norm_steps(1, "second", "out")
-        steps += self.head.steps("out" if self.norms else "second", "deep")
+        steps += self.norms[1].steps("second", out) if self.norms else []
+        steps += self.head.steps(out, "deep")
         steps += self._skip_steps(source, "deep", scale)
         return Plan(self.window, self.channels, tuple(steps))
-
-    def _attention_steps(self, source: str) -> list[Step]:
-        if self._pairwise is None:
-            return self.attention.steps("tokens", "attended")
-        return self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
 
     def start_plan(self) -> Plan:
         """Skip and curve alone; the window is read only if they need more than the newest readings."""
@@ -441,9 +433,6 @@ class ScareNetwork(Network):
         weights = {"knot": knot.astype(np.int32), "fraction": fraction.astype(self.embedding.local.dtype)}
         return [Step("hat_basis", (INPUT,), "hats", weights, {"knots": basis.size})], "hats", basis.scale
 
-    def _norm_steps(self, index: int, source: str, output: str) -> list[Step]:
-        return self.norms[index].steps(source, output) if self.norms else []
-
     @property
     def _newest(self) -> int:
         """The row of the features that is the newest reading."""
@@ -470,10 +459,6 @@ class ScareNetwork(Network):
         draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform
         drawn = jax.lax.stop_gradient(draw(tokens, self.architecture.attention.supports, key))
         return eqx.tree_at(lambda n: n.attention, self, self.attention.resampled(tokens, drawn))
-
-
-def _same(tokens: Array) -> Array:
-    return tokens
 
 
 def _ablation() -> dict[int, Scare]:

@@ -61,8 +61,8 @@ def prepare_inputs(
     settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     rows = _usable_rows(readings)
 
-    def scaled(apart: bool) -> Inputs:
-        scaling = fit_scaling(recipe.scaling, rows, targets, apart, settle)
+    def scaled(per_device: bool) -> Inputs:
+        scaling = fit_scaling(recipe.scaling, rows, targets, per_device, settle)
         return Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
 
     if recipe.per_device is not None:

@@ -65,8 +65,8 @@ def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examp
     windows, spread = examples.windows(examples.spread(SWEPT_WINDOWS)), float(_first(examples).std())
     steepest = STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
     below, above = (
-        end if _rises(calibrator.plan, windows, edge, end, steepest) else edge
-        for edge, end in zip((low, high), far, strict=True)
+        end if _rises(calibrator.plan, windows, start, end, steepest) else start
+        for start, end in zip((low, high), far, strict=True)
     )
     return replace(
         training_range,
@@ -84,9 +84,9 @@ def _limits(inputs: Inputs) -> tuple[float, float]:
     return float(min(ends[0])), float(max(ends[1]))
 
 
-def _rises(plan: Plan, windows: np.ndarray, edge: float, end: float, steepest: float) -> bool:
+def _rises(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
     """Whether outputs rise, not too steeply, as the first channel steps out of the range, at every age of a step."""
-    levels = edge + (end - edge) * np.array(STRIDES)
+    levels = start + (end - start) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
         outputs = []
         for level in levels:
@@ -97,7 +97,7 @@ def _rises(plan: Plan, windows: np.ndarray, edge: float, end: float, steepest: f
         limit = steepest * np.diff(levels)[:, None]  # negative below the range
         if not ((rises >= np.minimum(limit, 0) - FLAT * np.abs(limit)) & (rises <= np.maximum(limit, 0))).all():
             return False
-    return end != edge
+    return end != start
 
 
 def _slope(plan: Plan, examples: Examples) -> float:
@@ -106,14 +106,14 @@ def _slope(plan: Plan, examples: Examples) -> float:
     if line is not None:
         return max(0.0, float(line[0]))
     first = _first(examples)
-    edge = np.quantile(first, TAIL)
-    above = np.flatnonzero(first > edge)
+    clamp = np.quantile(first, TAIL)
+    above = np.flatnonzero(first > clamp)
     if not len(above):
         return 0.0
     which = above[np.linspace(0, len(above) - 1, min(len(above), MOST_WINDOWS)).astype(int)]
     windows = examples.windows(which)
-    beyond = windows[:, -1, 0] - edge
-    np.minimum(windows[..., 0], edge, out=windows[..., 0])
+    beyond = windows[:, -1, 0] - clamp
+    np.minimum(windows[..., 0], clamp, out=windows[..., 0])
     return max(0.0, float(beyond @ (examples.targets[which] - run(plan, windows)) / (beyond @ beyond)))
 
 

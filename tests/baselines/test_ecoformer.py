@@ -103,7 +103,7 @@ def test_sizes_at_the_published_window() -> None:
     assert EcoFormer(width=16, positions=False).parameters(360, 1) == 3057
     assert EcoFormer().parameters(360, 1) == 825 + 360 * 8
     buffers = [node.array for node in jax.tree.leaves(network, is_leaf=is_buffer) if is_buffer(node)]
-    assert sum(buffer.size for buffer in buffers) == 625 + 1  # and the bandwidth, which is held
+    assert sum(buffer.size for buffer in buffers) == 625 + 1  # and the bandwidth
     assert EcoFormer().operations(360, 1).multiply_adds < 472_000 / 1.8  # published: every token to the end
 
 

@@ -77,13 +77,13 @@ def answers(calibrator: Calibrator, age: int, times: np.ndarray = TIMES) -> np.n
     return np.array([calibrator.predict_one(stepped(calibrator, one, age)) for one in times])
 
 
-def test_a_plan_that_rises_at_every_age_is_let_go_on_and_another_is_held_at_the_edge() -> None:
-    (free, held) = (one.inputs.training_range for one in (RISES, FALLS))
+def test_a_plan_that_rises_at_every_age_extrapolates_and_another_is_clamped() -> None:
+    (free, clamped) = (one.inputs.training_range for one in (RISES, FALLS))
     assert free is not None
-    assert held is not None
+    assert clamped is not None
     assert free.clamp_high[0] == pytest.approx(free.high[0] + FAR * (free.high[0] - free.low[0]))
-    assert held.clamp_high[0] == held.high[0]
-    assert free.clamp_high[1] == held.clamp_high[1] == pytest.approx(1.5 * held.high[1] - 0.5 * held.low[1])
+    assert clamped.clamp_high[0] == clamped.high[0]
+    assert free.clamp_high[1] == clamped.clamp_high[1] == pytest.approx(1.5 * clamped.high[1] - 0.5 * clamped.low[1])
     bare = replace(RISES, inputs=replace(RISES.inputs, training_range=None))
     assert_allclose(answers(RISES, 1, TIMES[:7]), answers(bare, 1, TIMES[:7]), rtol=1e-5)
 
@@ -152,10 +152,10 @@ def test_the_reading_as_it_is_stays_that() -> None:
 
 def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Readings) -> None:
     calibrator = trained_default.calibrator
-    training_range, told = calibrator.inputs.training_range, calibrator.facts["flagged_outside"]
+    training_range, flagged = calibrator.inputs.training_range, calibrator.facts["flagged_outside"]
     assert training_range is not None
-    assert told["training"] <= told["at_most"] == 1e-3
-    assert 0 <= told["validation"] <= 1
+    assert flagged["training"] <= flagged["at_most"] == 1e-3
+    assert 0 <= flagged["validation"] <= 1
     assert_array_equal(training_range.clamp(calibrator.golden.windows), calibrator.golden.windows)
     assert_array_equal(training_range.clamp(calibrator.validation.windows), calibrator.validation.windows)
     largest = linear.values[:, 0].max()
@@ -168,10 +168,10 @@ def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Reading
         assert (np.diff(found) >= 0).all()
 
 
-def test_the_benchmark_measures_what_holding_costs() -> None:
+def test_the_benchmark_measures_what_clamping_costs() -> None:
     found = measure("smoke", FALLS, Split((READINGS,), (READINGS,), (READINGS,), ""))
-    assert found.held == "far out below" or found.held == "at the edge"
-    assert found.held_rmse == found.free_rmse == found.edge_rmse > 0
+    assert found.clamped in ("far out below", "at the edge")
+    assert found.clamped_rmse == found.free_rmse == found.edge_rmse > 0
     assert found.line.startswith("| smoke | network |")
     assert 0 < found.outside_test <= 1e-3
 

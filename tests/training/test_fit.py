@@ -37,9 +37,9 @@ def both_parts(readings: Readings, trained: Calibrator, recipe: Recipe) -> tuple
     return make_examples(train, learning), make_examples(validation, trained.inputs)
 
 
-def rmse_of_all_windows(calibrator: Calibrator, held: Examples) -> float:
-    outputs = calibrator.compute(held.windows(np.arange(len(held))))
-    targets = calibrator.inputs.scaling.target.invert(held.targets.astype(float)[:, None])[:, 0]
+def rmse_of_all_windows(calibrator: Calibrator, held_out: Examples) -> float:
+    outputs = calibrator.compute(held_out.windows(np.arange(len(held_out))))
+    targets = calibrator.inputs.scaling.target.invert(held_out.targets.astype(float)[:, None])[:, 0]
     return float(np.sqrt(np.square(outputs - targets).mean()))
 
 
@@ -82,9 +82,9 @@ def test_progress_counts_rounds_and_remembers_the_best(trained_default: Trained)
 
 def test_facts_say_where_a_calibrator_came_from(trained_default: Trained, linear: Readings) -> None:
     facts = trained_default.calibrator.facts
-    known, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    known, held_out = both_parts(linear, trained_default.calibrator, trained_default.recipe)
     assert (facts["model"], facts["preset"], facts["devices"]) == ("scare", "default", ["box-01"])
-    assert (facts["training_windows"], facts["validation_windows"]) == (len(known), len(held))
+    assert (facts["training_windows"], facts["validation_windows"]) == (len(known), len(held_out))
     assert facts["training_data_sha256"] == known.fingerprint()
     assert facts["parameters"] == Scare.default().parameters(16, 1)
     assert facts["period"][0] == "2026-01-01T00:00:00Z"
@@ -135,14 +135,14 @@ def test_validation_scores_every_window(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(loop, "SCORED", 7)
     one, recipe, progress = make_readings(), line_recipe(), list[Progress]()
     calibrator = fit(one, recipe=recipe, report=progress.append)
-    _, held = both_parts(one, calibrator, recipe)
-    assert len(held) % 7
-    assert rmse_of_all_windows(calibrator, held) == pytest.approx(progress[-1].best_rmse, rel=1e-4)
+    _, held_out = both_parts(one, calibrator, recipe)
+    assert len(held_out) % 7
+    assert rmse_of_all_windows(calibrator, held_out) == pytest.approx(progress[-1].best_rmse, rel=1e-4)
 
 
 def test_the_shipped_plan_has_the_error_that_is_reported(trained_default: Trained, linear: Readings) -> None:
-    _, held = both_parts(linear, trained_default.calibrator, trained_default.recipe)
-    rmse = rmse_of_all_windows(trained_default.calibrator, held)
+    _, held_out = both_parts(linear, trained_default.calibrator, trained_default.recipe)
+    rmse = rmse_of_all_windows(trained_default.calibrator, held_out)
     assert rmse == pytest.approx(trained_default.calibrator.facts["validation_rmse"], rel=2e-3)
 
 
@@ -174,15 +174,15 @@ def test_the_support_set_changes_with_every_round_until_it_is_frozen(trained_def
 # the start
 
 
-def best_ridge(x: np.ndarray, y: np.ndarray, held_x: np.ndarray, held_y: np.ndarray) -> np.ndarray:
-    """What ridge gives on held columns at the penalty that is best there, by least squares on more rows."""
+def best_ridge(x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, held_out_y: np.ndarray) -> np.ndarray:
+    """What ridge gives on held-out columns at the penalty that is best there, by least squares on more rows."""
     mean, size, predictions = x.mean(axis=0), x.shape[1], []
     for penalty in PENALTIES:
         left = np.vstack([(x - mean) / np.sqrt(len(y)), np.sqrt(penalty) * np.eye(size)])
         right = np.concatenate([(y - y.mean()) / np.sqrt(len(y)), np.zeros(size)])
         weights = np.linalg.lstsq(left, right, rcond=None)[0]
-        predictions.append((held_x - mean) @ weights + y.mean())
-    return min(predictions, key=lambda outputs: np.square(outputs - held_y).mean())
+        predictions.append((held_out_x - mean) @ weights + y.mean())
+    return min(predictions, key=lambda outputs: np.square(outputs - held_out_y).mean())
 
 
 def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it(
@@ -191,18 +191,18 @@ def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it
     monkeypatch.setattr(loop, "run_round", interrupt)
     start = fit(linear, recipe=replace(trained_default.recipe, rules=SelectionRules()))
     assert start.facts["interrupted"]
-    known, held = both_parts(linear, start, trained_default.recipe)
+    known, held_out = both_parts(linear, start, trained_default.recipe)
     basis = HatBasis(16).matrix
     x, y = features(known, np.arange(len(known)), basis)[:, :, 0].astype(float), known.targets.astype(float)
-    held_x = features(held, np.arange(len(held)), basis)[:, :, 0]
+    held_out_x = features(held_out, np.arange(len(held_out)), basis)[:, :, 0]
     slope = np.cov(x[:, 0], y, ddof=0)[0, 1] / (x[:, 0].var() + PENALTIES[0])
-    line = y.mean() + slope * (held_x[:, 0] - x[:, 0].mean())
-    history = best_ridge(x, y, held_x, held.targets)
+    line = y.mean() + slope * (held_out_x[:, 0] - x[:, 0].mean())
+    history = best_ridge(x, y, held_out_x, held_out.targets)
     apart = history - line
-    share = np.clip(apart @ (held.targets - line) / (apart @ apart), 0, 1)
-    scaled = start.inputs.scaling.target.apply(start.compute(held.windows(np.arange(len(held))))[:, None])[:, 0]
+    share = np.clip(apart @ (held_out.targets - line) / (apart @ apart), 0, 1)
+    scaled = start.inputs.scaling.target.apply(start.compute(held_out.windows(np.arange(len(held_out))))[:, None])[:, 0]
     np.testing.assert_allclose(scaled, line + share * apart, atol=1e-4)
-    line_rmse = np.sqrt(np.square(line - held.targets).mean()) * start.inputs.scaling.target.scale[0]
+    line_rmse = np.sqrt(np.square(line - held_out.targets).mean()) * start.inputs.scaling.target.scale[0]
     assert trained_default.calibrator.facts["validation_rmse"] < line_rmse
 
 
