@@ -1,9 +1,13 @@
 """A bundle is the `.scare` file: a zip of manifest.json, weights.safetensors, windows.safetensors and card.md.
 
 Nothing in it is code. Names, sizes, the manifest's schema and checksums are checked before anything is decoded; the
-same calibrator always gives the same bytes. `weights.safetensors` holds the plan and scaling, `windows.safetensors`
-the golden windows with their expected outputs and the validation windows with their references. What they say (finite
-numbers, shapes that fit, kernels that exist) is checked by `manifest` and `plan`.
+same calibrator always gives the same bytes. `manifest.json` describes the calibrator; `weights.safetensors` holds the
+arrays of plan and scaling, `windows.safetensors` the golden windows with their outputs and the validation windows with
+their references; `card.md` is for people. The dataclasses here are the manifest's schema.
+
+What a file may ask for is limited (`LIMITS`, docs/limits.md) and checked before anything is allocated. A usual file
+asks for a thousandth of it. For a larger file that you trust, raise all limits together: `scare --limits 4 predict …`,
+or `with raised(4): Calibrator.load(…)`.
 """
 
 import hashlib
@@ -42,18 +46,35 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.training_range import TrainingRange
 
-# What a `.scare` file may ask for at most, checked before anything is laid out in memory (docs/limits.md).
-#
-# A usual file asks for a thousandth of it. Who has a larger one, and trusts it, raises all limits together:
-# `scare --limits 4 predict …`, or `with raised(4): Calibrator.load(…)`.
+if TYPE_CHECKING:
+    from scare.calibrator.calibrator import Calibrator
 
-
+MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
+MEMBERS = {MANIFEST: "manifest", WEIGHTS: "weights", WINDOWS: "windows", CARD: "card"}  # and the limits of their sizes
+DIRECTORY = 4096  # bytes of a zip's list of its members: four need a tenth of it
+END = 20 + 22  # bytes of what points to a large zip's end, which ours have none of, and of an end
+EPOCH = (1980, 1, 1, 0, 0, 0)
+KNOWN = "rows outside the training range are flagged OUTSIDE, and readings far beyond it are clamped"
+UNKNOWN = "the training range is unknown: no row is flagged OUTSIDE, and nothing is clamped"
+VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
+DEEPEST = 20  # tables and lists within each other, in facts
+TRIED = 10**7  # operations of a plan that are tried when it is loaded: as many golden windows as that, and one
+HOURS = "training.hours"  # an array
+Arrays = dict[str, np.ndarray]
+StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
 VARIABLE = "SCARE_LIMITS"  # in the environment, so that processes that are started have them too
+# Names in files made before these were renamed.
+FORMER_KEYS = {
+    "validity": "training_range",
+    "held_low": "clamp_low",
+    "held_high": "clamp_high",
+    "least": "lower_bound",
+}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most of something, and what it is in words."""
+    """The largest number of something, and its name in messages."""
 
     most: int
     of: str
@@ -77,7 +98,7 @@ LIMITS = {
 
 
 def most(name: str) -> int:
-    """A limit as it holds now."""
+    """A limit as raised at present."""
     return LIMITS[name].most * int(os.environ.get(VARIABLE, 1))
 
 
@@ -111,26 +132,6 @@ def raised(times: int) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
-
-
-# The manifest says in JSON what a calibrator is; its numbers are named arrays beside it.
-#
-# `describe` and `restore` are inverse to each other; `bundle` writes and reads what they exchange. The records here are
-# the manifest's schema: types and ranges of all that it may hold, but for a kernel's settings, whose types are in the
-# kernel. What a file asks for in all is held against `limits` before it is laid out.
-
-
-if TYPE_CHECKING:
-    from scare.calibrator.calibrator import Calibrator
-
-KNOWN = "rows unlike training are flagged OUTSIDE, and readings far beyond it are held"
-UNKNOWN = "what training had is not known: no row is flagged OUTSIDE, and nothing is held"
-VERSION = (1, 0)  # a reader refuses a newer major number and ignores a newer minor one
-DEEPEST = 20  # tables and lists within each other, in facts
-TRIED = 10**7  # operations of a plan that are tried when it is loaded: as many golden windows as that, and one
-HOURS = "training.hours"  # an array
-Arrays = dict[str, np.ndarray]
-StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class InputsPart:
     step_seconds: StepSeconds
     policy: GapPolicy
     quality: QualitySettings
-    training_range: TrainingRange | None = None  # of a file without: nothing is held, no row is outside
+    training_range: TrainingRange | None = None  # a file without one: nothing is clamped, no row is outside
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class RowsFacts:
 
 @dataclass(frozen=True)
 class IntervalFacts:
-    """How often intervals held the truth on rows never seen."""
+    """How often intervals covered the reference on test rows."""
 
     level: Finite
     rows: Whole
@@ -285,15 +286,6 @@ def restore(found: Manifest, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-# Names in files made before these were renamed.
-FORMER_KEYS = {
-    "validity": "training_range",
-    "held_low": "clamp_low",
-    "held_high": "clamp_high",
-    "least": "lower_bound",
-}
-
-
 def with_current_keys(table: Any) -> Any:
     """A parsed JSON table that may hold a training range, with today's keys.
 
@@ -327,7 +319,7 @@ def _refuse_twice(what: str, names: Sequence[str]) -> None:
 
 
 def _check_facts(facts: Mapping[str, Any]) -> None:
-    """Not nested deep, and nothing in them that would do something to a terminal."""
+    """Refuse facts that are nested deep or hold control characters, which could act on a terminal."""
     depth, level = 0, list[Any]([facts])
     while level := [part for one in level for part in _parts(one)]:
         depth += 1
@@ -506,7 +498,7 @@ def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, 
 
 
 def _restore_hours(arrays: Arrays, plan: Plan) -> np.ndarray | None:
-    """What the hours of training were, None of a file that does not tell."""
+    """The hours of training, None for a file without them."""
     found = arrays.get(HOURS)
     if found is not None and not (found.ndim == 2 and found.shape[1] == plan.channels and np.isfinite(found).all()):
         raise ValueError("the hours of training do not fit the channels")
@@ -520,13 +512,6 @@ def _check_runs(plan: Plan, windows: np.ndarray) -> None:
         outputs = run(plan, tried)
     if outputs.dtype.kind != "f" or not np.isfinite(outputs).all():
         raise ValueError("the plan does not give a number for every golden window")
-
-
-MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
-MEMBERS = {MANIFEST: "manifest", WEIGHTS: "weights", WINDOWS: "windows", CARD: "card"}  # and the limits of their sizes
-DIRECTORY = 4096  # bytes of a zip's list of its members: four need a tenth of it
-END = 20 + 22  # bytes of what points to a large zip's end, which ours have none of, and of an end
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(path: Path, facts: dict[str, Any], arrays: Arrays, card: str) -> Path:
@@ -563,7 +548,7 @@ def read(path: Path) -> tuple[Manifest, Arrays]:
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Turn whatever a bad file causes into one sentence."""
+    """Turn whatever a bad file causes into one error message."""
     try:
         yield
     except FileNotFoundError as error:
@@ -579,7 +564,7 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def _line(error: BaseException) -> str:
-    """What an error says, on one short line: it may quote the file."""
+    """An error's message on one short line: it may quote the file."""
     return " ".join(str(error).split())[:300]
 
 

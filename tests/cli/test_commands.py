@@ -177,7 +177,7 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: RunCli, model: Path) ->
         "split: by time",
         "test scores",
         "preset: default",
-        "rows unlike training are flagged OUTSIDE",
+        "rows outside the training range are flagged OUTSIDE",
         "flagged outside: at most 0.001",
     ):
         assert word in card
@@ -194,7 +194,7 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: RunCli, model: Path) ->
 def test_info_says_of_a_file_without_it_that_training_is_not_known(scare: RunCli, model: Path) -> None:
     known = Calibrator.load(model)
     replace(known, inputs=replace(known.inputs, training_range=None)).save("older.scare")
-    assert "what training had is not known: no row is flagged OUTSIDE" in scare("scare info older.scare").out
+    assert "the training range is unknown: no row is flagged OUTSIDE" in scare("scare info older.scare").out
     assert json.loads(scare("scare info older.scare --json").out)["training_range"] is None
 
 
