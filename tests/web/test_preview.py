@@ -53,5 +53,5 @@ def test_it_prints_json_or_one_error_message(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "b.csv").write_text("time,a\n3/4/2026,1\n5/4/2026,2\n")
     code, out, err = asked(tmp_path / "b.csv", "")
     assert (code, out, err.count("\n")) == (3, "", 1)
-    assert "say it with --dates" in err
+    assert "use --dates day-first or --dates month-first" in err
     assert json.loads(asked(tmp_path / "b.csv", "month-first")[1])["first"] == "2026-03-04T00:00:00+00:00"
