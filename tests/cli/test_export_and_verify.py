@@ -94,7 +94,7 @@ def test_an_export_that_does_not_run_fails_with_the_reason(
     path = tmp_path / "out" / file
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     refused, output = scare("scare verify out"), scare("scare verify out --trust")
-    assert (refused.code, f"{file} changed after the export; to run it" in refused.err) == (ExitCode.DATA, True)
+    assert (refused.code, f"{file} changed after the export. Use --trust" in refused.err) == (ExitCode.DATA, True)
     assert output.code == ExitCode.PARITY_FAILED
     assert "it does not run: " in output.err
 
