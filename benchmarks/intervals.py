@@ -1,4 +1,4 @@
-"""How often intervals contain the reference, how wide they are, and the same of quantile boosting.
+"""How often intervals contain the reference, how wide they are, and both for quantile boosting.
 
     python -m benchmarks.intervals DATA [--models FOLDER] [--tasks NO2] [--work out/intervals]
         [--out docs/benchmarks/intervals.md] [--json]

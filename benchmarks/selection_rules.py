@@ -75,13 +75,13 @@ def keep(task: AccuracyTask, split: Split, rules: SelectionRules) -> dict[str, n
     train, validation, test = parts[TRAINING], parts["validation"], parts["test"]
     inputs, target = prepare_inputs(train, validation, recipe)
     examples = make_examples(train, replace(inputs, policy=recipe.learned_from))
-    held, new = make_examples(validation, inputs), make_examples(test, inputs)
+    validation_examples, new = make_examples(validation, inputs), make_examples(test, inputs)
     scaling = inputs.scaling.target
-    members = train_members(recipe, examples, held, float(scaling.scale[0]), None)
+    members = train_members(recipe, examples, validation_examples, float(scaling.scale[0]), None)
     comparable = same_unit(inputs.channels[0], target)
     offset = float((examples.targets - scaling.apply(examples.readings[:, None])[:, 0]).mean())
     found: dict[str, np.ndarray] = {"unit": scaling.scale}
-    for name, part in (("validation", held), ("test", new)):
+    for name, part in (("validation", validation_examples), ("test", new)):
         plain = scaling.apply(part.readings[:, None])[:, 0] + [[0.0], [offset]] if comparable else np.empty((0, 0))
         given = [_outputs(member, share, part) for member in members for share in (0.0, 1.0)]
         outputs = Outputs(given[0], np.stack(given[1::2]), part.targets, plain)

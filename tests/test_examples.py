@@ -26,8 +26,8 @@ def run_notebook(name: str, folder: Path) -> str:
 
 
 def test_no2_from_a_folder_of_csvs(tmp_path: Path) -> None:
-    said = run_notebook("no2", tmp_path)
-    errors = {name: float(error) for name, error in re.findall(r"(\w+): RMSE ([\d.]+) ppb", said)}
+    printed = run_notebook("no2", tmp_path)
+    errors = {name: float(error) for name, error in re.findall(r"(\w+): RMSE ([\d.]+) ppb", printed)}
     assert errors["scare"] < 0.8 * errors["line"]
     assert len(list((tmp_path / "boxes").glob("*.csv"))) == 4
     assert Calibrator.load(tmp_path / "no2.scare").target.unit == "ppb"

@@ -92,6 +92,6 @@ def test_nobody_is_told_to_install_a_strangers_package() -> None:
         pages += [
             path for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py", ".toml", ".in", ".html", ".js")
         ]
-    told = {name for path in pages for name in INSTALLED.findall(path.read_text(encoding="utf-8"))}
-    assert "." in told
-    assert {name for name in told if name.startswith("scare")} == set()
+    reported = {name for path in pages for name in INSTALLED.findall(path.read_text(encoding="utf-8"))}
+    assert "." in reported
+    assert {name for name in reported if name.startswith("scare")} == set()

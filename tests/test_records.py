@@ -30,11 +30,11 @@ class Lamp:
 
 
 @dataclass(frozen=True)
-class House:
-    rooms: Annotated[int, Ge(1), Lt(100)]
+class Building:
+    floors: Annotated[int, Ge(1), Lt(100)]
     lamps: tuple[Lamp, ...] = ()
     prices: Mapping[str, float] = field(default_factory=dict)
-    names: Annotated[tuple[str, ...], MinLen(1)] = ("house",)
+    names: Annotated[tuple[str, ...], MinLen(1)] = ("building",)
     shape: Literal["round", "square"] = "square"
     open: bool = False
     hall: Lamp | None = None
@@ -42,21 +42,21 @@ class House:
 
 
 def test_plain_values_become_records_of_records() -> None:
-    facts = {"rooms": 2, "lamps": [{"colour": "red", "watts": 3}], "prices": {"oil": 4}, "hall": {"colour": "green"}}
-    house = convert({**facts, "names": ["a", "b"]}, House, "x")
-    assert house == House(2, (Lamp(Colour.RED, 3.0),), {"oil": 4.0}, ("a", "b"), hall=Lamp(Colour.GREEN))
-    assert isinstance(house.lamps[0].watts, float)
-    assert convert({"rooms": 1, "prices": {"oil": float("inf")}}, House, "x").prices["oil"] == float("inf")
+    facts = {"floors": 2, "lamps": [{"colour": "red", "watts": 3}], "prices": {"oil": 4}, "hall": {"colour": "green"}}
+    building = convert({**facts, "names": ["a", "b"]}, Building, "x")
+    assert building == Building(2, (Lamp(Colour.RED, 3.0),), {"oil": 4.0}, ("a", "b"), hall=Lamp(Colour.GREEN))
+    assert isinstance(building.lamps[0].watts, float)
+    assert convert({"floors": 1, "prices": {"oil": float("inf")}}, Building, "x").prices["oil"] == float("inf")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rooms": "2"}, "rooms is '2'; it takes a whole number from 1 on and below 100"),
-        ({"rooms": 0}, "rooms is 0; it takes a whole number from 1 on and below 100"),
-        ({"rooms": 2.0}, "rooms is 2.0; it takes a whole number from 1 on and below 100"),
-        ({"rooms": True}, "rooms is True; it takes a whole number from 1 on and below 100"),
-        ({"room": 2}, "unknown key 'room'; did you mean 'rooms'?"),
+        ({"floors": "2"}, "floors is '2'; it takes a whole number from 1 on and below 100"),
+        ({"floors": 0}, "floors is 0; it takes a whole number from 1 on and below 100"),
+        ({"floors": 2.0}, "floors is 2.0; it takes a whole number from 1 on and below 100"),
+        ({"floors": True}, "floors is True; it takes a whole number from 1 on and below 100"),
+        ({"floor": 2}, "unknown key 'floor'; did you mean 'floors'?"),
         ({"names": []}, "names is []; it takes a list of 1 or more"),
         ({"names": "hut"}, "names is 'hut'; it takes a list of 1 or more"),
         ({"names": ["hut", 3]}, "names[1] is 3; it takes text"),
@@ -79,22 +79,22 @@ def test_plain_values_become_records_of_records() -> None:
 )
 def test_what_is_wrong_is_one_message(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        convert({"rooms": 2, **change}, House, "my.toml")
+        convert({"floors": 2, **change}, Building, "my.toml")
     assert str(caught.value).startswith(f"my.toml: {message}")
     assert "\n" not in str(caught.value)
 
 
 def test_a_misspelt_key_is_named_before_the_one_it_should_be() -> None:
-    with pytest.raises(UsageError, match=r"my.toml: unknown key 'rooom'; did you mean 'rooms'"):
-        convert({"rooom": 2}, House, "my.toml")
-    with pytest.raises(UsageError, match=r"my.toml: the key 'rooms' is missing"):
-        convert({}, House, "my.toml")
+    with pytest.raises(UsageError, match=r"my.toml: unknown key 'rooom'; did you mean 'floors'"):
+        convert({"rooom": 2}, Building, "my.toml")
+    with pytest.raises(UsageError, match=r"my.toml: the key 'floors' is missing"):
+        convert({}, Building, "my.toml")
     with pytest.raises(UsageError, match=r"my.toml: it is \[1\]; it takes a table of settings"):
-        convert([1], House, "my.toml")
+        convert([1], Building, "my.toml")
 
 
 def test_what_a_newer_version_wrote_more_is_ignored_where_asked_for() -> None:
-    assert convert({"rooms": 2, "hall": {"colour": "red", "new": 1}}, House, "x", unknown="ignore").hall == Lamp(
+    assert convert({"floors": 2, "hall": {"colour": "red", "new": 1}}, Building, "x", unknown="ignore").hall == Lamp(
         Colour.RED
     )
 
@@ -102,17 +102,17 @@ def test_what_a_newer_version_wrote_more_is_ignored_where_asked_for() -> None:
 def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     with pytest.raises(UsageError, match=f"cannot read {bad}: No such file"):
-        read_toml(bad, House)
+        read_toml(bad, Building)
     with pytest.raises(DataError, match=f"cannot read {bad}: No such file"):
-        read_json(bad, House)
+        read_json(bad, Building)
     bad.write_bytes(b"\xff = ")
     with pytest.raises(UsageError, match=f"{bad}: cannot be read as TOML"):
-        read_toml(bad, House)
+        read_toml(bad, Building)
     with pytest.raises(DataError, match=f"{bad}: cannot be read as JSON"):
-        read_json(bad, House)
-    bad.write_text('{"rooms": []}')
-    with pytest.raises(DataError, match=rf"{bad}: rooms is \[\]; it takes a whole number"):
-        read_json(bad, House)
+        read_json(bad, Building)
+    bad.write_text('{"floors": []}')
+    with pytest.raises(DataError, match=rf"{bad}: floors is \[\]; it takes a whole number"):
+        read_json(bad, Building)
 
 
 def test_merged_tables_leave_the_given_ones_as_they_are() -> None:

@@ -1,7 +1,7 @@
 """The paper's tables and its figure on adaptability, each from a reproduction, with the paper's values next to ours.
 
 Table 1 grades every model and requirement by the scorecard (O, △, X). Table 2 has accuracy over cities and pollutants,
-speed, complexity, memory and CPU load of every model; Table 3 the same of six settings of one model (`ABLATION` of
+speed, complexity, memory and CPU load of every model; Table 3 the same for six settings of one model (`ABLATION` of
 `scare.models`). The figure shows RMSE within ±30 rows of changes of the raw sensor's error.
 """
 

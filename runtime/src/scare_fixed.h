@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* The largest sizes that the kernels have room for. */
+/* The largest sizes that the kernels have headroom for. */
 #define SCARE_WIDEST_Q 32u   /* numbers in a token */
 #define SCARE_SUPPORTS_Q 64u /* supports of a hash */
 #define SCARE_POWERS_Q 13u   /* coefficients of its polynomial */
@@ -85,13 +85,13 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
                              const int16_t *projection, uint32_t rows, uint32_t bits);
 
 /* Attention by the bits in which codes, of 16 bits at most, differ; `most` is the weight of equal codes, the width a
- * multiple of four. Sums of values of 15 bits times weights leave `room` bits of a word. */
+ * multiple of four. Sums of values of 15 bits times weights leave `headroom` bits of a word. */
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                               uint32_t rows, uint32_t width, uint32_t most, uint32_t room);
+                               uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom);
 
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
-                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room);
+                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t headroom);
 
 /* ---- formulas ---- */
 

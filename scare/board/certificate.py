@@ -215,7 +215,9 @@ def _most(numbers: np.ndarray) -> float:
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and board
-TOLD = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.RESTART | Flag.OUTSIDE  # flags of a board that are as in NumPy
+COMPARED_FLAGS = (
+    Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.RESTART | Flag.OUTSIDE
+)  # flags of a board that are as in NumPy
 ROUNDED = 1e-5  # of a limit of distances: nearer to it float32 decides, and either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
@@ -411,8 +413,8 @@ class _Trial:
         host, board = push_all(self.host, readings), push_all(self.board, readings)
         live = self._live(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
-        told = {name: count for name, count in count_flags(host.flags).items() if count}
-        found = counts, told, int(np.isfinite(host.low).sum())
+        flag_counts = {name: count for name, count in count_flags(host.flags).items() if count}
+        found = counts, flag_counts, int(np.isfinite(host.low).sum())
         broken = [*_unlike_statuses(live, host, board), *self._unlike_answers(readings, live, host, board)]
         if broken:
             return StreamResult(*found, None, None, None, tuple(broken))
@@ -434,7 +436,10 @@ class _Trial:
         """Flags and intervals that are not as they must be: everywhere alike, and as NumPy makes them of C's values."""
         reasons = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
         near = self._flags(readings, 1 - ROUNDED) != self._flags(readings, 1 + ROUNDED)
-        unlike = {"the board": host.flags != board.flags, "Python": (host.flags != live.flags & TOLD | reasons) & ~near}
+        unlike = {
+            "the board": host.flags != board.flags,
+            "Python": (host.flags != live.flags & COMPARED_FLAGS | reasons) & ~near,
+        }
         for name, rows in unlike.items():
             if rows.any():
                 first = f"the first is reading {np.argmax(rows)}"
@@ -468,7 +473,7 @@ class _Trial:
         )
 
     def _feed(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Windows [m, window, channels], not held, and flags [n] of readings."""
+        """Windows [m, window, channels], not clamped, and flags [n] of readings."""
         windows, flags, live = [], [], LiveWindows(inputs, [self.device])
         for reading in readings:
             if reading.restart:
@@ -502,11 +507,11 @@ class _Trial:
         return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
 
     def _first(self, number: np.float32) -> tuple[Any, Any]:
-        """A number of the first channel, scaled and held, and how much of it is not held; both as on a board."""
+        """A number of the first channel, scaled and clamped, and how far it lies beyond the clamp; both as on a board."""
         channel = self.model.descriptor.channels[0]
         scaled = channel.scale(float(number))
-        held = np.clip(scaled, *np.array(channel.clamp, np.float32))
-        return held, scaled - held
+        clamped = np.clip(scaled, *np.array(channel.clamp, np.float32))
+        return clamped, scaled - clamped
 
     def _status(self, flag: Flag, row: np.ndarray) -> int:
         """What `scare_calibrate` must say where NumPy has this flag, unless the result is no number."""

@@ -124,16 +124,16 @@ def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.nd
 
 
 def _values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-    """The same of windows that are computed at once."""
+    """Like `values`, for windows that are computed at once."""
     last_reader = {name: index for index, step in enumerate(plan.steps) for name in step.inputs}
-    held = {INPUT: windows}
+    computed = {INPUT: windows}
     for index, step in enumerate(plan.steps):
-        inputs = [held[name] for name in step.inputs]
-        held[step.output] = KERNELS[step.kernel].run(*inputs, step.weights, step.settings)
+        inputs = [computed[name] for name in step.inputs]
+        computed[step.output] = KERNELS[step.kernel].run(*inputs, step.weights, step.settings)
         for name in set(step.inputs) - wanted:
             if last_reader[name] == index:
-                del held[name]
-    return {name: held[name] for name in wanted}
+                del computed[name]
+    return {name: computed[name] for name in wanted}
 
 
 def _astype(step: Step, number: type[np.floating]) -> Step:

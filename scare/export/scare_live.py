@@ -34,16 +34,20 @@ class Stream:
 
     window = 1  # rows that the model reads
     step_ms = 1  # from one reading to the next
-    checked, needed, hold = 1, 1, 0  # of the newest `checked` rows, `needed` are real and none is held longer
+    checked, needed, hold = 1, 1, 0  # of the newest `checked` rows, `needed` are real and none is repeated longer
     channels = ((0.0, 0.0, 0.0, 0.0, 1.0, -LARGEST, LARGEST, -LARGEST, LARGEST),)  # low, high, center, the rest of
-    # center, 1 / scale; scaled: from where to where it is held, and what training had
+    # center, 1 / scale; scaled: its clamp, and its training range
     absent = ()  # numbers that stand for "no reading"
     floor = -LARGEST  # no value is below it
     interval = ((LARGEST,), (nan, nan), (nan, nan), 1.0)  # edges between bands of values; distances below and above a
     # value of each; how much wider where a row is less sure
     whitening = array("f")  # a constant and a line of a lower triangle, each; none where training is not known
     limit = slow_limit = 0.0  # of squared distances to training, and of their slow mean
-    rising, lowest, slope = LARGEST, -LARGEST, 0.0  # from this first number on none is lower; of a value for 1 not held
+    rising, lowest, slope = (
+        LARGEST,
+        -LARGEST,
+        0.0,
+    )  # from this first number on none is lower; value per unit beyond the clamp
     stuck_rows, spike_share, spike_floors = 59, 0.5, (0.0,)  # alike, after the first; what a spike is made of
     simple_period, deep_period = 1, 1  # windows for which a choice of a branch holds
 
@@ -168,7 +172,7 @@ class Stream:
         self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
 
     def _take(self, numbers: "array[float]") -> float:
-        """Scale a reading as the window holds it; how much of its first number is not held."""
+        """Scale a reading as the window holds it; how far its first number lies beyond the clamp."""
         beyond = 0.0
         for index in range(len(numbers) - 1, -1, -1):
             _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
@@ -217,12 +221,12 @@ class Stream:
         return max(value - factor * below[band], self.floor), value + factor * above[band]
 
     def _shift(self, rows: int, newest: "array[float]") -> None:
-        held, count, width = self._rows, len(self._rows), len(newest)
+        stored, count, width = self._rows, len(self._rows), len(newest)
         moved = count - rows * width
         for index in range(moved):
-            held[index] = held[index + rows * width]
+            stored[index] = stored[index + rows * width]
         for index in range(moved, count):
-            held[index] = newest[index % width]
+            stored[index] = newest[index % width]
 
     def _mark(self, real: int) -> None:
         self._real_rows += real - self._real[self._next]

@@ -1,1 +1,1 @@
-"""After deployment: what time does to a calibrator, and what a visit of the reference can teach it."""
+"""After deployment: what time does to a calibrator, and what a co-location session can teach it."""

@@ -88,22 +88,22 @@ def passed() -> Certificate:
 
 
 def test_it_tells_what_was_compared(passed: Certificate) -> None:
-    told = passed.as_dict()
-    assert (told["passed"], told["reasons"]) == (True, [])
-    assert told["made_with"] == {
+    reported = passed.as_dict()
+    assert (reported["passed"], reported["reasons"]) == (True, [])
+    assert reported["made_with"] == {
         "board": "nano33ble",
         "scare": scare.__version__,
         "ziglang": "0.16.0",
         "unicorn": "2.1.4",
     }
-    for result in told["results"].values():
+    for result in reported["results"].values():
         kinds = result["windows"]["windows"]
         expected = {"golden", "validation", "zero", "tiny", "constant", "step", "spike", "comb", "ramp", "ends", "nan"}
         assert kinds.keys() >= expected | {"infinite", "beyond", "noise", "walk"}
         assert result["windows"]["equal_bits"]["host_board"] == sum(kinds.values()) == FEW + 6
         assert result["streaming"]["statuses"].keys() == {"ok", "history", "missing", "range", "early"}
-    assert told["results"]["fixed"]["windows"]["equal_bits"]["host_python"] == FEW + 6
-    assert 0 < told["results"]["float32"]["windows"]["largest"]["share"] < 1e-5
+    assert reported["results"]["fixed"]["windows"]["equal_bits"]["host_python"] == FEW + 6
+    assert 0 < reported["results"]["float32"]["windows"]["largest"]["share"] < 1e-5
 
 
 def test_the_same_calibrator_has_the_same_certificate(passed: Certificate) -> None:

@@ -1,4 +1,4 @@
-"""Small calibrators and readings built by hand, for the tests of this room."""
+"""Small calibrators and readings built by hand, for the tests of this package."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ CURRENT = Channel("current", "nA")  # no limits
 TARGET = Channel("reference pm25", "ug/m3", 0.0)
 LENIENT = GapPolicy("lenient", checked=4, hold=2, percent=50)
 STEP_SECONDS = 60.0
-RANGES = (-2.5, -2.0), (3.0, 2.5), (-2.5, -3.0), (4.0, 3.5)  # of training, and where values are held
+RANGES = (-2.5, -2.0), (3.0, 2.5), (-2.5, -3.0), (4.0, 3.5)  # of training, and where values are clamped
 EDGES = TrainingRange(
     *RANGES, (0.25, 0.0), ((1.0, 0.0), (-0.5, 1.25)), limit=9.0, slow_limit=4.0, slope=0.75, lower_bound=-2.0
 )
@@ -38,7 +38,7 @@ def newest_plan(window: int = 5) -> Plan:
 
 
 def curve_plan(window: int = 30, channels: int = 2, hats: bool = True) -> Plan:
-    """A line of all hats, or of the newest row, plus a curve: a quadratic form of the newest row, held within ±3."""
+    """A line of all hats, or of the newest row, plus a curve: a quadratic form of the newest row, clamped at ±3."""
     rng = np.random.default_rng(8)
     knots = np.array([0.0, 1.0, *np.linspace(2, np.log2(window), 4)])
     lower, fraction = hat_fractions(window, knots)

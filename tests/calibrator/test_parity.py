@@ -1,4 +1,4 @@
-"""The one rule by which runtimes are compared, and the hash bits that none of them can be held to."""
+"""The one rule by which runtimes are compared, and the hash bits that none of them has to match."""
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ def test_a_result_is_judged_by_the_largest_of_three(result: float, difference: f
 def test_ties_are_counted_over_all_hash_steps() -> None:
     plan = attention_plan()
     windows = np.random.default_rng(0).normal(size=(40, plan.window, 2)).astype(np.float32)
-    held = values(plan, windows, {"q", "k"})
+    computed = values(plan, windows, {"q", "k"})
     steps = {step.inputs[0]: step for step in hash_steps(plan)}
-    sizes = [np.abs(hash_activations(held[name], step.weights, step.settings)) for name, step in steps.items()]
+    sizes = [np.abs(hash_activations(computed[name], step.weights, step.settings)) for name, step in steps.items()]
     assert share_of_ties(plan, windows, steps.values()) == pytest.approx(np.mean(np.stack(sizes) < 1e-4))
     assert nearest_to_tie(plan, windows) == pytest.approx(np.stack(sizes).min(axis=(0, 2, 3)))
 

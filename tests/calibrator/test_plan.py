@@ -50,13 +50,15 @@ def test_a_plan_reads_at_least_one_row_of_one_channel(window: int, channels: int
 def test_running_is_calling_the_kernels_in_order() -> None:
     windows = np.random.default_rng(0).normal(size=(7, 12, 2)).astype(np.float32)
     plan = attention_plan()
-    held = {"x": windows}
+    computed = {"x": windows}
     for step in plan.steps:
-        held[step.output] = KERNELS[step.kernel].run(*[held[name] for name in step.inputs], step.weights, step.settings)
-        assert held[step.output].shape == (7, *plan.shapes[step.output])
-    assert_array_equal(run(plan, windows), held["y"][:, 0])
+        computed[step.output] = KERNELS[step.kernel].run(
+            *[computed[name] for name in step.inputs], step.weights, step.settings
+        )
+        assert computed[step.output].shape == (7, *plan.shapes[step.output])
+    assert_array_equal(run(plan, windows), computed["y"][:, 0])
     assert run(plan, windows).dtype == np.float32
-    assert_array_equal(values(plan, windows, {"z", "hq"})["hq"], held["hq"])
+    assert_array_equal(values(plan, windows, {"z", "hq"})["hq"], computed["hq"])
 
 
 def test_no_windows_give_no_numbers() -> None:

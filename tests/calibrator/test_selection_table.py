@@ -36,8 +36,8 @@ def test_a_whole_network_is_taken_and_one_without_a_share_is_not(share: float, t
 
 
 def test_the_card_ends_with_the_summary_and_the_candidates(tmp_path: Path) -> None:
-    told = Calibrator.load(make_calibrator().with_facts(preset="default", **FACTS).save(tmp_path / "told.scare"))
-    text = card(told)
+    reported = Calibrator.load(make_calibrator().with_facts(preset="default", **FACTS).save(tmp_path / "told.scare"))
+    text = card(reported)
     _, section = text.split("## Model selection\n\n")
     assert section.startswith(f"{SUMMARY}\n\n| {' | '.join(HEAD)} |\n")
     assert "| linear regression | 3 | 50% ± 10% | yes |" in section
@@ -46,8 +46,10 @@ def test_the_card_ends_with_the_summary_and_the_candidates(tmp_path: Path) -> No
 
 
 def test_an_export_says_what_it_is() -> None:
-    told, old = (compile_calibrator(make_calibrator().with_facts(**facts), "float32").title for facts in (FACTS, {}))
-    assert told == f"{old} {SUMMARY}"
+    reported, old = (
+        compile_calibrator(make_calibrator().with_facts(**facts), "float32").title for facts in (FACTS, {})
+    )
+    assert reported == f"{old} {SUMMARY}"
 
 
 def test_a_file_without_a_selection_still_opens_and_has_its_card(tmp_path: Path) -> None:

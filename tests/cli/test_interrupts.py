@@ -45,7 +45,7 @@ LINES = {  # all that end by themselves; `tune`, `demo` and `reproduce` train as
     "compare": "compare {kept}/sim.parquet --windows 8 --models raw,linear --out compared",
     "predict": "predict {kept}/pm.scare {kept}/sim.parquet --out calibrated.csv",
     "archive": "predict {kept}/pm.scare {kept}/archive --out calibrated --jobs 2",
-    "update": "update {kept}/hourly.scare {kept}/visit.csv --time time --out new.scare",
+    "update": "update {kept}/hourly.scare {kept}/session.csv --time time --out new.scare",
     "score": "score {kept}/pm.scare --data {kept}/sim.parquet --thresholds {kept}/quick.toml --out scored",
     "report": "report {kept}/scored --out report.html",
     "watch": "watch {kept}/pm.scare {kept}/sim.parquet --out watched",
@@ -87,7 +87,7 @@ def kept(model: Path, sim: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     (folder / "roof.csv").write_text("created_at,PM2.5_CF1_ug/m3,Humidity_%\n2019-01-01 00:02:00 UTC,8.5,30\n")
     HOURLY.save(folder / "hourly.scare")
     beside = session(air(4), gain=0.8, offset=6.0).frame.rename({"reference": "reference pm25"})
-    beside.select("time", "pm25", "current", "reference pm25").write_csv(folder / "visit.csv")
+    beside.select("time", "pm25", "current", "reference pm25").write_csv(folder / "session.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_pair()

@@ -12,14 +12,14 @@ import pytest
 from scare.data.readings import Channel
 from scare.errors import ExitCode
 from scare.experiments.task import ReadingsFingerprint, Task
-from scare.scorecard import card as room
+from scare.scorecard import card as card_module
 from scare.scorecard.agency_targets import find_target
 from scare.scorecard.card import read_card
 from scare.scorecard.requirements import RequirementTable
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import colocation, write
 
-FORM = json.loads(Path(room.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
+FORM = json.loads(Path(card_module.__file__).with_name("scorecard.schema.json").read_text(encoding="utf-8"))
 QUICK = "[protocol]\nwarm_ups = 2\nwindows = 10\nrounds = 3\nblocks = 2\nblock_seconds = 0.02\nboard_windows = 60\n"
 
 

@@ -128,7 +128,7 @@ def in_micropython(calibrator: Calibrator, folder: Path) -> Callable[[int, list[
 def statuses_by_flag() -> dict[Flag, set[str]]:
     """What a board says where a row has a flag, as the page of flags has it."""
     rows = re.findall(r"^\| (\d+) \|.*\| ([^|]*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {Flag(int(bit)): set(re.findall("SCARE_([A-Z_]+)", told)) for bit, told in rows}
+    return {Flag(int(bit)): set(re.findall("SCARE_([A-Z_]+)", reported)) for bit, reported in rows}
 
 
 @pytest.mark.parametrize("board", [in_c, in_micropython])
@@ -159,5 +159,5 @@ def test_a_board_tells_the_flags_that_the_page_says(
     assert {STATUSES[status] for status, _ in pushed} == set(STATUSES)
     for (status, _), row_flags in zip(pushed, flags, strict=True):
         reasons = Flag(int(row_flags)) & (NO_VALUE | UNUSABLE)
-        told = set().union(*(page[flag] for flag in reasons))
-        assert STATUSES[status] in (told or {"OK"})
+        reported = set().union(*(page[flag] for flag in reasons))
+        assert STATUSES[status] in (reported or {"OK"})

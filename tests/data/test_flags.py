@@ -264,9 +264,11 @@ def test_a_channel_of_no_reading_at_all_is_dead(value: float) -> None:
 
 
 def test_rows_that_are_never_complete_are_dead() -> None:
-    halves = colocated_box("a").values.copy()
-    halves[::2, 0] = halves[1::2, 1] = np.nan
-    frame = colocated_box("a").frame.with_columns(pl.Series("no2", halves[:, 0]), pl.Series("ox", halves[:, 1]))
+    half_values = colocated_box("a").values.copy()
+    half_values[::2, 0] = half_values[1::2, 1] = np.nan
+    frame = colocated_box("a").frame.with_columns(
+        pl.Series("no2", half_values[:, 0]), pl.Series("ox", half_values[:, 1])
+    )
     never = Readings("a", frame, colocated_box("a").channels, Channel("no2"))
     assert find_dead_channels(never) == NAMES
     _, (message,) = drop_dead_devices({"": [never, colocated_box("b")]})

@@ -27,11 +27,11 @@ def compare(calibrator: Calibrator, rows: Sequence[Sequence[str]], share: float 
 
     They may differ by this share of the target's standard deviation, or of themselves where that is more.
     """
-    numbers, told = np.array([row[:-2] for row in rows], float), [int(row[-2]) for row in rows]
+    numbers, reported = np.array([row[:-2] for row in rows], float), [int(row[-2]) for row in rows]
     live, step, values = calibrator.live(), calibrator.inputs.step_seconds, numbers[:, -3]
     answers = [live.push(1e6 + i * step, row) for i, row in enumerate(numbers[:, :-3])]
     expected, known = [answer.value for answer in answers], Flag.HISTORY | Flag.MISSING | Flag.OUTSIDE
     assert_allclose(values, expected, rtol=share, atol=share * calibrator.inputs.scaling.target.scale[0])
     assert [row[-1] == "calibrated" for row in rows] == np.isfinite(expected).tolist()
-    assert [flags & known for flags in told] == [int(answer.flags & known) for answer in answers]
+    assert [flags & known for flags in reported] == [int(answer.flags & known) for answer in answers]
     return int(np.isfinite(expected).sum())

@@ -58,12 +58,12 @@ def live_rows(calibrator: Calibrator, times_ms: Sequence[int], rows: np.ndarray)
     live, expected = calibrator.live("box-2"), []
     for time, row in zip(times_ms, rows, strict=True):
         value, low, high, flag = live.push(time / 1000, row)
-        told = Flag.EARLY if flag & Flag.EARLY else flag & ON_BOARD  # a board does not look at a row that is early
+        reported = Flag.EARLY if flag & Flag.EARLY else flag & ON_BOARD  # a board does not look at a row that is early
         if flag & Flag.SPIKE and not flag & Flag.OUTSIDE and calibrator.intervals:  # a board does not widen it for that
             low, high = (
                 float(end[0]) for end in calibrator.intervals.around(np.array([value]), np.zeros(1, np.uint32))
             )
-        expected.append([float(row[0]), value, float(told), low, high])
+        expected.append([float(row[0]), value, float(reported), low, high])
     return expected
 
 

@@ -63,16 +63,16 @@ def test_the_yaml_of_the_readme_is_valid(
     esphome: Esphome, calibrator: Calibrator, board: str, platforms: set[str], tmp_path: Path
 ) -> None:
     library = export_calibrator(calibrator, "esphome", "float32", tmp_path / "out", name="pm").folder
-    said = check(esphome, library, node(library, board))
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert set(re.findall(r"platform: (\w+)", said.stdout)) == {"scare", *platforms}
-    assert "stale_after: 120000ms" in said.stdout
+    the_printed = check(esphome, library, node(library, board))
+    assert the_printed.returncode == 0, the_printed.stdout + the_printed.stderr
+    assert set(re.findall(r"platform: (\w+)", the_printed.stdout)) == {"scare", *platforms}
+    assert "stale_after: 120000ms" in the_printed.stdout
 
 
 def test_the_simulated_node_is_valid(esphome: Esphome, tmp_path: Path) -> None:
     library = export_calibrator(make_calibrator(), "esphome", "fixed", tmp_path / "out").folder
-    said = esphome("config", library / "simulated.yaml")
-    assert said.returncode == 0, said.stdout + said.stderr
+    the_printed = esphome("config", library / "simulated.yaml")
+    assert the_printed.returncode == 0, the_printed.stdout + the_printed.stderr
 
 
 SECOND = """
@@ -103,17 +103,17 @@ def test_what_is_wrong_is_refused_with_the_reason(
     esphome: Esphome, right: str, wrong: str, reason: str, tmp_path: Path
 ) -> None:
     library = export_calibrator(correction("barkjohn-2021"), "esphome", "float32", tmp_path / "out", name="pm25").folder
-    said = check(esphome, library, node(library, "esp32") + SECOND.replace(right, wrong, 1))
-    assert (said.returncode == 0) == (not reason), said.stdout
-    assert reason in " ".join(said.stdout.split())
+    the_printed = check(esphome, library, node(library, "esp32") + SECOND.replace(right, wrong, 1))
+    assert (the_printed.returncode == 0) == (not reason), the_printed.stdout
+    assert reason in " ".join(the_printed.stdout.split())
 
 
 def test_two_models_in_one_folder_are_chosen_by_name(esphome: Esphome, tmp_path: Path) -> None:
     for name, model in (("pm25", correction("barkjohn-2021")), ("no2", with_channels("NO2", "T"))):
         library = export_calibrator(model, "esphome", "float32", tmp_path / "out", name=name, force=True).folder
-    nothing_said = node(library, "esp32") + SECOND.replace("pm: read_pm, humidity:", "no2: read_no2, t:")
-    chosen = nothing_said.replace("read_humidity", "read_t").replace("window: 1", "model: no2")
-    assert "model not specified!" in check(esphome, library, nothing_said).stdout
+    unspecified = node(library, "esp32") + SECOND.replace("pm: read_pm, humidity:", "no2: read_no2, t:")
+    chosen = unspecified.replace("read_humidity", "read_t").replace("window: 1", "model: no2")
+    assert "model not specified!" in check(esphome, library, unspecified).stdout
     assert check(esphome, library, chosen).returncode == 0
     other = check(esphome, library, chosen.replace("model: no2", "model: pm25")).stdout
     assert "[no2] is an invalid option for [inputs]" in other
@@ -139,12 +139,12 @@ def test_esphome_runs_the_component(esphome: Esphome, tmp_path: Path) -> None:
     text = text.replace("return row[0];", "static int n; return n++ % 9 == 4 ? NAN : row[0];")
     text = re.sub(r"(    (raw|calibrated):\n)", r"\1      id: \2\n", text) + PRINTING
     (library / "node.yaml").write_text(text, encoding="utf-8")
-    said = esphome("compile", "--only-generate", library / "node.yaml")
-    assert said.returncode == 0, said.stdout + said.stderr
+    the_printed = esphome("compile", "--only-generate", library / "node.yaml")
+    assert the_printed.returncode == 0, the_printed.stdout + the_printed.stderr
     rows = _run(_compile(library / ".esphome" / "build" / "simulated"))
     assert sum(row[-1] == "256" for row in rows) > 1
-    told = [[*row[:-1], "nan", "nan", row[-1], "calibrated" if row[-1] == "0" else "none"] for row in rows]
-    assert compare(calibrator, told) > ROWS // 3
+    reported = [[*row[:-1], "nan", "nan", row[-1], "calibrated" if row[-1] == "0" else "none"] for row in rows]
+    assert compare(calibrator, reported) > ROWS // 3
 
 
 def _compile(build: Path) -> Path:

@@ -37,12 +37,12 @@ from tests.parity.test_streaming import (
     ROWS,
     WRAP,
     close,
+    comparable_flags,
     events,
     expected_status,
     milliseconds,
     readings_in_float32,
     times_set_back,
-    told_alike,
 )
 
 WINDOW = 16
@@ -148,7 +148,7 @@ def test_beyond_training_it_is_as_live(name: str, tmp_path: Path) -> None:
     board = load(export_calibrator(calibrator, "micropython", "float32", tmp_path / "out", "box-1", "one"))
     pushed = [board.calibrate(60_000 * index, row.tolist()) for index, row in enumerate(events())]
     expected = [live.push(60.0 * index, row.astype(float)) for index, row in enumerate(events())]
-    assert [flags for _, _, _, flags, _ in pushed] == [told_alike(one.flags) for one in expected]
+    assert [flags for _, _, _, flags, _ in pushed] == [comparable_flags(one.flags) for one in expected]
     numbers, others = (np.array([one[:3] for one in some]) for some in (pushed, expected))
     close(numbers[:, 0], others[:, 0], calibrator)
     alike = [bool(one.flags & Flag.OUTSIDE or not one.flags & Flag.SPIKE) for one in expected]  # SPIKE is wider
@@ -212,9 +212,9 @@ def test_rows_between_readings_are_counted_as_in_c(before: int, after: int, step
 
 
 def test_statuses_mean_what_they_mean_in_c() -> None:
-    said = dict(re.findall(r'case SCARE_(\w+): return "(.*)";', runtime_sources()["scare.c"]))
+    the_printed = dict(re.findall(r'case SCARE_(\w+): return "(.*)";', runtime_sources()["scare.c"]))
     numbers = {name: getattr(scare_live, name) for name in ("OK", "HISTORY", "MISSING", "RANGE", "EARLY", "NOT_FINITE")}
-    assert [said[name] for name in sorted(numbers, key=numbers.__getitem__)] == list(MEANINGS)
+    assert [the_printed[name] for name in sorted(numbers, key=numbers.__getitem__)] == list(MEANINGS)
     for name, number in numbers.items():
         assert f"SCARE_{name} = {number}," in runtime_sources()["scare.h"]
 

@@ -37,7 +37,7 @@ class ChannelFields(ctypes.Structure):
     _fields_ = [
         ("valid", RangeFields),
         *((name, ctypes.c_float) for name in ("center", "rest", "inverse", "quantum")),
-        *((name, RangeFields) for name in ("held", "known")),
+        *((name, RangeFields) for name in ("clamp", "trained")),
     ]
 
 
@@ -208,8 +208,8 @@ def test_time_that_goes_back_by_a_window_is_early_and_a_wrap_is_not(library: cty
 def test_time_that_goes_back_further_begins_anew(library: ctypes.CDLL) -> None:
     board, minute = Calibration(library, 3, GapPolicy("all", percent=100)), 60000
     times = [minute * row for row in (0, 1, 2, 2**15, -1, 0, 1, 2)]
-    said = [board.push(time, np.ones(2))[0] for time in times]
-    assert said == [HISTORY, HISTORY, OK, HISTORY, HISTORY, HISTORY, OK, OK]
+    printed = [board.push(time, np.ones(2))[0] for time in times]
+    assert printed == [HISTORY, HISTORY, OK, HISTORY, HISTORY, HISTORY, OK, OK]
     for back, status in ((3 * minute, EARLY), (3 * minute + 1, HISTORY), (2**31, HISTORY)):
         library.scare_reset(board.private)
         assert [board.push(now, np.ones(2))[0] for now in (minute, 2 * minute, 3 * minute)][-1] == OK

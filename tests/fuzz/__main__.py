@@ -1,4 +1,4 @@
-"""`make fuzz`: mutants of every target, a share of them at a time, from where the last run stopped.
+"""`make fuzz`: mutated inputs of every target, a share of them at a time, from where the last run stopped.
 
 python -m tests.fuzz --count 100000 --seconds 3600 --out out/fuzz [--targets bundles,csv] [--seed 0]
 """
@@ -17,11 +17,11 @@ from tests.fuzz.running import Finding, content_of, run_numbers
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
-SHARE = 250  # mutants of a target before the next has its turn
+SHARE = 250  # mutated inputs of a target before the next has its turn
 
 
 def fuzz(targets: list[Target], seed: int, count: int, seconds: float, out: Path) -> dict[str, Any]:
-    """Run until each target has had so many mutants in all, or time is up; what became of them."""
+    """Run until each target has had so many mutated inputs in all, or time is up; what became of them."""
     state, end = _state(out / f"state-{seed}.json"), time.monotonic() + seconds
     while time.monotonic() < end:
         left = [target for target in targets if state.get(target.name, {}).get("next", 0) < count]
@@ -49,7 +49,7 @@ def _run_share(target: Target, seed: int, count: int, state: dict[str, Any], out
 
 
 def _keep(target: Target, seed: int, finding: Finding, out: Path) -> None:
-    """The mutant, and what is wrong with it beside it."""
+    """The mutated input, and what is wrong with it beside it."""
     folder = out / "findings"
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{target.name}-{seed}-{finding.number}"
@@ -65,7 +65,9 @@ def main() -> None:
     """Read the line, run, and end with 1 if anything was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--count", type=int, default=200_000, help="mutants of each target, in all runs together")
+    parser.add_argument(
+        "--count", type=int, default=200_000, help="mutated inputs of each target, in all runs together"
+    )
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"))

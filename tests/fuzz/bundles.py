@@ -75,8 +75,8 @@ def bases() -> list[Members]:
 
 def networks() -> Path:
     """Where networks are kept that nobody has trained, one of each kind, as the models are today."""
-    room = Path(scare.__file__).parent / "models"
-    sources = b"".join(path.read_bytes() for path in sorted(room.rglob("*.py")))
+    models = Path(scare.__file__).parent / "models"
+    sources = b"".join(path.read_bytes() for path in sorted(models.rglob("*.py")))
     return cache_folder() / "fuzz" / hashlib.sha256(sources).hexdigest()[:16]
 
 
@@ -231,8 +231,8 @@ def use(path: Path) -> None:
 
 def check_answers(answers: CalibratedRows) -> None:
     """A value is a finite number, or there is none and a flag says so."""
-    said = (answers.flags & NO_VALUE) > 0
-    if not (np.isfinite(answers.values) == ~said).all():
+    printed = (answers.flags & NO_VALUE) > 0
+    if not (np.isfinite(answers.values) == ~printed).all():
         raise LieError("a value without a number and without a flag, or with both")
 
 

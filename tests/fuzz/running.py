@@ -1,4 +1,4 @@
-"""Runs mutants by number, in children that may die: each ends in a sentence or a result, soon and in little memory."""
+"""Runs mutated inputs by number in child processes: each must end in an error message or a result, soon."""
 
 import json
 import multiprocessing
@@ -17,16 +17,16 @@ from types import FrameType
 from scare.errors import ScareError
 from tests.fuzz.target import Target
 
-SECONDS = 2.0  # of processor time that a mutant may take
-PATIENCE = 60  # seconds until a mutant that does not even compute is given up
+SECONDS = 2.0  # of processor time that a mutated input may take
+PATIENCE = 60  # seconds until a mutated input that does not even compute is given up
 MEMORY = 1 << 30  # bytes that a child may ever have had
-SHARE = 1 << 27  # of them, that a mutant took which is to blame
-BLOCK = 250  # mutants of one child
+SHARE = 1 << 27  # of them, that a mutated input took which is to blame
+BLOCK = 250  # mutated inputs of one child
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A mutant that did what none may."""
+    """A mutated input that did what none may."""
 
     target: str
     number: int
@@ -34,12 +34,12 @@ class Finding:
 
 
 def content_of(target: Target, seed: int, number: int) -> bytes:
-    """The mutant of a number."""
+    """The mutated input of a number."""
     return target.make(Random(f"{target.name} {seed} {number}"))
 
 
 def try_one(target: Target, path: Path) -> tuple[str, str]:
-    """What became of a mutant in a file, in a word, and what is wrong with that, if anything."""
+    """What became of a mutated input in a file, in a word, and what is wrong with that, if anything."""
     start, before = time.process_time(), _most_memory()
     try:
         with warnings.catch_warnings():
@@ -65,14 +65,14 @@ def _most_memory() -> int:
 
 def _child(target: Target, seed: int, numbers: range, folder: Path) -> None:
     signal.signal(signal.SIGALRM, _give_up)
-    with (folder / "told.jsonl").open("a", encoding="utf-8", buffering=1) as told:
+    with (folder / "result.jsonl").open("a", encoding="utf-8", buffering=1) as result:
         for number in numbers:
-            path = folder / f"mutant{target.suffix}"
+            path = folder / f"mutated{target.suffix}"
             path.write_bytes(content_of(target, seed, number))
             signal.alarm(PATIENCE)
             became, wrong = try_one(target, path)
             signal.alarm(0)
-            told.write(json.dumps([number, became, wrong]) + "\n")
+            result.write(json.dumps([number, became, wrong]) + "\n")
             if wrong.endswith("of memory"):
                 return
 
@@ -84,17 +84,17 @@ def _give_up(_: int, frame: FrameType | None) -> None:
 def run_numbers(
     target: Target, seed: int, numbers: range, folder: Path
 ) -> Iterator[tuple[Counter[str], list[Finding]]]:
-    """What became of mutants, a block of them at a time; a child that dies is a finding, and another goes on."""
+    """What became of mutated inputs, a block of them at a time; a child that dies is a finding, and another goes on."""
     context = multiprocessing.get_context("spawn")
     start = numbers.start
     target.prepare()
     while start < numbers.stop:
-        (folder / "told.jsonl").unlink(missing_ok=True)
+        (folder / "result.jsonl").unlink(missing_ok=True)
         block = range(start, min(start + BLOCK, numbers.stop))
         child = context.Process(target=_child, args=(target, seed, block, folder))
         child.start()
         child.join()
-        lines = [json.loads(line) for line in _lines(folder / "told.jsonl")]
+        lines = [json.loads(line) for line in _lines(folder / "result.jsonl")]
         counts = Counter(became for _, became, _ in lines)
         findings = [Finding(target.name, number, wrong) for number, _, wrong in lines if wrong]
         start = lines[-1][0] + 1 if lines else start

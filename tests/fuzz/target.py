@@ -1,4 +1,4 @@
-"""A target of the fuzzers: how its mutants are made, and how a user would meet one."""
+"""A target of the fuzzers: how its mutated inputs are made, and how a user would meet one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """`make` a mutant from a chance, `use` the file it is in; whatever but a sentence escapes is a finding."""
+    """`make` draws a mutated input, `use` opens the file it is in; anything but an error message is a finding."""
 
     name: str
     suffix: str
     make: Callable[[Random], bytes]
     use: Callable[[Path], object]
-    inputs: int = 1  # that one mutant holds
-    prepare: Callable[[], object] = _nothing  # what is made once, before any mutant
+    inputs: int = 1  # that one mutated input holds
+    prepare: Callable[[], object] = _nothing  # what is made once, before any mutated input

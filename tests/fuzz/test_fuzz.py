@@ -1,4 +1,4 @@
-"""Twenty thousand mutants, some of each target: no traceback, no lie, none that takes long or much memory."""
+"""Twenty thousand mutated inputs, some of each target: no traceback, no lie, none that takes long or much memory."""
 
 import struct
 from pathlib import Path
@@ -13,14 +13,14 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux would run it: alarms and memory"),
 ]
-MUTANTS = {"bundles": 8000, "csv": 4000, "parquet": 3000, "payloads": 4000, "pushes": 1000}
+COUNTS = {"bundles": 8000, "csv": 4000, "parquet": 3000, "payloads": 4000, "pushes": 1000}
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_end_as_all_must(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", COUNTS)
+def test_mutated_inputs_end_as_all_must(name: str, tmp_path: Path) -> None:
     if name == "pushes" and not pushes.COMPILER:
         pytest.skip("gcc or clang would run it")
-    found = [one for _, some in run_numbers(TARGETS[name], 19, range(MUTANTS[name]), tmp_path) for one in some]
+    found = [one for _, some in run_numbers(TARGETS[name], 19, range(COUNTS[name]), tmp_path) for one in some]
     assert not found, "\n".join(f"{one.number}: {one.what}" for one in found)
 
 
@@ -33,5 +33,5 @@ def test_pushes_reach_every_model(number: int, tmp_path: Path) -> None:
 
 
 def test_they_are_twenty_thousand() -> None:
-    assert sum(MUTANTS.values()) == 20_000
-    assert MUTANTS.keys() == TARGETS.keys()
+    assert sum(COUNTS.values()) == 20_000
+    assert COUNTS.keys() == TARGETS.keys()

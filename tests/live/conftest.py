@@ -1,4 +1,4 @@
-"""What tests of this room share."""
+"""What tests of this package share."""
 
 from collections.abc import Iterator
 

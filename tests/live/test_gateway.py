@@ -48,8 +48,8 @@ def publish(port: int, names: list[str], values: np.ndarray, kills: list[int]) -
         wait_for(lambda row=row: row * KILLS < (len(kills) + 1) * ROWS, 120)
         for index, name in enumerate(names):
             dust, current = values[index, row].tolist()
-            told = {"time": START + 60 * row, "pm25": dust, "current": current}
-            sent = box.client.publish(f"readings/{name}", json.dumps(told), 1)
+            reported = {"time": START + 60 * row, "pm25": dust, "current": current}
+            sent = box.client.publish(f"readings/{name}", json.dumps(reported), 1)
         sent.wait_for_publish(60)
         sleep(0.02)
     box.close()
@@ -108,7 +108,7 @@ def test_twenty_kills_in_sixty_thousand_messages(tmp_path: Path) -> None:
     for index, name in enumerate(names):
         wanted, _, _, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, values[index])
         for time, value, flag in zip(times.tolist(), wanted.tolist(), flags.tolist(), strict=True):
-            for told, told_flags in found[name, format_time(time)]:
-                assert told_flags == flag
-                number = np.nan if told is None else told
+            for reported, reported_flags in found[name, format_time(time)]:
+                assert reported_flags == flag
+                number = np.nan if reported is None else reported
                 assert number == pytest.approx(value, rel=1e-4, abs=1e-4, nan_ok=True)

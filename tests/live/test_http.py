@@ -64,10 +64,10 @@ def ask(gateway: Gateway, method: str, path: str, body: bytes = b"", **headers: 
     connection = HTTPConnection("127.0.0.1", gateway.server.port, timeout=10)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
-    said = answer.read()
+    printed = answer.read()
     connection.close()
     is_json = answer.headers["content-type"] == "application/json"
-    return answer.status, json.loads(said) if is_json else said.decode()
+    return answer.status, json.loads(printed) if is_json else printed.decode()
 
 
 def as_line(reading: Reading) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def lines(readings: list[Reading]) -> bytes:
 def test_json_lines_are_calibrated_and_shown(gateway: Gateway, tmp_path: Path) -> None:
     for start in range(0, len(READINGS), 37):
         part = READINGS[start : start + 37]
-        code, said = ask(gateway, "POST", "/v1/readings", lines(part))
-        assert (code, said) == (200, {"accepted": len(part), "rejected": 0, "reasons": []})
+        code, printed = ask(gateway, "POST", "/v1/readings", lines(part))
+        assert (code, printed) == (200, {"accepted": len(part), "rejected": 0, "reasons": []})
     mine = [one for one in READINGS if one.device == "box-1"]
     code, shown = ask(gateway, "GET", "/v1/devices/box-1")
     wanted = expected(Calibrator.load(tmp_path / "dust.scare"), mine)
@@ -107,17 +107,17 @@ def test_the_same_comes_as_csv_as_gzip_and_as_one_object(gateway: Gateway) -> No
     many = json.dumps([as_line(one) for one in READINGS[7:10]]).encode()
     assert ask(gateway, "POST", "/v1/readings", many)[1]["accepted"] == 3
     community = {"esp8266id": "77", "sensordatavalues": [{"value_type": "SDS_P2", "value": "7.1"}]}
-    code, said = ask(gateway, "POST", "/v1/readings/sensor-community", json.dumps(community).encode())
-    assert (code, said["accepted"]) == (200, 1)
+    code, printed = ask(gateway, "POST", "/v1/readings/sensor-community", json.dumps(community).encode())
+    assert (code, printed["accepted"]) == (200, 1)
     assert ask(gateway, "GET", "/v1/devices/77")[1]["raw"] == [7.1]
     assert ask(gateway, "GET", "/v1/devices/box-1")[1]["raw"][:2] == [3.5, None]
 
 
 def test_a_bad_line_spoils_no_other_and_is_told(gateway: Gateway) -> None:
     bad = [b"{", b'{"device": "a b", "pm25": 1}', b'{"device": "x", "time": 0, "pm25": 1}', b'{"device": "x"}']
-    code, said = ask(gateway, "POST", "/v1/readings", b"\n".join([*bad, lines(READINGS[:2])]))
-    assert (code, said["accepted"], said["rejected"]) == (200, 2, 4)
-    assert [one["line"] for one in said["reasons"]] == [1, 2, 3, 4]
+    code, printed = ask(gateway, "POST", "/v1/readings", b"\n".join([*bad, lines(READINGS[:2])]))
+    assert (code, printed["accepted"], printed["rejected"]) == (200, 2, 4)
+    assert [one["line"] for one in printed["reasons"]] == [1, 2, 3, 4]
     assert ask(gateway, "POST", "/v1/readings", b"\n".join(bad))[0] == 400
     counts = gateway.monitor.counts()
     assert (counts["rejected"], counts["received"]) == (8, 10)
@@ -164,8 +164,8 @@ def test_who_is_behind_says_so(tmp_path: Path) -> None:
         until = time() + 5
         while gateway.pipeline is not None and gateway.pipeline.backlog < 1 and time() < until:
             pass
-        code, said = ask(gateway, "POST", "/v1/readings", lines(READINGS[1:2]))
-        assert (code, "send them again later" in said["error"]) == (429, True)
+        code, printed = ask(gateway, "POST", "/v1/readings", lines(READINGS[1:2]))
+        assert (code, "send them again later" in printed["error"]) == (429, True)
     finally:
         gateway.stop()
         gateway.run()
@@ -182,11 +182,11 @@ def test_events_tell_what_changes(gateway: Gateway) -> None:
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
     while not (line := answer.readline()).startswith(b"data: "):
         pass
-    told = json.loads(line[6:])
-    assert {row[0] for row in told["devices"]} == {one.device for one in READINGS[:8]}
-    assert (told["counts"]["received"], told["waiting"]) == (8, 0)
+    reported = json.loads(line[6:])
+    assert {row[0] for row in reported["devices"]} == {one.device for one in READINGS[:8]}
+    assert (reported["counts"]["received"], reported["waiting"]) == (8, 0)
     connection.close()
-    assert told["now"] > START
+    assert reported["now"] > START
 
 
 class Answering(BaseHTTPRequestHandler):

@@ -85,10 +85,10 @@ class Cluster:
         while not self._stop.is_set():
             for one in consumer.consume(1000, 0.1):
                 if one.error() is None:
-                    told = json.loads(one.value())
-                    assert one.key() == told["device"].encode()
-                    kept = self.results.setdefault((told["device"], told["time"]), set())
-                    kept.add((told["calibrated"], told["flags"]))
+                    reported = json.loads(one.value())
+                    assert one.key() == reported["device"].encode()
+                    kept = self.results.setdefault((reported["device"], reported["time"]), set())
+                    kept.add((reported["calibrated"], reported["flags"]))
         consumer.close()
 
 
@@ -218,16 +218,16 @@ def check_values(folder: Path, found: Found, rows: np.ndarray) -> None:
     for index, name in enumerate(NAMES):
         wanted, _, _, flags = models["gas" if "gas" in name else "dust"].stream(name).push(times, rows[:, index])
         for time, value, flag in zip(times.tolist(), wanted.tolist(), flags.tolist(), strict=True):
-            for told, told_flags in found[name, format_time(time)]:
-                assert told_flags == flag
-                number = np.nan if told is None else told
+            for reported, reported_flags in found[name, format_time(time)]:
+                assert reported_flags == flag
+                number = np.nan if reported is None else reported
                 assert number == pytest.approx(value, rel=1e-4, abs=1e-4, nan_ok=True)
 
 
 def check_states(folder: Path) -> None:
     """Each device is in the state of one partition, and each state knows where to read on."""
     states = [read_snapshot(next(one.glob("snapshot-*"))) for one in (folder / "state").glob("kafka-readings-*")]
-    held = [name for state, _ in states for some in state.devices.values() for name in some]
-    assert sorted(held) == sorted(NAMES)
+    kept = [name for state, _ in states for some in state.devices.values() for name in some]
+    assert sorted(kept) == sorted(NAMES)
     assert all(position for _, position in states)
     assert {one.name for one in (folder / "calibrated").iterdir()} == {one.name for one in (folder / "state").iterdir()}

@@ -176,13 +176,13 @@ def test_home_assistant_hears_of_devices_once_and_when_it_is_born(tmp_path: Path
         for minute in range(3):
             box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
         wait_for(lambda: box.messages)
-        told = box.last(topic)
-        assert told["state_topic"] == "scare/box-1/state"
-        assert told["components"]["calibrated"]["unit_of_measurement"] == "\u03bcg/m³"
+        reported = box.last(topic)
+        assert reported["state_topic"] == "scare/box-1/state"
+        assert reported["components"]["calibrated"]["unit_of_measurement"] == "\u03bcg/m³"
         assert len(box.messages) == 1
         box.send("homeassistant/status", "online")
         wait_for(lambda: len(box.messages) == 2)
-        assert box.last(topic) == told
+        assert box.last(topic) == reported
 
 
 def test_a_broker_that_is_not_there_or_refuses_is_an_error_message(

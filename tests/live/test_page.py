@@ -29,8 +29,8 @@ def results(count: int, row: int) -> list[Result]:
     names = [NASTY, *(f"box-{number}" for number in range(1, count))]
     odd = [index % 7 == 0 for index in range(count)]  # have no value, for want of history
     rows = zip(names, values, odd, strict=True)
-    halves = [(name, raw, (NAN,) * 3 if no else (raw / 2, raw / 2 - 1, raw / 2 + 3), no) for name, raw, no in rows]
-    return [Result(name, start + 60 * row, raw, *half, 1024 * no, "dust") for name, raw, half, no in halves]
+    half_values = [(name, raw, (NAN,) * 3 if no else (raw / 2, raw / 2 - 1, raw / 2 + 3), no) for name, raw, no in rows]
+    return [Result(name, start + 60 * row, raw, *half, 1024 * no, "dust") for name, raw, half, no in half_values]
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def events() -> np.ndarray:
     return np.stack([first, random.normal(300, 40, ROWS)], axis=1).astype(np.float32)
 
 
-def told_alike(flags: int) -> int:
+def comparable_flags(flags: int) -> int:
     """What a board tells by the same rule as Python."""
     return flags & (Flag.HISTORY | Flag.OUTSIDE | Flag.RESTART)
 
@@ -164,7 +164,7 @@ def test_beyond_training_it_is_as_live(built: Built, name: str) -> None:
     board.reset()
     pushed = [board.calibrate(60_000 * index, row)[1] for index, row in enumerate(events())]
     expected = [live.push(60.0 * index, row.astype(float)) for index, row in enumerate(events())]
-    assert [int(one["flags"]) for one in pushed] == [told_alike(one.flags) for one in expected]
+    assert [int(one["flags"]) for one in pushed] == [comparable_flags(one.flags) for one in expected]
     assert {Flag.HISTORY, 0, Flag.OUTSIDE} <= {int(one["flags"]) for one in pushed}
     close(np.array([one["value"] for one in pushed]), np.array([one.value for one in expected]), calibrator)
     with_spikes = np.array([one.flags & Flag.SPIKE > 0 for one in expected])  # wider in Python

@@ -38,8 +38,8 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
 
 
 def test_a_command_that_takes_a_model_takes_it(walk: Walk) -> None:
-    told = walk.scare("export c harbour-2026 --out harbour")
-    assert told["folder"] == "harbour"
+    reported = walk.scare("export c harbour-2026 --out harbour")
+    assert reported["folder"] == "harbour"
     assert "PM2.5 [ug/m3] from pm [ug/m3], humidity [%]" in (walk.folder / "harbour" / "README.md").read_text(
         encoding="utf-8"
     )

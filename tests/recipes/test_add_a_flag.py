@@ -31,8 +31,8 @@ def test_a_command_tells_it_in_rows_and_in_its_summary(walk: Walk) -> None:
     make_calibrator(newest_plan(1)).save(walk.folder / "line.scare")
     columns = {"time": [f"2026-01-01T00:0{minute}Z" for minute in range(3)], "pm25": [5.0, 6.0, 7.0]}
     pl.DataFrame({**columns, "current": [3.0, -2.0, 4.0]}).write_csv(walk.folder / "raw.csv")
-    told = walk.scare("predict line.scare raw.csv --device box-1 --out calibrated.csv")
-    assert told["flags"]["NEGATIVE"] == 1
+    reported = walk.scare("predict line.scare raw.csv --device box-1 --out calibrated.csv")
+    assert reported["flags"]["NEGATIVE"] == 1
     assert (pl.read_csv(walk.folder / "calibrated.csv")["flags"] & BIT).to_list() == [0, BIT, 0]
 
 
@@ -52,5 +52,5 @@ def test_the_page_lists_it_as_the_program_does(walk: Walk) -> None:
     known = walk.python(
         "from scare.data.flags import MEANINGS, Flag\nfor one in Flag: print(one.value, one.name, MEANINGS[one])"
     )
-    said = [" ".join(row) for row in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| (.+?) \|", page, re.MULTILINE)]
-    assert known.splitlines() == said
+    printed = [" ".join(row) for row in re.findall(r"^\| (\d+) \| ([A-Z_]+) \| (.+?) \|", page, re.MULTILINE)]
+    assert known.splitlines() == printed

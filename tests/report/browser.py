@@ -82,8 +82,8 @@ class Tab:
 
     def open(self, page: Path | str, width: int, height: int, dark: bool = False) -> None:
         """Load a file, or what is at an address, in a window of this size and wait until it has drawn."""
-        for room in ("Page", "Network", "Runtime", "Log"):
-            self.call(f"{room}.enable")
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
         mobile = width < 600
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]

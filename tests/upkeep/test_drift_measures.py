@@ -69,8 +69,8 @@ def test_without_humidity_nothing_is_said_of_it() -> None:
 
 def test_what_was_hardly_there_is_not_measured() -> None:
     found = METER.measure(sums_of(make_hours(days=1)).sum(axis=1))
-    told = [name for name, known in zip(METER.measures, np.isfinite(found).any(axis=0), strict=True) if known]
-    assert told == ["silent"]
+    reported = [name for name, known in zip(METER.measures, np.isfinite(found).any(axis=0), strict=True) if known]
+    assert reported == ["silent"]
     alone = measured(make_hours(boxes=1))
     assert np.isnan([alone[name] for name in ("neighbours", "gain", "night", "response", "shift T")]).all()
     assert np.isfinite([alone[name] for name in ("liveliness", "stuck", "PSI T")]).all()

@@ -54,9 +54,9 @@ def test_boxes_that_report_are_assessed_as_their_file_is(calibrator: Calibrator,
     ended = replace(hours, values=hours.values[:, :-1].copy())  # the last day has not
     if late >= 0:  # what it says of a day that has ended is too late
         ended.values[late, :, -5:] = np.nan
-    told = {one.device: one.state for one in watch_hours(calibrator, ended).boxes}
-    assert monitor["state"][:6].tolist() == [told[device] for device in hours.devices]
-    assert told["box-04"] == DriftState.RECOLLOCATE
+    reported = {one.device: one.state for one in watch_hours(calibrator, ended).boxes}
+    assert monitor["state"][:6].tolist() == [reported[device] for device in hours.devices]
+    assert reported["box-04"] == DriftState.RECOLLOCATE
 
 
 def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours) -> None:

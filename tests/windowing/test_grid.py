@@ -156,7 +156,7 @@ def test_steps_between_rounds_halves_up() -> None:
     assert steps == [0, 0, 0, 1, 1, 2, 3]
 
 
-def test_a_row_with_one_missing_channel_is_held_as_a_whole() -> None:
+def test_a_row_with_one_missing_channel_is_repeated_as_a_whole() -> None:
     values = np.array([[1.0, 10.0], [2.0, np.nan], [3.0, 30.0]])
     grid = make_grid(60.0 * np.arange(3), values, 60.0, 1, STRICT, None)
     assert grid.values.tolist() == [[1, 10], [1, 10], [3, 30]]

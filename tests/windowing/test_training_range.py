@@ -1,4 +1,4 @@
-"""What training had is known again: its own rows are inside, others are told apart and held."""
+"""What training had is known again: its own rows are inside, others are flagged and clamped."""
 
 from dataclasses import replace
 
@@ -95,16 +95,16 @@ def test_rows_have_the_same_distance_alone_and_among_others() -> None:
     other=st.floats(-(2.0**60), 2.0**60, width=32),
     output=st.floats(-100, 100),
 )
-def test_held_values_are_within_the_edges_and_answers_rise_with_the_first_channel(
+def test_clamped_values_are_within_the_edges_and_answers_rise_with_the_first_channel(
     first: list[float], other: float, output: float
 ) -> None:
     windows = np.array([[[0.0, 0.0], [value, other]] for value in sorted(first)], np.float32)
-    held = EDGES.clamp(windows)
-    assert ((held >= np.array(EDGES.clamp_low)) & (held <= np.array(EDGES.clamp_high))).all()
+    clamped = EDGES.clamp(windows)
+    assert ((clamped >= np.array(EDGES.clamp_low)) & (clamped <= np.array(EDGES.clamp_high))).all()
     answers = EDGES.extrapolate(np.full(len(windows), output), windows[:, -1, 0])
     assert np.isfinite(answers).all()
     assert (np.diff(answers) >= 0).all()
-    inside = (held == windows).all(axis=(1, 2))
+    inside = (clamped == windows).all(axis=(1, 2))
     assert_array_equal(answers[inside & (windows[:, -1, 0] < EDGES.mean[0])], output)
     assert_array_equal(answers[inside & (windows[:, -1, 0] >= EDGES.mean[0])], max(output, EDGES.lower_bound or 0.0))
 

@@ -135,9 +135,9 @@ SCARE_INLINE uint32_t count_twice(uint32_t word) {
     return ((word * 0x202u) >> 8) & 0x00ff00ffu;
 }
 
-/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `room` bits to spare. */
-SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t room, uint32_t value_bits, uint32_t spare) {
-    return scare_shifted(scare_multiply_wide(scare_shifted(sum, room), inverse), 32u - value_bits - room) >> spare;
+/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `headroom` bits to spare. */
+SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t headroom, uint32_t value_bits, uint32_t spare) {
+    return scare_shifted(scare_multiply_wide(scare_shifted(sum, headroom), inverse), 32u - value_bits - headroom) >> spare;
 }
 
 /* The values of two rows at a time as pairs of 15 bits, in blocks of four columns: [width / 4][rows / 2][4]. */
@@ -181,7 +181,7 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
 }
 
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                               uint32_t rows, uint32_t width, uint32_t most, uint32_t room) {
+                               uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
     uint32_t paired[SCARE_TOKENS_Q / 2u];
     int32_t pairs[SCARE_PAIRS_Q], weights[SCARE_TOKENS_Q / 2u];
@@ -197,10 +197,10 @@ void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint
             SCARE_ROLLED
             for (const int32_t *weight = weights; weight != weights + couples; weight++)
                 scare_add_each(&sum, *weight, scare_next_four(&table));
-            out[0] = average(sum.a, inverse, room, 15u, spare);
-            out[1] = average(sum.b, inverse, room, 15u, spare);
-            out[2] = average(sum.c, inverse, room, 15u, spare);
-            out[3] = average(sum.d, inverse, room, 15u, spare);
+            out[0] = average(sum.a, inverse, headroom, 15u, spare);
+            out[1] = average(sum.b, inverse, headroom, 15u, spare);
+            out[2] = average(sum.c, inverse, headroom, 15u, spare);
+            out[3] = average(sum.d, inverse, headroom, 15u, spare);
         }
     }
 }
@@ -216,7 +216,7 @@ SCARE_INLINE int32_t power_of_two(int32_t power) {
 
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
-                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t room) {
+                               int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t headroom) {
     uint32_t query_spare = scare_spare_bits(scare_magnitudes(queries, rows * heads * width));
     uint32_t key_spare = scare_spare_bits(scare_magnitudes(keys, rows * heads * width));
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * heads * value_width));
@@ -246,7 +246,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
                 int32_t sum = 0;
                 for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
                     sum += scores[i] * scare_to_top(*value, spare, value_bits);
-                *out++ = average(sum, inverse, room, value_bits, spare);
+                *out++ = average(sum, inverse, headroom, value_bits, spare);
             }
         }
 }
