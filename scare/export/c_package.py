@@ -298,7 +298,7 @@ def statuses() -> dict[str, str]:
     """Read the meaning of each status from `scare.h`.
 
     >>> statuses()["SCARE_OK"]
-    'there is a calibrated value'
+    'the answer has a calibrated value'
     """
     return dict(re.findall(r"(SCARE_\w+) = \d+,?\s*/\* (.*?) \*/", runtime_sources()["scare.h"]))
 

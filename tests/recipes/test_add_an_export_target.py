@@ -70,11 +70,11 @@ def test_it_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert written == {"pm.scare", "README.md", "golden.safetensors", "scare.json"}
 
 
-def test_what_it_cannot_do_is_its_own_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_cannot_do_is_its_own_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "bundle", "line.scare", "--arithmetic", "fixed", "--out", "out"]) == ExitCode.DATA
     assert BUNDLE.refuses[Arithmetic.FIXED] in " ".join(capsys.readouterr().err.split())
     assert run(["export", "bundle", "line.scare", "--board", "uno", "--out", "out"]) == ExitCode.USAGE
-    assert "bundle is none" in capsys.readouterr().err
+    assert "whether bundle would fit" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -85,7 +85,7 @@ def test_it_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
     assert (compared.model, compared.runtime, compared.windows, compared.reasons) == ("model", "NumPy", 3, ())
 
 
-def test_without_a_runner_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_runner_verify_refuses_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "elsewhere", "line.scare", "--out", "out"]) == 0
     assert "scare verify" not in capsys.readouterr().err
     assert run(["verify", "out"]) == ExitCode.DATA
