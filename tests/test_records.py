@@ -85,8 +85,8 @@ def test_what_is_wrong_is_one_message(change: dict[str, Any], message: str) -> N
 
 
 def test_a_misspelt_key_is_named_before_the_one_it_should_be() -> None:
-    with pytest.raises(UsageError, match=r"my.toml: unknown key 'rooom'; did you mean 'floors'"):
-        convert({"rooom": 2}, Building, "my.toml")
+    with pytest.raises(UsageError, match=r"my.toml: unknown key 'floorz'; did you mean 'floors'"):
+        convert({"floorz": 2}, Building, "my.toml")
     with pytest.raises(UsageError, match=r"my.toml: the key 'floors' is missing"):
         convert({}, Building, "my.toml")
     with pytest.raises(UsageError, match=r"my.toml: it is \[1\]; it takes a table of settings"):

@@ -11,7 +11,7 @@ from tests.recipes.walking import Walk
 QUALITY, MEANING = "scare/data/flags.py", "a negative reading"
 RULE = """RULES_2027_1 = (
     *RULES_2026_1,
-    Rule("Q08", "negative", Flag.NEGATIVE, "The value is below zero.", lambda rows, settings: rows.values < 0),
+    QualityRule("Q08", "negative", Flag.NEGATIVE, "The value is below zero.", lambda rows, settings: rows.values < 0),
 )
 """
 BIT = 1 << 15

@@ -1,4 +1,4 @@
-"""The README's live example runs against a real broker as it is written, but for the ports."""
+"""The first example of docs/live.md runs against a real broker as it is written, but for the ports."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from tests.live.broker import Listener, free_port, needs_broker, running_broker,
 
 pytestmark = needs_broker
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
 
 
 def test_a_box_says_a_reading_and_its_state_is_heard(tmp_path: Path) -> None:
-    (config,) = re.findall(r"```toml\n(\[models.*?)```", README, re.DOTALL)
-    ((topic, message),) = re.findall(r"mosquitto_pub -q 1 -t (\S+) -m '(.*)'", README)
+    (config,) = re.findall(r"```toml\n(\[models.*?)```", PAGE.split("## The file")[0], re.DOTALL)
+    ((topic, message),) = re.findall(r"mosquitto_pub -q 1 -t (\S+) -m '(.*)'", PAGE)
     port = free_port()
     text = config.replace('host = "127.0.0.1"', f'host = "127.0.0.1"\nport = {port}').replace("8080", "0")
     (tmp_path / "live.toml").write_text(text)
