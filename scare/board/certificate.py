@@ -507,7 +507,7 @@ class _Trial:
         return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
 
     def _first(self, number: np.float32) -> tuple[Any, Any]:
-        """A number of the first channel, scaled and clamped, and how far it lies beyond the clamp; both as on a board."""
+        """A number of the first channel, scaled and clamped, and how far it lies beyond the clamp, as on a board."""
         channel = self.model.descriptor.channels[0]
         scaled = channel.scale(float(number))
         clamped = np.clip(scaled, *np.array(channel.clamp, np.float32))

@@ -137,7 +137,8 @@ SCARE_INLINE uint32_t count_twice(uint32_t word) {
 
 /* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `headroom` bits to spare. */
 SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t headroom, uint32_t value_bits, uint32_t spare) {
-    return scare_shifted(scare_multiply_wide(scare_shifted(sum, headroom), inverse), 32u - value_bits - headroom) >> spare;
+    return scare_shifted(scare_multiply_wide(scare_shifted(sum, headroom), inverse), 32u - value_bits - headroom) >>
+           spare;
 }
 
 /* The values of two rows at a time as pairs of 15 bits, in blocks of four columns: [width / 4][rows / 2][4]. */
