@@ -27,7 +27,7 @@ from scare.board.measure import measure
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import NotApplicableError
-from scare.experiments.random_weights import draw_method
+from scare.experiments.untrained import draw_method
 from scare.export.compiled import compile_calibrator
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator

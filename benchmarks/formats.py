@@ -21,8 +21,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.passes import average, fold
 from scare.cli.options import open_calibrator
 from scare.errors import NotApplicableError
-from scare.experiments.random_weights import draw_method, draw_plan
 from scare.experiments.study import recipe_of
+from scare.experiments.untrained import draw_method, draw_plan
 from scare.export.compiled import compile_calibrator
 from scare.export.lowering import Arithmetic
 from scare.export.package import TARGETS, export_calibrator

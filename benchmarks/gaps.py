@@ -21,9 +21,8 @@ from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED
 from scare.data.split import Split
-from scare.experiments.bootstrap import compare_errors
 from scare.files import replacing
-from scare.scorecard.accuracy import measure, row_changes
+from scare.scorecard.accuracy import compare_errors, measure, row_changes
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
 from scare.windowing.grid import RECENT, STRICT, GapPolicy

@@ -16,9 +16,8 @@ from benchmarks.accuracy_picture import LIMIT, draw_picture, relative
 from benchmarks.accuracy_results import TaskResult
 from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
-from scare.experiments.bootstrap import Interval
 from scare.experiments.table import Row
-from scare.scorecard.accuracy import Accuracy
+from scare.scorecard.accuracy import Accuracy, RmseDifference
 
 TASKS = load_tasks()
 SETS = ("JRC", "UCI", "Antwerp", "Bulot", "Denver", "QUANT", "GRIMM", "BITS")
@@ -57,7 +56,7 @@ def options(folder: Path, models: str, folds: int = 0) -> Namespace:
 def row(name: str, rmse: float, low: float = np.nan, high: float = np.nan, winner: bool = False) -> Row:
     """A row with one score, and an interval of its difference to ours."""
     accuracy = Accuracy(rows=9, rmse=rmse, mae=1, bias=0, r2=1, slope=1, intercept=0, top5_rmse=2 * rmse)
-    to_ours = Interval((low + high) / 2, low, high)
+    to_ours = RmseDifference((low + high) / 2, low, high)
     return Row(name, 8, 1, accuracy, accuracy, to_ours, winner, {"parameters": 5.0})
 
 

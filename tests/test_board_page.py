@@ -15,7 +15,7 @@ from scare.board.build import STRICT, compile_c
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan
 from scare.cli.app import run
-from scare.experiments.random_weights import draw_method
+from scare.experiments.untrained import draw_method
 from scare.export.c_package import statuses
 from scare.export.compiled import compile_calibrator
 

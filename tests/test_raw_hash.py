@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.raw_hash import measure
 from scare.calibrator.plan import values
-from scare.experiments.random_weights import draw_method
+from scare.experiments.untrained import draw_method
 
 
 def test_what_is_measured_is_what_is_said() -> None:

@@ -12,9 +12,9 @@ from benchmarks.reproduce.tables import ExperimentResult, ResultTable
 from scare.board.boards import board
 from scare.board.measure import measure
 from scare.errors import NotApplicableError, UsageError
-from scare.experiments.random_weights import draw_method
 from scare.experiments.study import Progress
 from scare.experiments.task import upgrade_row
+from scare.experiments.untrained import draw_method
 from scare.export.compiled import compile_calibrator
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from benchmarks.reproduce.tables import ADAPTABILITY, PAPER, SPREAD, ExperimentResult, ResultTable
 from scare.export.lowering import Arithmetic
 from scare.files import replacing
+from scare.report.blocks import readable
 from scare.report.figures import OURS_COLOUR, RAW, REFERENCE
-from scare.report.numbers import readable
 
 matplotlib.use("Agg")
 

@@ -20,13 +20,12 @@ from benchmarks.reproduce.run import Reproduction
 from scare.board.boards import board
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
-from scare.experiments.random_weights import draw_network
 from scare.experiments.study import NETWORKS, Job, Progress, Study, read_parts, recipe_of
+from scare.experiments.untrained import draw_network, operation_growth
 from scare.export.lowering import Arithmetic
 from scare.models import Network
 from scare.scorecard.card import Card
 from scare.scorecard.cost import Timer, measure_latency, timing
-from scare.scorecard.growth import operation_growth
 from scare.scorecard.requirements import Entry, RequirementTable
 from scare.scorecard.scoring import Subject, score
 from scare.scorecard.series import successive_windows

@@ -13,8 +13,8 @@ from scare.cli.options import OUTPUT, option
 from scare.cli.train import make_recipe, note_split
 from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
-from scare.experiments.bootstrap import Interval
 from scare.files import replacing
+from scare.scorecard.accuracy import RmseDifference
 
 ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "R²", "slope", "intercept")
 COST = ("parameters", "bytes", "training [s]", "windows/s")
@@ -124,7 +124,7 @@ def _cost(facts: Mapping[str, float]) -> list[str]:
     return [f"{facts['parameters']:,.0f}", f"{facts['bytes']:,.0f}", f"{facts['fit_seconds']:.1f}", speed]
 
 
-def _difference(interval: Interval | None) -> str:
+def _difference(interval: RmseDifference | None) -> str:
     if interval is None:
         return ""
     bounds = f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval.known else ""

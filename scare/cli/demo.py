@@ -36,8 +36,8 @@ def demo(
       scare demo --boxes 8 --days 14 --out out/demo
     """
     require_training()
-    from scare.report.demo import write_page
     from scare.report.figures import draw_calibration
+    from scare.report.page import write_demo_page
     from scare.training.recipe import Recipe
 
     note(f"Simulating {boxes} particle sensors beside a reference for {days:g} days.")
@@ -50,7 +50,7 @@ def demo(
         calibrator = calibrator.with_facts(split=split.description, test_scores=scores_as_dict(scores))
         calibrator.save(temporary)
     figure = draw_calibration(calibrator, split.test[0], out / "demo.png")
-    page = write_page(out / "demo.html", "A low-cost particle sensor, calibrated", calibrator, scores, figure)
+    page = write_demo_page(out / "demo.html", "A low-cost particle sensor, calibrated", calibrator, scores, figure)
     if as_json:
         emit({"calibrator": str(saved), "figure": str(figure), "page": str(page), "scores": scores_as_dict(scores)})
     else:

@@ -97,7 +97,7 @@ def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -
         return ""
     if not is_installed("jax"):
         return f"; to see the largest window that fits, {remedy('train')}"
-    from scare.experiments.board_budget import largest_window
+    from scare.experiments.untrained import largest_window
 
     window = largest_window(calibrator, compiled.arithmetic, report.board, advance)
     if window is None:

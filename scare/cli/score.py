@@ -26,7 +26,7 @@ from scare.extras import is_installed
 from scare.extras import require as require_extra
 from scare.files import replacing
 from scare.records import read_json
-from scare.report.numbers import readable
+from scare.report.blocks import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.cost import OperationGrowth
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
@@ -121,7 +121,7 @@ def _growth(calibrator: Calibrator) -> OperationGrowth | None:
     """How the cost of its model grows with the window; None without Equinox."""
     if not is_installed("equinox"):
         return None
-    from scare.scorecard.growth import operation_growth
+    from scare.experiments.untrained import operation_growth
 
     return operation_growth(calibrator)
 

@@ -100,7 +100,7 @@ def tune(
 
 def _budget(asked: TuneSection) -> Any:
     """The budget in [tune], or None."""
-    from scare.experiments.board_budget import Budget
+    from scare.experiments.untrained import Budget
 
     limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
     if not asked.board and not any(limits):

@@ -32,7 +32,7 @@ def watch(
       scare watch pm.scare fleet.parquet --out out/watch
       scare watch no2.scare box*.csv --time date --out out/watch --json
     """
-    from scare.report.watch_page import as_plain, count_states, make_watch_page
+    from scare.report.page import count_states, make_watch_page, watch_as_dict
     from scare.upkeep.drift import watch as watch_fleet
 
     calibrator = Calibrator.load(model)
@@ -40,7 +40,7 @@ def watch(
     with progress("watching", "device") as (bar, task):
         bar.update(task, total=len(readings))
         watched = watch_fleet(calibrator, readings, lambda name: bar.update(task, advance=1, device=name))
-    page, plain = make_watch_page(watched, calibrator), as_plain(watched)
+    page, plain = make_watch_page(watched, calibrator), watch_as_dict(watched)
     _write({out / "watch.json": json.dumps(plain, indent=1, allow_nan=False), out / "watch.html": page})
     if as_json:
         emit({"page": str(out / "watch.html"), **plain})

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from scare.experiments.bootstrap import Interval, compare_errors
 from scare.experiments.study import Job, SharedRows, Study
-from scare.scorecard.accuracy import FULL, Accuracy, measure
+from scare.scorecard.accuracy import FULL, Accuracy, RmseDifference, compare_errors, measure
 
 OURS = "scare"
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
@@ -23,7 +22,7 @@ class Row:
     seeds: int
     accuracy: Accuracy | None = None  # mean over seeds
     spread: Accuracy | None = None  # standard deviation over seeds
-    to_ours: Interval | None = None
+    to_ours: RmseDifference | None = None
     winner: bool = False
     facts: Mapping[str, float] = field(default_factory=dict)
     failed: str | None = None
@@ -39,7 +38,7 @@ class Row:
         if self.accuracy is not None and self.spread is not None:
             plain |= asdict(self.accuracy)
             plain |= {f"{name}_sd": value for name, value in asdict(self.spread).items() if name != "rows"}
-        interval = self.to_ours or Interval(np.nan, np.nan, np.nan)
+        interval = self.to_ours or RmseDifference(np.nan, np.nan, np.nan)
         plain |= {f"to_ours_{name}": value for name, value in asdict(interval).items()}
         plain |= {"winner": self.winner, **self.facts}
         return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in plain.items()}

@@ -21,9 +21,9 @@ from annotated_types import MinLen
 from scare.data.readings import Readings
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import run_on_packed
-from scare.experiments.board_budget import Budget, Cost, measure_cost
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.study import compare, read_parts
+from scare.experiments.untrained import Budget, Cost, measure_cost
 from scare.files import replacing
 from scare.records import convert, merge, read_json
 from scare.training.fit import fit

@@ -30,7 +30,6 @@ from scare.data.readings import REFERENCE, Readings
 from scare.data.split import Split, reference_times, split_by_time
 from scare.errors import DataError, UsageError
 from scare.executor import LOCAL, Executor, open_executor, pack, write_files
-from scare.experiments.board_budget import Cost
 from scare.experiments.jax_cache import keep_compiled
 from scare.experiments.study import prepare
 from scare.experiments.trials import (
@@ -47,6 +46,7 @@ from scare.experiments.trials import (
     trial_file,
     write_trial,
 )
+from scare.experiments.untrained import Cost
 from scare.files import replacing
 from scare.records import merge
 from scare.training.data import common_step, prepare_inputs

@@ -1,18 +1,21 @@
-"""The blocks of a page's section as plain records; `templates/blocks.html.j2` renders them to HTML.
+"""What pages are made of: blocks as plain records, and numbers formatted for people.
 
-No text here is HTML: the templates (Jinja2) escape every value, and a name that is not given is an error.
+`templates/blocks.html.j2` renders the blocks. No text here is HTML: the templates (Jinja2) escape every value, and a
+name that is not given is an error.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Any, ClassVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scare.data.quantities import display_unit
-from scare.report.numbers import number
+
+NOTHING = "–"  # instead of a number that is not known
 
 
 @dataclass(frozen=True)
@@ -107,3 +110,47 @@ def _is_nested(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_is_nested, value))
     return isinstance(value, Mapping) and not _is_channel(value)
+
+
+def number(value: Any) -> str:
+    """A number with three significant digits, or whole with separators from 1,000; a dash for none.
+
+    >>> number(0.012345), number(0.0000643), number(12345.6), number(2), number(None), number(float("nan"))
+    ('0.0123', '0.0000643', '12,346', '2', '–', '–')
+    """
+    if value is None or isinstance(value, bool) or not isfinite(value):
+        return NOTHING
+    if abs(value) >= 1000 or value == int(value):
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.{2 - floor(log10(abs(value)))}f}" if 1e-6 < abs(value) < 1e-3 else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
+def readable(value: float, unit: str) -> tuple[float, str]:
+    """A number and its unit; a time below a millisecond in microseconds.
+
+    >>> readable(0.25, "ms"), readable(0.25, "B"), readable(0.0, "ms")
+    ((250.0, 'µs'), (0.25, 'B'), (0.0, 'µs'))
+    """
+    return (1e3 * value, "µs") if unit == "ms" and abs(value) < 1 else (value, unit)
+
+
+def quantity(value: Any, unit: str) -> str:
+    """A number with its unit.
+
+    >>> quantity(3.14159, "ug/m3"), quantity(5, ""), quantity(0.0001569, "ms")
+    ('3.14 µg/m³', '5', '0.157 µs')
+    """
+    if value is not None:
+        value, unit = readable(value, unit)
+    return f"{number(value)} {display_unit(unit)}".strip()
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.123), percent(0.123, 1)
+    ('12 %', '12.3 %')
+    """
+    return f"{100 * share:.{digits}f} %"

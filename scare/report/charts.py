@@ -15,9 +15,8 @@ import numpy as np
 
 from scare.data.alignment import CrossCorrelation
 from scare.files import replacing
-from scare.report.blocks import render
+from scare.report.blocks import number, percent, quantity, render
 from scare.report.error_analysis import AROUND, Bin, error_around, error_by, largest_changes
-from scare.report.numbers import number, percent, quantity
 from scare.scorecard.accuracy import Accuracy, AgreementLimits, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
 from scare.scorecard.series import DeviceSeries, pool

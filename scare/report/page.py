@@ -1,23 +1,29 @@
-"""The report of a run: one HTML file that works offline, with a content policy that forbids any request.
+"""The HTML pages: the report of a run, and the pages of `scare watch` and `scare demo`.
 
-run folder ──► charts (views: numbers, captions) ──► data for the script ─┐
-└──► sections (tables, notes) ──────────────────────────────────┴─► report.html
+Each is one file that works offline. The report has a content policy that forbids any request:
+
+    run folder ──► charts (views: numbers, captions) ──► data for the script ─┐
+              └──► sections (tables, notes) ──────────────────────────────────┴─► report.html
 """
 
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from scare import __version__
+from scare.calibrator.bundle import card
+from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
 from scare.records import nan_to_none
-from scare.report.blocks import render
+from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render
 from scare.report.charts import View, make_views, opening
 from scare.report.sections import (
     board,
@@ -33,8 +39,11 @@ from scare.report.sections import (
     selection,
     tiles,
 )
+from scare.scorecard.accuracy import Accuracy
 from scare.scorecard.agency_targets import title
 from scare.scorecard.run import Run
+from scare.upkeep.drift import THRESHOLDS, BoxReport, DriftState, FleetReport
+from scare.words import plural
 
 ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
@@ -47,6 +56,23 @@ CONTENTS = {
     "selection": "Model selection",
     "quality": "Data quality",
     "provenance": "Provenance",
+}
+DAY = 86400  # s
+BADGES = {DriftState.FINE: "good", DriftState.LOOK: "fair", DriftState.RECOLLOCATE: "bad"}
+WIDTH, HEIGHT, TOP = 300, 60, 4.0  # of the small chart of a box [px, px, units]
+ABOUT_UNITS = (
+    "Each box is compared with its own first days and with the median of the others, so weather and season, which"
+    " affect all of them, do not count. One unit is a change that one healthy box in a hundred shows, or five times the"
+    f" spread of these boxes. From {THRESHOLDS[DriftState.LOOK]:g} units: check the box; from"
+    f" {THRESHOLDS[DriftState.RECOLLOCATE]:g} units: re-collocate it with the reference. This does not measure the"
+    " error: only a reference can."
+)
+DEMO_COLUMNS = {
+    "rmse": "RMSE",
+    "top5_rmse": "RMSE at the 5 % fastest changes",
+    "mae": "MAE",
+    "bias": "bias",
+    "r2": "R²",
 }
 
 
@@ -127,3 +153,102 @@ def _hash(script: str) -> str:
 def _asset(name: str | Path) -> Markup:
     """A file of ours, put into the page unescaped."""
     return Markup((ASSETS / name).read_text(encoding="utf-8").strip())
+
+
+# --- `scare watch` ---
+
+
+def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
+    """Render the page of `scare watch`: which boxes to check or to re-collocate, and the evidence."""
+    target = calibrator.target
+    heading = f"{target.name}{f' [{display_unit(target.unit)}]' if target.unit else ''}"
+    first, last = _date(watched.first), _date(watched.first + watched.days - 1)
+    head = ("box", "state", "units", "days", "evidence")
+    table = ReportTable("All boxes, worst first", head, [_row(one) for one in watched.boxes], "words")
+    blocks: list[Block] = [table, *(Note(f"{note[0].upper()}{note[1:]}.") for note in watched.notes), Note(ABOUT_UNITS)]
+    return render(
+        "watch.html.j2",
+        title=f"Fleet watch: {heading}",
+        heading=heading,
+        lead=f"{plural(len(watched.boxes), 'device')}, {first} to {last} (UTC).",
+        tiles=[(str(count), words) for words, count in count_states(watched).items()],
+        boxes=blocks,
+        charts=[_chart(one) for one in watched.boxes],
+        levels=[round(_height(least), 1) for least in THRESHOLDS.values()],
+        width=WIDTH,
+        height=HEIGHT,
+        version=__version__,
+        css=style(),
+    )
+
+
+def count_states(watched: FleetReport) -> dict[str, int]:
+    """Count the boxes in each state, the worst first."""
+    return {state.label: sum(one.state is state for one in watched.boxes) for state in reversed(DriftState)}
+
+
+def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
+    """Return the contents of the page of `scare watch` as plain values, for JSON."""
+    return {
+        "first_day": _date(watched.first),
+        "last_day": _date(watched.first + watched.days - 1),
+        "states": count_states(watched),
+        "boxes": [
+            {
+                "device": one.device,
+                "state": one.state.label,
+                "units": round(one.score, 3),
+                "days": one.days,
+                "evidence": [vars(piece) for piece in one.evidence],
+                "units_by_day": list(one.history),
+            }
+            for one in watched.boxes
+        ],
+        "notes": list(watched.notes),
+    }
+
+
+def _date(day: int) -> str:
+    return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
+
+
+def _row(one: BoxReport) -> list[str | Cell]:
+    badge = Cell("", badge=Badge(BADGES[one.state], one.state.label))
+    sentences = "; ".join(piece.sentence for piece in one.evidence)
+    return [one.device, badge, number(round(one.score, 2)), str(one.days), sentences]
+
+
+def _chart(one: BoxReport) -> dict[str, Any]:
+    """The points of a line of units by day, and a description of it for screen readers."""
+    step = WIDTH / max(1, len(one.history) - 1)
+    points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(one.history))
+    rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(one.history))
+    above = f"above {THRESHOLDS[DriftState.LOOK]:g} {plural(rises, 'time')}"
+    words = f"{one.device}: {one.score:.2g} units on the last day, {above}"
+    return {"device": one.device, "points": points, "words": words, "kind": BADGES[one.state]}
+
+
+def _height(units: float) -> float:
+    return HEIGHT * (1 - min(units, TOP) / TOP)
+
+
+# --- `scare demo` ---
+
+
+def write_demo_page(
+    path: Path, title: str, calibrator: Calibrator, scores: Mapping[str, Accuracy], figure: Path
+) -> Path:
+    """Write the page of `scare demo`: scores of each method, the last of which is ours, and the figure embedded."""
+    page = render(
+        "demo.html.j2",
+        title=title,
+        image=base64.b64encode(figure.read_bytes()).decode(),
+        columns=DEMO_COLUMNS,
+        scores=scores,
+        unit=calibrator.target.unit,
+        cost=calibrator.cost(),
+        card=card(calibrator),
+    )
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path

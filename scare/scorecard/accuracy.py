@@ -1,4 +1,4 @@
-"""Accuracy of calibrated values against a reference: RMSE, Bland-Altman limits, interval coverage, adaptability.
+"""Accuracy against a reference: RMSE and its paired bootstrap, Bland-Altman limits, interval coverage, adaptability.
 
 Which rows are scored: those with a reference and a calibrated value, unless the calibrator was made from them. Rows of
 a device that training, validation or a co-location session had, within its period, are shown and never scored. When
@@ -30,6 +30,9 @@ RADIUS = 30  # rows before and after a change
 LEAST = 5.0  # the smallest reading that a change is relative to
 SIDE = 5  # rows averaged on either side of a lasting change
 FULL = 0.95  # share of the others' rows below which a spared estimate takes no rows from them
+BLOCK_SECONDS = 3 * 3600.0  # of the bootstrap: errors of neighbouring minutes are one event
+MIN_BLOCKS = 8  # less than a day of blocks says nothing about other days
+DRAWS = 2000
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -73,6 +76,48 @@ def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
 def rmse(error: np.ndarray) -> float:
     """Root mean square; NaN for an empty array."""
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
+
+
+@dataclass(frozen=True)
+class RmseDifference:
+    """A difference of two RMSE (first − second) and its 95 % interval; NaN if there are too few blocks of time."""
+
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval around the difference."""
+        return not np.isnan(self.low)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+
+def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, seed: int = 0) -> RmseDifference:
+    """Compare two estimates by a paired block bootstrap: is one better, or did the weather favour it?
+
+    Takes squared errors [rows] (mean over seeds) at `times` in seconds [rows]. Whole blocks of time are resampled, for
+    all devices and both estimates together.
+
+    >>> times = 3600.0 * np.arange(60)
+    >>> compare_errors(np.full(60, 4.0), np.full(60, 1.0), times)
+    RmseDifference(difference=1.0, low=1.0, high=1.0)
+    """
+    _, block = np.unique(np.floor(times / BLOCK_SECONDS), return_inverse=True)
+    counts = np.bincount(block).astype(float)
+    sums = np.stack([np.bincount(block, weights=errors) for errors in (first, second)])
+    overall = np.sqrt(sums.sum(axis=1) / counts.sum())
+    difference = float(overall[0] - overall[1])
+    if len(counts) < MIN_BLOCKS:
+        return RmseDifference(difference, np.nan, np.nan)
+    drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
+    drawn_rmse = np.sqrt(sums[:, drawn].sum(axis=2) / counts[drawn].sum(axis=1))
+    low, high = np.percentile(drawn_rmse[0] - drawn_rmse[1], [2.5, 97.5])
+    return RmseDifference(difference, float(low), float(high))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Cost: complexity and memory counted in the plan, latency on this computer, fit and latency on a board.
 
-- Complexity: the exponent p of operations ∝ N^p, fitted to a model's formula (`growth`) at several window lengths N.
+- Complexity: the exponent p of operations ∝ N^p, fitted to a model's formula at several window lengths N.
   The count of the calibrator's own plan tells whether the formula is exact for it.
 - Latency: one pinned core, warm-ups, different successive windows, several rounds. A timer runs windows [n, N, C] one
   after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `timing(call)` for any Python

@@ -10,7 +10,7 @@ What the fleet's median does is weather, so a box is compared with it, by least 
 compared with training by the population stability index (PSI). A change counts in alarm units: what one healthy box in
 a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation), if that is more.
 Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has the false alarms they cost on others.
-Goes to `report/watch_page`; `live_drift` does the same as readings come.
+Goes to `report/page`; `live_drift` does the same as readings come.
 """
 
 from collections.abc import Callable, Sequence

@@ -148,7 +148,7 @@ def long(tmp_path: Path) -> Path:
 def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
     scare: RunCli, long: Path, monkeypatch: pytest.MonkeyPatch, window: int | None, remedy: str
 ) -> None:
-    monkeypatch.setattr("scare.experiments.board_budget.largest_window", lambda *_: window)
+    monkeypatch.setattr("scare.experiments.untrained.largest_window", lambda *_: window)
     output = scare(f"scare export arduino {long} --board uno --out out")
     assert (output.code, output.out) == (6, "")
     printed = " ".join(output.err.split())

@@ -18,7 +18,6 @@ from scare.data.split import split_by_time
 from scare.errors import DataError, UsageError
 from scare.experiments import trials as trials_module
 from scare.experiments import tuning as search_module
-from scare.experiments.board_budget import Budget, measure_cost
 from scare.experiments.trials import (
     Score,
     SearchSpace,
@@ -40,6 +39,7 @@ from scare.experiments.tuning import (
     run_search,
     write_configs,
 )
+from scare.experiments.untrained import Budget, measure_cost
 from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit

@@ -84,7 +84,7 @@ def prepare() -> None:
     """Make those networks: the only part that needs JAX."""
     missing = [name for name in NETWORKS if not (networks() / f"{name}.scare").exists()]
     if missing:
-        from scare.experiments.random_weights import draw_method
+        from scare.experiments.untrained import draw_method
 
         for name in missing:
             draw_method(name, WINDOW).save(networks() / f"{name}.scare")

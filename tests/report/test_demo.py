@@ -11,8 +11,8 @@ import pytest
 from scare import Calibrator, Channel, Readings
 from scare.baselines.classical import linear_regression, raw_reading
 from scare.experiments.study import compare
-from scare.report.demo import write_page
 from scare.report.figures import draw_calibration
+from scare.report.page import write_demo_page
 from scare.training.data import prepare_inputs
 from tests.training.small_fits import line_recipe, make_readings
 
@@ -39,7 +39,7 @@ def figure(box: Readings, calibrator: Calibrator, tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="module")
 def html(box: Readings, calibrator: Calibrator, figure: Path) -> str:
     scores = compare({NASTY: raw_reading(calibrator.inputs, calibrator.target), "ours": calibrator}, [box])
-    return write_page(figure.with_name("page.html"), NASTY, calibrator, scores, figure).read_text(encoding="utf-8")
+    return write_demo_page(figure.with_name("page.html"), NASTY, calibrator, scores, figure).read_text(encoding="utf-8")
 
 
 class Page(HTMLParser):
@@ -106,7 +106,7 @@ def test_our_row_is_the_last_and_the_only_one_marked(
 ) -> None:
     unknown = replace(calibrator, target=replace(calibrator.target, unit=""))
     scores = compare({"a": calibrator, "b": calibrator}, [box])
-    table = write_page(tmp_path / "page.html", "t", unknown, scores, figure).read_text(encoding="utf-8")
+    table = write_demo_page(tmp_path / "page.html", "t", unknown, scores, figure).read_text(encoding="utf-8")
     assert table.count('class="ours"') == 1
     assert table.index("<td>a") < table.index('class="ours"') < table.index("<td>b")
     assert ", in " not in table.split("</table>")[1].split("</p>")[0]

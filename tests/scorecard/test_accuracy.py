@@ -1,8 +1,8 @@
-"""Accuracy worked by hand and checked against scikit-learn; coverage of rows; adaptability near changes."""
+"""Accuracy worked by hand and checked against scikit-learn; bootstrap; coverage of rows; adaptability near changes."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
@@ -10,9 +10,11 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 from scare.errors import DataError
 from scare.scorecard.accuracy import (
+    BLOCK_SECONDS,
     FULL,
     RADIUS,
     ErrorChanges,
+    compare_errors,
     error_near,
     fastest,
     lasting_changes,
@@ -31,6 +33,7 @@ from tests.training.small_fits import make_readings
 NAN = float("nan")
 PAIRS = st.integers(2, 50).flatmap(lambda rows: arrays(float, (2, rows), elements=st.integers(-1000, 1000).map(float)))
 ROWS = 40
+MINUTES = 60.0 * np.arange(3 * 24 * 60)
 KNOWN = arrays(bool, ROWS)
 
 
@@ -263,3 +266,51 @@ def test_error_and_coverage_are_of_the_rows_near_a_change() -> None:
     error, coverage = error_near(estimate, reference, np.zeros(4, bool))
     assert np.isnan(error)
     assert coverage == 0
+
+
+def test_equal_errors_differ_by_nothing() -> None:
+    errors = np.random.default_rng(0).exponential(size=len(MINUTES))
+    interval = compare_errors(errors, errors, MINUTES)
+    assert (interval.difference, interval.low, interval.high) == (0.0, 0.0, 0.0)
+    assert not interval.decided
+
+
+def test_the_difference_is_that_of_the_whole_series() -> None:
+    draw = np.random.default_rng(1)
+    first, second = draw.exponential(4.0, len(MINUTES)), draw.exponential(1.0, len(MINUTES))
+    interval = compare_errors(first, second, MINUTES)
+    assert interval.difference == pytest.approx(np.sqrt(first.mean()) - np.sqrt(second.mean()))
+    assert interval.low < interval.difference < interval.high
+    assert interval.decided
+
+
+def test_one_bad_hour_does_not_decide() -> None:
+    first, second = np.ones(len(MINUTES)), np.ones(len(MINUTES))
+    first[:60] = 1000.0
+    assert compare_errors(first, second, MINUTES).difference > 1
+    assert not compare_errors(first, second, MINUTES).decided
+
+
+def test_less_than_a_day_decides_nothing() -> None:
+    short = compare_errors(np.full(600, 4.0), np.ones(600), MINUTES[:600])
+    assert short.difference == 1.0
+    assert np.isnan([short.low, short.high]).all()
+    assert not short.known
+    assert not short.decided
+
+
+def test_rows_of_one_block_are_drawn_together() -> None:
+    """With errors constant in a block, the interval is the same however many rows a block has."""
+    blocks = np.random.default_rng(2).exponential(size=40)
+    few, many = (np.repeat(np.arange(40) * BLOCK_SECONDS, count) for count in (1, 50))
+    one = compare_errors(np.repeat(blocks, 1), np.ones(40), few)
+    fifty = compare_errors(np.repeat(blocks, 50), np.ones(2000), many)
+    assert (one.low, one.high) == pytest.approx((fifty.low, fifty.high))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_swapping_the_two_turns_the_interval_around(seed: int) -> None:
+    first, second = np.random.default_rng(seed).exponential(size=(2, 2000))
+    one, other = compare_errors(first, second, MINUTES[:2000]), compare_errors(second, first, MINUTES[:2000])
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))

@@ -25,6 +25,7 @@ from scare.board.virtual import Cycles, PushCost, Runs
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_correction
 from scare.calibrator.plan import Plan, Step
+from scare.experiments.untrained import operation_growth
 from scare.kernels import Operations
 from scare.models import Scare
 from scare.scorecard.card import Card
@@ -45,7 +46,6 @@ from scare.scorecard.cost import (
     supported,
     timing,
 )
-from scare.scorecard.growth import operation_growth
 from scare.scorecard.requirements import Finding, Grade, RequirementTable, ScoreProtocol
 from tests.board.small_model import write_model
 from tests.calibrator.building import make_calibrator

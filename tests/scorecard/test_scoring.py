@@ -7,7 +7,7 @@ import pytest
 
 from scare.board.vectors import board_windows
 from scare.calibrator.plan import run
-from scare.experiments.random_weights import draw_method
+from scare.experiments.untrained import draw_method
 from scare.kernels import choose
 from scare.scorecard.scoring import KINDS, board_trials
 

@@ -1,0 +1,219 @@
+"""Untrained models: networks with random weights, their cost on a board, and the largest window that fits.
+
+Training changes values, not sizes, so a network with random weights already has the RAM, the flash and, nearly, the
+instructions of the trained one (docs/benchmarks/board.md has the differences in fixed point). Goes to `tuning` as a
+budget, to `scare export`, which suggests a shorter window for a board that is too small, and to `scare score`, which
+asks how a model's operations grow with its window.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from scare.baselines import MODELS
+from scare.board.boards import Board, board
+from scare.board.measure import measure, measure_once
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.intervals import BANDS, LEVEL, Intervals
+from scare.calibrator.passes import average, fold
+from scare.calibrator.plan import Plan
+from scare.data.flags import QualitySettings
+from scare.data.readings import Channel, Readings
+from scare.errors import UsageError
+from scare.experiments.study import recipe_of
+from scare.export.compiled import compile_calibrator
+from scare.export.package import export_calibrator
+from scare.models import Architecture, Network
+from scare.records import convert
+from scare.scorecard.cost import OperationGrowth
+from scare.training.data import prepare_inputs
+from scare.training.extrapolation import scaled_rows
+from scare.training.recipe import Recipe
+from scare.windowing.examples import make_examples
+from scare.windowing.grid import RECENT
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.training_range import fit_training_range
+
+SAMPLES = 16  # windows that the fixed-point form is scaled from
+SMALL = 0.1  # standard deviation of weights that start at zero: outputs are about as large as trained ones
+BANDWIDTH = 1.5, 2.5  # range of a trained hash bandwidth, a scalar that starts at zero
+UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
+SHORTEST = 4  # readings in the window of any recipe
+Cost = Mapping[str, int]
+
+
+def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
+    """Build a recipe's network and replace its zeros: weights by small numbers, bandwidths by one about 2."""
+
+    def fill(leaf: Any) -> Any:
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*BANDWIDTH)
+        return np.where(leaf == 0, drawn, leaf)
+
+    filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window, channels, jax.random.key(seed)))
+    return filled
+
+
+def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
+    """Like `draw_network`, as a plan that is not folded yet."""
+    return draw_network(recipe, channels, seed, draw).plan()
+
+
+def draw_ensemble(recipe: Recipe, channels: int, members: int) -> Plan:
+    """Plan (folded, float32) of the mean of several untrained networks."""
+    plans = [draw_plan(recipe, channels, member, np.random.default_rng(member)) for member in range(members)]
+    return fold(average(plans)).astype(np.float32)
+
+
+def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings]) -> Calibrator:
+    """A calibrator of a recipe with random weights, scaled for these readings."""
+    inputs, target = prepare_inputs(train, validation, recipe)
+    examples = make_examples(validation, inputs)
+    windows = examples.windows(examples.spread(SAMPLES))
+    sample = Sample(windows, np.zeros(len(windows)))
+    inputs = replace(inputs, training_range=fit_training_range(scaled_rows(train, inputs), inputs.window))
+    plan = draw_ensemble(recipe, len(inputs.channels), recipe.settings.members)
+    return Calibrator(plan, inputs, target, sample, sample, intervals=Intervals(LEVEL, (), (0.0,), (0.0,)))
+
+
+@cache
+def draw_method(name: str, window: int) -> Calibrator:
+    """A method's network with one channel of PM in ug/m3, once a minute, with the tables that training adds."""
+    draw = np.random.default_rng(0)
+    plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
+    scale = Affine(np.array([20.0]), np.array([10.0]))
+    channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
+    windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
+    training_range, sample = fit_training_range(list(windows), window), Sample(windows, np.zeros(SAMPLES))
+    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), training_range)
+    bands = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=bands, floor=0.0)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that one inference, the memory and the program may take on a board; None: not limited."""
+
+    board: str
+    arithmetic: str
+    instructions: int | None
+    ram_bytes: int
+    flash_bytes: int
+
+    @staticmethod
+    def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "Budget":
+        """Build the budget of a board by its name; where no memory limit is given, the board's own memory is it."""
+        found = board(name)
+        if instructions is not None and "instructions" not in found.measures:
+            raise UsageError(f"instructions are not counted on {name}; leave out the limit of instructions")
+        return Budget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits by name, without those that are not set."""
+        return {name: most for name in UNITS if (most := getattr(self, name)) is not None}
+
+    def __str__(self) -> str:
+        """The limits in words."""
+        return f"at most {', '.join(f'{most:,} {UNITS[name]}' for name, most in self.limits.items())}"
+
+    def excess(self, cost: Cost) -> dict[str, tuple[int, int]]:
+        """Need and limit of everything that is over the budget."""
+        return {name: (cost[name], most) for name, most in self.limits.items() if cost[name] > most}
+
+    def reasons(self, cost: Cost) -> list[str]:
+        """Why a cost is over the budget; empty when it is not.
+
+        >>> Budget.of("nano33ble", "fixed", 20_000, None, None).reasons(
+        ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
+        ... )
+        ['23,500 instructions of 20,000']
+        """
+        over = self.excess(cost)
+        return [f"{need:,} {UNITS[name]} of {most:,}" for name, (need, most) in over.items()]
+
+
+def measure_cost(
+    recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
+) -> dict[str, int]:
+    """Instructions of one inference (if the board counts them), bytes of RAM and of flash on the budget's board."""
+    calibrator = draw_calibrator(recipe, train, validation)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        export_calibrator(calibrator, "c", budget.arithmetic, folder)
+        report = measure(folder, board(budget.board), calibrator.golden.windows[:1])
+    counted = {"instructions": int(report.instructions["max"])} if report.instructions else {}
+    return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
+
+
+def largest_window(
+    calibrator: Calibrator, arithmetic: str, board: Board, advance: Callable[[], object] = lambda: None
+) -> int | None:
+    """Readings in the largest shorter window that fits a board; 0 if none does, None if the model is not ours.
+
+    Every window that is tried is built with random weights and measured; `advance` is called before each.
+    """
+    model = architecture_of(calibrator)
+    if model is None:
+        return None
+    channels = calibrator.plan.channels
+    members = int(calibrator.facts.get("settings", {}).get("members", 1))
+
+    def fits(window: int) -> bool:
+        advance()
+        plan = draw_ensemble(Recipe(model=model, window=window), channels, members)
+        windows = np.random.default_rng(0).normal(size=(SAMPLES, window, channels)).astype(np.float32)
+        sample, inputs = Sample(windows, np.zeros(SAMPLES)), replace(calibrator.inputs, window=window)
+        drawn = Calibrator(plan, inputs, calibrator.target, sample, sample)
+        return measure_once(compile_calibrator(drawn, arithmetic), board).fits
+
+    return largest(fits, SHORTEST, calibrator.window - 1)
+
+
+def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    """The largest number from `least` to `most` that fits, by bisection; 0 if none does.
+
+    >>> largest(lambda window: 3 * window <= 100, 4, 60), largest(lambda window: False, 4, 60)
+    (33, 0)
+    """
+    if most < least or not fits(least):  # tried first: often nothing fits, and each trial takes seconds
+        return 0
+    best, least = least, least + 1
+    while least <= most:
+        middle = (least + most) // 2
+        if fits(middle):
+            best, least = middle, middle + 1
+        else:
+            most = middle - 1
+    return best
+
+
+def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
+    """How the operations of a calibrator's model grow with its window; None if its file does not name a known model.
+
+    An ensemble has the operations of all its members together, which does not change the exponent.
+    """
+    model, channels = architecture_of(calibrator), calibrator.plan.channels
+    if model is None:
+        return None
+    return OperationGrowth(model.complexity, lambda window: model.operations(window, channels))
+
+
+def architecture_of(calibrator: Calibrator) -> Architecture | None:
+    """The architecture that a calibrator's file describes; None if it is not known."""
+    kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
+    if kind is None or not isinstance(architecture, Mapping):
+        return None
+    try:
+        return convert(architecture, kind, "architecture", unknown="ignore")
+    except UsageError:  # written by a version with other settings
+        return None
