@@ -22,7 +22,7 @@ _MODULES = {
     "SensorCalibrator": "scare.training.estimator",
     "Simulation": "scare.data.simulate",
     "fit": "scare.training.fit",
-    "read_readings": "scare.data.tables",
+    "read_readings": "scare.data.mapping",
     "simulate": "scare.data.simulate",
     "split_by_device": "scare.data.split",
     "split_by_site": "scare.data.split",

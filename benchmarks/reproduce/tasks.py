@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from benchmarks.reproduce.protocol import Protocol, ReadingsKind
-from scare.data.data_set import DataSet, read_data_set
+from scare.data.colocation import DataSet, read_data_set
 from scare.data.flags import drop_unusable_references, flag
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.data.senseurcity import (

@@ -48,11 +48,12 @@ from scare.archive.files import (
     summarise_files,
 )
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
+from scare.data.alignment import STEP_BLOCK
 from scare.data.flags import Flag, count_flags
 from scare.data.inspection import find_time_and_device
-from scare.data.mapping import ColumnMapping
+from scare.data.mapping import ColumnMapping, iterate_tables
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
-from scare.data.tables import STEP_BLOCK, iterate_tables, table_writer
+from scare.data.tables import table_writer
 from scare.data.times import Dates
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import Executor, run_all

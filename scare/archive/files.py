@@ -23,9 +23,9 @@ from urllib.parse import unquote
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
+from scare.data.mapping import device_series
 from scare.data.readings import DEVICE, TIME
-from scare.data.table_files import open_table
-from scare.data.tables import SUFFIXES, device_series, read_table, stem
+from scare.data.tables import SUFFIXES, open_table, read_table, stem
 from scare.data.times import Dates, find_time_format, parse_times
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require

@@ -12,9 +12,9 @@ from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
 from scare.data.alignment import align as put_together
 from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping
+from scare.data.mapping import ColumnMapping, read_readings
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
-from scare.data.tables import read_readings, stem, write_table
+from scare.data.tables import stem, write_table
 from scare.errors import DataError, UsageError
 from scare.report.charts import draw_correlogram
 from scare.words import suggestion

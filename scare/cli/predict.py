@@ -16,9 +16,9 @@ from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.data.flags import count_flags, flag_names
 from scare.data.inspection import find_time_and_device
-from scare.data.mapping import ColumnMapping
+from scare.data.mapping import ColumnMapping, iterate_tables
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
-from scare.data.tables import iterate_tables, table_writer
+from scare.data.tables import table_writer
 from scare.errors import DataError, UsageError
 from scare.executor import LOCAL, open_executor
 from scare.words import spell_counts

@@ -18,6 +18,7 @@ from scare.words import duration
 COARSER = 1.5  # a step at least this many times the other is the coarser one
 MIN_PAIRS = 3  # for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
+STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,41 @@ def shift(readings: Readings, seconds: float) -> Readings:
     """Move all rows `seconds` later."""
     later = pl.col(TIME) + pl.duration(microseconds=round(seconds * 1e6))
     return replace(readings, frame=readings.frame.with_columns(later))
+
+
+def check_step(readings: Readings) -> None:
+    """Raise a DataError if over a tenth of the rows, in one block, have another step than the rest.
+
+    Steps within a fifth of each other are alike; the block is the run of rows in which the other step
+    outnumbers all else the most, so scattered gaps and jitter never add up to one.
+    """
+    if len(readings) <= STEP_BLOCK:
+        return
+    usual, steps = readings.step_seconds, np.diff(readings.times)
+    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)
+    others, counts = np.unique(sizes[sizes != 0], return_counts=True)
+    if not len(others):
+        return
+    alike = sizes == others[counts.argmax()]
+    start, end, surplus = _densest_block(alike)
+    if surplus < max(STEP_BLOCK, len(steps) / 10):
+        return
+    other = float(np.median(steps[start:end][alike[start:end]]))
+    begins = start >= len(steps) - end
+    before, after, change = (usual, other, start) if begins else (other, usual, end)
+    raise DataError(
+        f"{readings.device}: the time step changes from {duration(before)} to {duration(after)} at"
+        f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
+        " coarser step with data.step in a --config file"
+    )
+
+
+def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
+    """Start, end and surplus of the block of `hits` (bool [n]) in which true outnumbers false the most."""
+    sums = np.concatenate([[0], np.cumsum(np.where(hits, 1, -1))])
+    lowest = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - lowest))
+    return int(np.argmin(sums[: end + 1])), end, int(sums[end] - lowest[end])
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,22 @@
-"""A co-location as a config describes it: read tables, join a reference, flag rows, split.
+"""Co-locations as TOML describes them: read tables, join a reference, flag rows, split.
 
-Comes from `tables` and `alignment`; goes to whatever fits or scores. `notify` is called with what a person should
-know: guesses, clock offsets, flagged rows.
+A `--config` file describes one co-location; `notify` is called with what a person should know: guesses, clock offsets,
+flagged rows. A `DataSet` describes several pollutants and which devices to test on:
+
+    about = "what it is, for every page made from it"
+    files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
+    without = ["box-7"]                    # devices that are not used at all
+    [data]                                 # columns that all pollutants share, as in a `--config` file
+    time = "date"
+    [pollutants.PM10]
+    channels = ["5310CAT"]
+    reference = "OPCN3PM10"
+    [places."box 1"]                       # a place in a table: its test and validation devices
+    validation = "box-2"
+    test = "box-1"
+    train = ["box-3", "box-4"]             # if left out: all others
+
+Comes from `mapping` and `alignment`; goes to whatever fits or scores.
 """
 
 import json
@@ -15,16 +30,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.alignment import align, average, find_clock_offset, shift
+from scare.data.alignment import align, average, check_step, find_clock_offset, shift
 from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
 from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping, DataSection
+from scare.data.mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
-from scare.data.tables import check_step, read_labels, read_readings
 from scare.errors import DataError, UsageError
-from scare.words import duration, spell_counts
+from scare.records import convert, load_toml
+from scare.words import duration, spell_counts, suggestion
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
 Notify = Callable[[str], object]
@@ -201,3 +216,53 @@ def parse_time(text: str, key: str) -> datetime:
     except ValueError as error:
         raise UsageError(f"{key}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The devices for validation and test of one place; training has all others unless `train` names them."""
+
+    validation: str
+    test: str
+    train: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A described data set: columns by pollutant, devices by place."""
+
+    about: str
+    files: str
+    pollutants: Mapping[str, ColumnMapping]
+    places: Mapping[str, Roles]
+    without: tuple[str, ...] = ()
+
+    def read(self, folder: Path, pollutant: str) -> list[Readings]:
+        """Read every device that is used."""
+        files = sorted(folder.glob(self.files))
+        if not files:
+            raise DataError(f"no file {self.files} in {folder}; name the folder of the data set with --files")
+        readings = [one for file in files for one in read_readings(file, self.pollutants[pollutant])]
+        return [one for one in readings if one.device not in self.without]
+
+    def split(self, readings: Sequence[Readings], place: str) -> Split:
+        """Split the readings into training, validation and test of a place."""
+        roles = self.places[place]
+        wanted = (*roles.train, roles.validation, roles.test)
+        known = [one.device for one in readings]
+        for name in wanted:
+            if name not in known:
+                raise UsageError(f"{place}: no device '{name}'{suggestion(name, known)}")
+        chosen = [one for one in readings if not roles.train or one.device in wanted]
+        return split_by_device(chosen, roles.validation, roles.test)
+
+
+def read_data_set(path: Path) -> DataSet:
+    """Read the description of a data set."""
+    tables = load_toml(path)
+    shared, pollutants = tables.pop("data", {}), tables.get("pollutants")
+    if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):
+        own = {name: table for name, table in pollutants.items() if isinstance(table, Mapping)}
+        merged = {name: tidy_columns({**shared, **table}) for name, table in own.items()}
+        tables["pollutants"] = {**pollutants, **merged}
+    return convert(tables, DataSet, path)

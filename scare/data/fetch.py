@@ -27,8 +27,7 @@ import polars as pl
 
 from scare.data.download import MissingError, Progress, RecordFile, download_file, read_url
 from scare.data.readings import DEVICE, TIME
-from scare.data.table_files import open_table
-from scare.data.tables import read_table, stem
+from scare.data.tables import open_table, read_table, stem
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.records import read_toml

@@ -18,7 +18,7 @@ import polars as pl
 from scare.data.mapping import ColumnMapping
 from scare.data.quantities import guess_unit, is_weather
 from scare.data.readings import DEVICE, TIME, Channel
-from scare.data.table_files import LINE, TableFile, open_table, with_numbers
+from scare.data.tables import LINE, TableFile, open_table, with_numbers
 from scare.data.times import Dates, find_time_format, parse_times
 from scare.errors import DataError
 

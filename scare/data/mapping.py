@@ -1,18 +1,24 @@
-"""Column mappings: which column of a table is what, from options or from TOML that a person can correct.
+"""Column mappings: which column of a table is what, and the readings that a mapping selects from a file.
 
-Comes from `inspection` or a `--config` file; goes to `tables`.
+A mapping comes from options, from `inspection` or from the TOML of a `--config` file. Rows come from `tables`; they go
+to `readings` at once (`read_readings`) or to a calibrator a block at a time (`iterate_tables`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import tomli_w
 
-from scare.data.readings import DEVICE, REFERENCE, RESERVED, Channel
-from scare.data.times import Dates
-from scare.errors import UsageError
+from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
+from scare.data.tables import LINE, ROWS, TableFile, open_table, stem, strict_numbers
+from scare.data.times import Dates, find_time_format, parse_times
+from scare.errors import DataError, UsageError
 from scare.records import Positive
+
+SITE = " site"  # no name in a header begins with a space
 
 
 @dataclass(frozen=True)
@@ -121,3 +127,101 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
     pairs = [(field, getattr(record, field.name)) for field in fields(record)]
     return {field.name: value for field, value in pairs if value != field.default}
+
+
+def iterate_tables(
+    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
+) -> Iterator[pl.DataFrame]:
+    """Stream a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
+
+    Without a device column all rows belong to `device`, by default the file's name. A Parquet file that was `probed`
+    is not read by a child process first.
+    """
+    table = open_table(path, probed)
+    if mapping.reference and mapping.reference.name not in table.columns:
+        mapping = replace(mapping, reference=None)
+    for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):
+        yield frame.drop(LINE, SITE)
+
+
+def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, rows: int) -> Iterator[pl.DataFrame]:
+    labels = filter(None, [mapping.device_column, mapping.site_column])
+    columns = [*mapping.time, *mapping.quantities.values(), *labels]
+    table.require(columns)
+    form = find_time_format(table, mapping.time, mapping.dates)
+    for batch in table.batches(columns, rows):
+        site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
+        frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
+        quantities = mapping.quantities.items()
+        numbers = [strict_numbers(batch, column, table).alias(name) for name, column in quantities]
+        yield frame.with_columns(parse_times(batch, form, table), *numbers)
+
+
+def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
+    """The device of each row: from the column, if there is one, otherwise `device`."""
+    if not column:
+        return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
+    for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
+        raise DataError(f"{table.place(line, column)}: the device is missing")
+    return batch[column].cast(pl.String).alias(DEVICE)
+
+
+def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
+    """Read the readings of each device in a file.
+
+    Parameters
+    ----------
+    path
+        CSV (separated by comma, semicolon or tab; also gzipped) or Parquet.
+    mapping
+        Which columns to read.
+    device
+        Name of the device if there is no device column; the file's name if not given.
+
+    Returns
+    -------
+    list of Readings
+        One for each device, in the order of the file.
+
+    Raises
+    ------
+    DataError
+        If the file, a column, a time or a number cannot be read; the message has file, row and column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from scare import Channel, ColumnMapping
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "box.csv"
+    ...     pl.DataFrame({"when": ["2026-01-01T00:00Z", "2026-01-01T00:01Z"], "NO2": [20.5, 21.0]}).write_csv(file)
+    ...     (box,) = read_readings(file, ColumnMapping(("when",), (Channel("NO2", "ppb"),)))
+    >>> box.device, len(box), box.step_seconds
+    ('box', 2, 60.0)
+    """
+    table = open_table(path)
+    frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
+    groups = frame.partition_by(DEVICE, maintain_order=True)
+    return [_device_readings(group, mapping, table) for group in groups]
+
+
+def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFile) -> Readings:
+    if mapping.sort:
+        group = group.unique(TIME, keep="first", maintain_order=True).sort(TIME)
+    late = group.filter(pl.col(TIME) <= pl.col(TIME).shift())
+    for line, time in late.select(LINE, TIME).head(1).rows():
+        raise DataError(
+            f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
+            " data.sort in a --config file orders the rows and drops repeated times"
+        )
+    device, site = group[DEVICE][0], next(iter(group[SITE].drop_nulls()), "")
+    return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
+
+
+def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
+    """Read the text of one more column at each `time`, as `label`, by device."""
+    table = open_table(path)
+    frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
+    labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
+    return {str(group[DEVICE][0]): group.drop(DEVICE) for group in labelled.partition_by(DEVICE)}

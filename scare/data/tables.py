@@ -1,55 +1,281 @@
-"""Tables: CSV and Parquet files become readings, at once or in batches, and frames become files.
+"""Table files: read CSV (comma, semicolon or tab, decimal comma, gzip) and Parquet in batches, and write both.
 
-Comes from whatever a logger wrote; goes to `readings` (`read_readings`) or, a block of rows at a time, to a
-calibrator (`iterate_tables`). `inspection` proposes the `ColumnMapping` of a file nobody has described yet.
+Every row keeps its line number for messages. Lines count as in an editor: the header is line 1, and a row is one line.
+
+A damaged Parquet file can crash the process that reads it, so a child process (`python -m scare.data.tables`) reads
+it first and reports what it found. One child serves this process as long as it lives. It reads every column once, a
+block of rows at a time, under a memory limit where the system has one.
+Comes from whatever a logger wrote; goes to `times`, `mapping` and `inspection`.
 """
 
+import atexit
+import csv
 import gzip
+import io
+import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import IO, cast
+from threading import Lock, Timer
+from typing import IO, Any, cast
 
-import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.mapping import ColumnMapping
-from scare.data.readings import DEVICE, TIME, Readings
-from scare.data.table_files import LINE, ROWS, TableFile, open_table, strict_numbers, with_numbers
-from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.words import duration
+from scare.words import suggestion
 
-SITE = " site"  # no name in a header begins with a space
-WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
+LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
+HEAD_LINES, ROWS = 1000, 200_000
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # of table files
-STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
+WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
+DELIMITERS = (",", ";", "\t")
+DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
+MISSING = (
+    *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
+    *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
+)
+READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+READABLE = (
+    cs.numeric()
+    | cs.boolean()
+    | cs.string()
+    | cs.categorical()
+    | cs.enum()
+    | cs.date()
+    | cs.datetime()
+    | cs.by_dtype(pl.Null)
+)
+PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may take: the larger of this and so many file sizes
+PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time it may take: this, and what reading at this speed takes
+STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table file whose columns are known and whose rows are still to be read; Parquet has no delimiter.
+
+    `unreadable` are columns that cannot be read, such as lists, with their types; `temporal` ones have a time type.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    delimiter: str = ""
+    decimal: str = "."
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    temporal: tuple[str, ...] = ()
+
+    def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
+        """Yield frames of at most `rows` rows: the line of each row and these columns as the file has them.
+
+        Text is stripped, and null where it means missing; blank rows are left out.
+        """
+        names = [*dict.fromkeys(columns), *([EXTRA] if self.delimiter else [])]
+        text = cs.string().str.strip_chars()
+        filled = pl.any_horizontal(pl.col(names).is_not_null())
+        try:
+            for block in self._csv_blocks(rows) if self.delimiter else self._parquet_blocks(rows):
+                raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(MISSING)).then(text))
+                batch = raw.filter(filled).collect()
+                if batch.height:
+                    yield self._check_extra(batch)
+        except READ_ERRORS as error:
+            raise _unreadable(self.path, error) from error
+
+    def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
+        table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
+        for start in range(0, table.select(pl.len()).collect().item(), rows):
+            yield table.slice(start, rows)
+
+    def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        first = 2
+        with _open_bytes(self.path) as handle:
+            next(handle)
+            while lines := list(islice(handle, rows)):
+                yield self._csv_block(lines, first)
+                first += len(lines)
+
+    def _csv_block(self, lines: list[bytes], first: int) -> pl.LazyFrame:
+        block = b"".join(lines)
+        for line, text in enumerate(lines if b'"' in block else [], first):
+            if text.count(b'"') % 2:
+                raise DataError(f"{self.place(line)}: a quoted text does not end on its line")
+        return pl.scan_csv(
+            block,
+            separator=self.delimiter,
+            has_header=False,
+            schema=dict.fromkeys([*self.columns, EXTRA], pl.String()),
+            missing_columns="insert",
+            extra_columns="ignore",
+            truncate_ragged_lines=True,
+            row_index_name=LINE,
+            row_index_offset=first,
+        )
+
+    def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
+        if EXTRA not in batch.columns:
+            return batch
+        for line in batch.filter(pl.col(EXTRA).is_not_null())[LINE].head(1):
+            hint = "a decimal comma needs a semicolon or tab between columns"
+            raise DataError(f"{self.place(line)}: more fields than the header; {hint}")
+        return batch.drop(EXTRA)
+
+    def read(self, columns: Iterable[str]) -> pl.DataFrame:
+        """Read all rows of `batches` into one frame."""
+        batches = list(self.batches(columns))
+        if not batches:
+            raise DataError(f"{self.path}: there is a header but no row of numbers")
+        return pl.concat(batches)
+
+    def place(self, line: int, column: str = "") -> str:
+        """File, line (of Parquet the row) and column for a message."""
+        where = f"{self.path}: {'line' if self.delimiter else 'row'} {line}"
+        return f"{where}, column '{column}'" if column else where
+
+    def require(self, columns: Iterable[str]) -> None:
+        """Raise a DataError for the first of these columns that the file does not have."""
+        for name in columns:
+            if name in self.unreadable:
+                kind = self.unreadable[name]
+                raise DataError(f"{self.path}: the column '{name}' holds {kind}; write it as numbers, text or times")
+            if name not in self.columns:
+                raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
+
+
+def open_table(path: Path | str, probed: bool = False) -> TableFile:
+    """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
+
+    A Parquet file is read by a child process first, unless it was `probed` before.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    try:
+        table = _open_parquet(path, probed) if path.suffix.lower() == ".parquet" else _open_csv(path)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
+    except READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+    for name in table.columns:
+        if table.columns.count(name) > 1:
+            raise DataError(f"{path}: two columns are called '{name}'; rename one of them")
+    return table
+
+
+def _open_parquet(path: Path, probed: bool) -> TableFile:
+    if not probed:
+        check_parquet(path)
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
+    columns = cs.expand_selector(schema, READABLE)
+    unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
+    temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
+    return TableFile(path, columns, unreadable=unreadable, temporal=temporal)
+
+
+def _open_csv(path: Path) -> TableFile:
+    with _open_bytes(path) as handle:
+        lines = [line.decode("utf-8-sig").rstrip("\r\n") for line in islice(handle, HEAD_LINES)]
+    if not any(lines):
+        raise DataError(f"{path}: the file is empty")
+    header, filled = lines[0], [line for line in lines[1:] if line.strip()]
+    delimiter = find_delimiter([header, *filled[:20]])
+    names = _split(header, delimiter)
+    if len(names) < 2:
+        raise DataError(f"{path}: the header '{header[:60]}' is one field; separate columns by comma, semicolon or tab")
+    if not filled:
+        raise DataError(f"{path}: there is a header but no row of numbers")
+    columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
+    return TableFile(path, columns, delimiter, _find_decimal(path, filled, delimiter))
+
+
+def _open_bytes(path: Path) -> IO[bytes]:
+    with path.open("rb") as handle:
+        zipped = handle.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], io.BufferedReader(cast(Any, gzip.open(path)))) if zipped else path.open("rb")
+
+
+def find_delimiter(lines: list[str]) -> str:
+    r"""The delimiter that splits header and first rows into the same number of fields, more than one.
+
+    >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
+    ';'
+    """
+    widths = {sign: [len(_split(line, sign)) for line in lines] for sign in DELIMITERS}
+    agreeing = [sign for sign, counts in widths.items() if counts[0] > 1 and len(set(counts)) == 1]
+    return max(agreeing or DELIMITERS, key=lambda sign: widths[sign][0])
+
+
+def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
+    """The decimal sign; raises a DataError for a comma that may also group thousands."""
+    if delimiter == ",":
+        return "."
+    split = [_split(line, delimiter) for line in lines]
+    found = [text for fields in split for text in fields if "," in text and DECIMAL.fullmatch(text)]
+    if found and all(map(THOUSANDS.fullmatch, found)):
+        for column in zip_longest(*split, fillvalue=""):
+            grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
+            if grouped and any(map(WHOLE.fullmatch, column)):
+                both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
+                raise DataError(
+                    f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
+                )
+    return "," if found else "."
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
+def _unreadable(path: Path, error: BaseException) -> DataError:
+    reason = " ".join(str(error).split())[:80]
+    return DataError(f"{path}: the file is damaged or not a table ({reason})")
+
+
+def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
+    """Convert every column that holds nothing but numbers to Float64.
+
+    >>> with_numbers(pl.DataFrame({"a": ["1,5", None], "b": ["1,5", "x"]}), ",").dtypes
+    [Float64, String]
+    """
+    texts = [column for column in frame if column.dtype == pl.String]
+    found = {text.name: _to_numbers(text, decimal) for text in texts}
+    numbers = [found[text.name] for text in texts if found[text.name].null_count() == text.null_count()]
+    return frame.with_columns(cs.numeric().cast(pl.Float64)).with_columns(numbers)
+
+
+def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
+    if column.dtype == pl.String and decimal == ",":
+        column = column.str.replace_many([".", ","], ["_", "."])  # a point would group thousands, so it makes no number
+    numbers = column.cast(pl.Float64, strict=False)
+    return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
+
+
+def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Series:
+    """Convert a column of a batch to numbers; a DataError names the first line with something else."""
+    if batch.schema[name].is_temporal():
+        raise DataError(f"{table.path}: the column '{name}' holds times, not numbers")
+    numbers = _to_numbers(batch[name], table.decimal)
+    if batch.schema[name] == pl.String and numbers.null_count() > batch[name].null_count():
+        line, text = batch.filter(numbers.is_null() & batch[name].is_not_null()).select(LINE, name).row(0)
+        raise DataError(f"{table.place(line, name)}: '{text}' is not a number")
+    return numbers
 
 
 def read_table(path: Path | str) -> pl.DataFrame:
     """Read a whole file into a frame: columns of numbers are Float64, other text stays text."""
     table = open_table(path)
     return with_numbers(table.read(table.columns).drop(LINE), table.decimal)
-
-
-def iterate_tables(
-    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
-) -> Iterator[pl.DataFrame]:
-    """Stream a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
-
-    Without a device column all rows belong to `device`, by default the file's name. A Parquet file that was `probed`
-    is not read by a child process first.
-    """
-    table = open_table(path, probed)
-    if mapping.reference and mapping.reference.name not in table.columns:
-        mapping = replace(mapping, reference=None)
-    for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):
-        yield frame.drop(LINE, SITE)
 
 
 def stem(path: PurePath) -> str:
@@ -59,124 +285,6 @@ def stem(path: PurePath) -> str:
     'box-01'
     """
     return re.sub(r"(\.(csv|tsv|txt|parquet))?(\.gz)?$", "", path.name, count=1, flags=re.IGNORECASE)
-
-
-def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, rows: int) -> Iterator[pl.DataFrame]:
-    labels = filter(None, [mapping.device_column, mapping.site_column])
-    columns = [*mapping.time, *mapping.quantities.values(), *labels]
-    table.require(columns)
-    form = find_time_format(table, mapping.time, mapping.dates)
-    for batch in table.batches(columns, rows):
-        site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
-        frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
-        quantities = mapping.quantities.items()
-        numbers = [strict_numbers(batch, column, table).alias(name) for name, column in quantities]
-        yield frame.with_columns(parse_times(batch, form, table), *numbers)
-
-
-def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
-    """The device of each row: from the column, if there is one, otherwise `device`."""
-    if not column:
-        return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
-    for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
-        raise DataError(f"{table.place(line, column)}: the device is missing")
-    return batch[column].cast(pl.String).alias(DEVICE)
-
-
-def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None = None) -> list[Readings]:
-    """Read the readings of each device in a file.
-
-    Parameters
-    ----------
-    path
-        CSV (separated by comma, semicolon or tab; also gzipped) or Parquet.
-    mapping
-        Which columns to read.
-    device
-        Name of the device if there is no device column; the file's name if not given.
-
-    Returns
-    -------
-    list of Readings
-        One for each device, in the order of the file.
-
-    Raises
-    ------
-    DataError
-        If the file, a column, a time or a number cannot be read; the message has file, row and column.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from scare import Channel, ColumnMapping
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "box.csv"
-    ...     pl.DataFrame({"when": ["2026-01-01T00:00Z", "2026-01-01T00:01Z"], "NO2": [20.5, 21.0]}).write_csv(file)
-    ...     (box,) = read_readings(file, ColumnMapping(("when",), (Channel("NO2", "ppb"),)))
-    >>> box.device, len(box), box.step_seconds
-    ('box', 2, 60.0)
-    """
-    table = open_table(path)
-    frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
-    groups = frame.partition_by(DEVICE, maintain_order=True)
-    return [_device_readings(group, mapping, table) for group in groups]
-
-
-def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFile) -> Readings:
-    if mapping.sort:
-        group = group.unique(TIME, keep="first", maintain_order=True).sort(TIME)
-    late = group.filter(pl.col(TIME) <= pl.col(TIME).shift())
-    for line, time in late.select(LINE, TIME).head(1).rows():
-        raise DataError(
-            f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
-            " data.sort in a --config file orders the rows and drops repeated times"
-        )
-    device, site = group[DEVICE][0], next(iter(group[SITE].drop_nulls()), "")
-    return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
-
-
-def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
-    """Read the text of one more column at each `time`, as `label`, by device."""
-    table = open_table(path)
-    frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
-    labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
-    return {str(group[DEVICE][0]): group.drop(DEVICE) for group in labelled.partition_by(DEVICE)}
-
-
-def check_step(readings: Readings) -> None:
-    """Raise a DataError if over a tenth of the rows, in one block, have another step than the rest.
-
-    Steps within a fifth of each other are alike; the block is the run of rows in which the other step
-    outnumbers all else the most, so scattered gaps and jitter never add up to one.
-    """
-    if len(readings) <= STEP_BLOCK:
-        return
-    usual, steps = readings.step_seconds, np.diff(readings.times)
-    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)
-    others, counts = np.unique(sizes[sizes != 0], return_counts=True)
-    if not len(others):
-        return
-    alike = sizes == others[counts.argmax()]
-    start, end, surplus = _densest_block(alike)
-    if surplus < max(STEP_BLOCK, len(steps) / 10):
-        return
-    other = float(np.median(steps[start:end][alike[start:end]]))
-    begins = start >= len(steps) - end
-    before, after, change = (usual, other, start) if begins else (other, usual, end)
-    raise DataError(
-        f"{readings.device}: the time step changes from {duration(before)} to {duration(after)} at"
-        f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
-        " coarser step with data.step in a --config file"
-    )
-
-
-def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
-    """Start, end and surplus of the block of `hits` (bool [n]) in which true outnumbers false the most."""
-    sums = np.concatenate([[0], np.cumsum(np.where(hits, 1, -1))])
-    lowest = np.minimum.accumulate(sums)
-    end = int(np.argmax(sums - lowest))
-    return int(np.argmin(sums[: end + 1])), end, int(sums[end] - lowest[end])
 
 
 def write_table(frame: pl.DataFrame, path: Path | str) -> None:
@@ -239,3 +347,93 @@ def _parquet_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
             parts[0].replace(path)
             return
         (pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()).sink_parquet(path)
+
+
+def check_parquet(path: Path) -> None:
+    """Raise a DataError for a Parquet file that cannot be read, or that would end this process."""
+    if problem := _parquet_probe().find_problem(path):
+        raise DataError(f"{path}: the file is damaged or not a table ({problem})")
+
+
+@cache
+def _parquet_probe() -> "ParquetProbe":
+    return ParquetProbe()
+
+
+class ParquetProbe:
+    """A child process that tries to read files; a new one is started when a file has ended it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._child: subprocess.Popen[str] | None = None
+        atexit.register(self.end)
+
+    def find_problem(self, path: Path) -> str:
+        """Why a file cannot be read; empty if it can."""
+        with self._lock:
+            child = self._running_child()
+            assert child.stdin is not None
+            assert child.stdout is not None
+            timer = Timer(PROBE_SECONDS + path.stat().st_size / PROBE_BYTES_PER_SECOND, child.kill)
+            timer.start()
+            try:
+                child.stdin.write(json.dumps(str(path.resolve())) + "\n")
+                child.stdin.flush()
+                answer = child.stdout.readline()
+            except OSError:  # the child has ended
+                answer = ""
+            finally:
+                timer.cancel()
+            if not answer:
+                self.end()
+            return json.loads(answer) if answer else "reading it crashes or never ends"
+
+    def end(self) -> None:
+        """Stop the child."""
+        if self._child is not None:
+            with suppress(OSError):  # its pipe is broken
+                self._child.communicate()
+            self._child = None
+
+    def _running_child(self) -> "subprocess.Popen[str]":
+        if self._child is not None and self._child.poll() is not None:
+            self.end()
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "scare.data.tables"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for the parent
+            )
+        return self._child
+
+
+def _try_reading(path: str) -> str:
+    """Read a whole Parquet file within a limit of memory; returns the problem, empty if there is none."""
+    _limit_memory(max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size))
+    try:
+        table = pl.scan_parquet(path, glob=False)
+        for start in range(0, table.select(pl.len()).collect().item(), ROWS):
+            table.slice(start, ROWS).collect()
+    except (Exception, pl.exceptions.PanicException) as error:
+        return " ".join(str(error).split())[:80] or type(error).__name__
+    return ""
+
+
+def _limit_memory(size: int) -> None:
+    """Allow `size` bytes more than are in use now; Windows has no such limit."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, hard))
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(_try_reading(json.loads(line))), flush=True)

@@ -17,7 +17,7 @@ from typing import Literal
 import polars as pl
 
 from scare.data.readings import TIME, TIME_TYPE
-from scare.data.table_files import HEAD_LINES, LINE, TableFile
+from scare.data.tables import HEAD_LINES, LINE, TableFile
 from scare.errors import DataError
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import guess_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
-from scare.data.table_files import check_parquet
+from scare.data.tables import check_parquet
 from scare.errors import DataError
 from scare.scorecard.accuracy import limits_of_agreement, measure, squared_correlation
 from scare.scorecard.agency_targets import assess

@@ -19,11 +19,10 @@ from scare.data.alignment import find_clock_offset
 from scare.data.colocation import SplitSection, make_split, read_colocation
 from scare.data.flags import find_dead_channels
 from scare.data.inspection import Inspection, inspect_table
-from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
+from scare.data.mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.split import Split
-from scare.data.tables import read_readings
 from scare.data.times import Dates
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from scare.data.inspection import Inspection, inspect_table
-from scare.data.mapping import ColumnMapping
+from scare.data.mapping import ColumnMapping, read_readings
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel
-from scare.data.tables import read_readings
 from scare.errors import DataError
 from tests.data.column_mappings import read_mapping
 

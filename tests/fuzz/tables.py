@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from scare.data.inspection import inspect_table
+from scare.data.mapping import read_readings
 from scare.data.readings import Readings
-from scare.data.tables import read_readings
 from tests.fuzz.mutating import PIECES, mutate
 from tests.fuzz.target import LieError, Target
 

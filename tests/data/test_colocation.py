@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scare.data.data_set import read_data_set
+from scare.data.colocation import read_data_set
 from scare.errors import DataError, UsageError
 
 BOXES = {
