@@ -1,4 +1,4 @@
-"""The commands of `scare`, one file each: thin layers over the packages that do the work."""
+"""The commands of `scare`, one or two to a file: thin layers over the packages that do the work."""
 
 import atexit
 import os

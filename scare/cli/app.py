@@ -21,17 +21,13 @@ from scare.cli import (
     align,
     board,
     compare,
-    data,
-    demo,
     exit_interrupted,
     export,
     fetch,
-    info,
     inspect,
     live,
     open,
     predict,
-    report,
     reproduce,
     score,
     simulate,
@@ -77,18 +73,18 @@ for command in (
     reproduce.reproduce,
     tune.tune,
     predict.predict,
-    info.info,
+    inspect.info,
     update.update,
     verify.verify,
     score.score,
-    report.report,
+    score.report,
     watch.watch,
-    demo.demo,
+    simulate.demo,
 ):
     app.command()(command)
 app.command(name="open")(open.open_page)
 app.add_typer(board.app, name="board")
-app.add_typer(data.app, name="data")
+app.add_typer(fetch.data_app, name="data")
 app.add_typer(export.app, name="export")
 app.add_typer(fetch.app, name="fetch")
 app.add_typer(live.app, name="live")

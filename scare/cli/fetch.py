@@ -1,4 +1,4 @@
-"""`scare fetch`: public archives of sensors and reference stations, as folders of Parquet."""
+"""`scare fetch` and `scare data`: public archives of sensors and reference stations, and the paper's data."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -11,7 +11,7 @@ import typer
 
 from scare.cli.console import emit, note, progress
 from scare.cli.options import Json, split_names
-from scare.data.download import RecordFile
+from scare.data.download import ZENODO, RecordFile, download_record
 from scare.data.fetch import (
     SOURCES,
     FetchRequest,
@@ -32,9 +32,11 @@ from scare.data.fetch import (
     write_sidecar,
 )
 from scare.data.readings import TIME
+from scare.data.senseurcity import RECORD
 from scare.errors import UsageError
 
 app = typer.Typer(help="Fetch public archives of sensors and reference stations.", no_args_is_help=True)
+data_app = typer.Typer(help="Download public co-location data.", no_args_is_help=True)
 Devices = Annotated[list[str] | None, typer.Argument(help="IDs of locations, sensors or stations.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the readings; run again to resume.")]
 From = Annotated[str, typer.Option("--from", help="First day: 2026-01-01.")]
@@ -42,11 +44,6 @@ To = Annotated[str, typer.Option("--to", help="Last day.")]
 Near = Annotated[str, typer.Option("--near", help="Search around LAT,LON instead of IDs.")]
 Within = Annotated[float, typer.Option("--within", min=0, help="Radius of the search, in km.")]
 Sources = Annotated[Path, typer.Option("--sources", help="TOML with other addresses.", show_default="built in")]
-
-
-@app.callback()
-def root() -> None:
-    """Fetch public archives of sensors and reference stations."""
 
 
 @app.command()
@@ -209,3 +206,34 @@ def _print_result(name: str, source: FetchSource, found: dict[str, Any], out: Pa
         emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
     rows = found["rows"]
     note(f"Wrote {sum(rows.values()):,} rows of {len(rows):,} devices to {out}. Licence: {source.licence}")
+
+
+@data_app.callback()
+def data() -> None:
+    """Download public co-location data."""
+
+
+@data_app.command()
+def senseurcity(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
+    server: Annotated[str, typer.Option("--server", help="Server of the records.")] = ZENODO,
+    as_json: Json = False,
+) -> None:
+    """Download SensEURCity (Antwerp, Oslo, Zagreb), the paper's data; run again to resume.
+
+    Examples:
+      scare data senseurcity --out senseurcity
+    """
+    with progress("downloading", "file") as (bar, task):
+
+        def report(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, file=f"{name} {done >> 20:,} of {total >> 20:,} MB")
+
+        try:
+            files = download_record(RECORD, out, server, report)
+        except KeyboardInterrupt:
+            note(f"Downloaded files stay in {out}. Run the same command to resume.")
+            raise
+    if as_json:
+        emit({"files": [str(file) for file in files]})
+    note(f"{len(files)} files are in {out}.")

@@ -1,4 +1,7 @@
-"""`scare score`: measure and grade the eight requirements of a calibrator, each number with its source."""
+"""`scare score` and `scare report`: grade the eight requirements of a calibrator, and make a page of the result.
+
+Each number has its source; the page opens offline.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +33,7 @@ from scare.report.blocks import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.cost import OperationGrowth
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
-from scare.scorecard.run import make_run, summarize, trace
+from scare.scorecard.run import make_run, read_run, summarize, trace
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
@@ -217,3 +220,30 @@ def _note_remarks(card: Card, out: Path | None) -> None:
         note(reason)
     if out is not None:
         note(f"Wrote scorecard.json and series.parquet to {out}.")
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A folder written by scare score --out.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page to write.", show_default="RUN/report.html")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write one HTML page with scorecard, charts, board, targets, data quality and origin.
+
+    Examples:
+      scare report out/no2
+      scare report out/no2 --out no2.html
+    """
+    from scare.report.page import write_report
+
+    found = read_run(run)
+    path = out or run / "report.html"
+    with progress("drawing", "device") as (bar, task):
+        bar.update(task, total=len(found.series))
+        write_report(found, path, lambda name: bar.update(task, advance=1, device=name))
+    size = path.stat().st_size
+    if as_json:
+        devices = [one.device for one in found.series]
+        emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})
+    note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline.")

@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 
 from scare import Calibrator, __version__
+from scare.errors import ExitCode
 from tests.cli.output import RunCli
 from tests.cli.small_tables import colocation, write
 from tests.data.column_mappings import read_mapping
 
+EXIT_CODES = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 COMMANDS = ["inspect", "simulate", "train", "predict", "info", "demo", "data senseurcity"]
 
 
@@ -205,3 +207,8 @@ def test_the_demo_leaves_a_calibrator_a_figure_and_a_page(scare: RunCli) -> None
     assert Calibrator.load("out/demo/demo.scare").facts["split"].startswith("by device")
     assert Path("out/demo/demo.png").read_bytes().startswith(b"\x89PNG")
     assert Path("out/demo/demo.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_page_lists_every_exit_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|", EXIT_CODES.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [(int(code), name) for code, name in rows] == [(code.value, code.name.lower()) for code in ExitCode]

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a command: one line, its exit code, and no file that is not whole."""
+"""Ctrl-C while Polars calls Python from Rust, and at any moment of a command: one line, its exit code, whole files."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,15 +19,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from scare.calibrator.calibrator import Calibrator
+from scare.cli.app import disable_retries, enable_interrupts
 from scare.cli.app import run as run_here
 from tests.cli.test_fetch_command import write_pair
 from tests.cli.test_score_command import QUICK
 from tests.upkeep.sessions import HOURLY, air, session
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "killpg"), reason="Linux or macOS would run it: Ctrl-C is for a whole group"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux or macOS would run it: timers, groups")
 # The console script, which says when Ctrl-C is its own: as soon as it looks for what comes after that line.
 SCARE = """
 import os, sys
@@ -69,6 +67,65 @@ READ: dict[str, Callable[[Path], object]] = {
     ".toml": lambda path: tomllib.loads(path.read_text(encoding="utf-8")),
     **dict.fromkeys((".c", ".h", ".md", ".txt"), Path.read_bytes),
 }
+
+
+@pytest.fixture
+def _as_the_command_has_it() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    dropped = sys.unraisablehook
+    enable_interrupts()
+    yield
+    sys.unraisablehook = dropped
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def press_ctrl_c(value: int = 0) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return value
+
+
+@pytest.mark.usefixtures("_as_the_command_has_it")
+def test_a_call_into_polars_ends_before_the_interruption() -> None:
+    collected = []
+
+    def ask_polars() -> None:
+        pressing = pl.col("a").map_elements(press_ctrl_c, return_dtype=pl.Int64)
+        collected.append(pl.LazyFrame({"a": [1]}).select(pressing).collect())
+        signal.pause()
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_polars()
+    assert [frame.item() for frame in collected] == [1]
+
+
+@pytest.mark.usefixtures("_as_the_command_has_it")
+def test_one_that_a_finaliser_drops_comes_again(capfd: pytest.CaptureFixture[str]) -> None:
+    class Last:
+        def __del__(self) -> None:
+            press_ctrl_c()
+
+    def forget() -> None:
+        Last()
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        forget()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("_as_the_command_has_it")
+def test_one_that_waits_is_forgotten_when_the_command_has_ended() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    disable_retries()
+    time.sleep(0.05)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("_as_the_command_has_it")
+def test_anywhere_else_it_is_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +179,7 @@ def assert_whole(folder: Path, whole: Path) -> None:
     assert not (folder / "model_c").exists() or (folder / "model_c" / "scare.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_sixty_interrupts_at_random(command: str, kept: Path, tmp_path: Path) -> None:
     line, chance, codes = LINES[command].format(kept=kept), random.Random(command), []
