@@ -1,4 +1,4 @@
-/* The learner: rounds of pairs, candidates, blobs; as scare/upkeep/learner.py and scare/upkeep/learner_state.py. */
+/* The learner: rounds of pairs, candidates, blobs, as in scare/upkeep/learner.py. */
 #include "scare_learn.h"
 
 #include "scare_port.h"

@@ -1,5 +1,5 @@
-/* The learner's arithmetic in fixed point, equal in every bit to scare/upkeep/learner_fixed.py. Features and residuals
- * have 12 bits after the point and fit 16, moments and numbers have 24 and fit 32. */
+/* The learner's arithmetic in fixed point, equal in every bit to `_FixedPoint` of scare/upkeep/learner.py. Features
+ * and residuals have 12 bits after the point and fit 16, moments and coefficients have 24 and fit 32. */
 #include "scare_learn.h"
 
 #include "scare_port.h"

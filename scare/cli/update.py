@@ -150,7 +150,7 @@ def _print_update(found: Update, out: Path, as_json: bool) -> None:
 def _outcome(found: Update) -> str:
     if not found.changed:
         return "No update was proven better, so calibrated values stay the same."
-    if found.numbers.any():
+    if found.coefficients.any():
         return "The update was better on pairs that it had not seen, and is used from now on."
     return "The former update was worse than the trained calibrator, and is reverted."
 

@@ -29,7 +29,7 @@ from scare.export.lowering import Arithmetic
 from scare.export.runtime import learning_sources, runtime_sources
 from scare.export.scare_json import KeptValue
 from scare.export.target import TEMPLATES, Artefact, Target, escape_markdown, fill_template, fill_templates, to_ascii
-from scare.upkeep.learner_state import MOST, learner_settings
+from scare.upkeep.learner import MAX_COEFFICIENTS, learner_settings
 from scare.upkeep.update import identity
 
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
@@ -314,11 +314,11 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
         "guard": f"{model.stem.upper()}_LEARNING_H",
         "runtime": f"{artefact.runtime}/" if str(model.parent) != artefact.runtime else "",
         "arithmetic": LEARNERS[compiled.arithmetic],
-        "numbers": settings.numbers,
+        "numbers": settings.size,
         "memory_bits": settings.memory_bits,
         "round": settings.round,
         "identity": identity(calibrator, compiled.device),
-        "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MOST - settings.numbers)])),
+        "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MAX_COEFFICIENTS - settings.size)])),
     }
     return {
         str(model.with_name(f"{model.stem}_learning.h")): LEARNER_HEADER.format(**fields),

@@ -1,51 +1,173 @@
-"""A learner improves a calibrator from pairs of readings and references, and never without proof.
+"""The learner: corrects a calibrator from pairs of readings and references, and only where that is proved to help.
 
-Recursive least squares with forgetting: weighted means of products are all that is remembered of the pairs, and a prior
-that is never forgotten draws what is learned back to zero. Every round a candidate is fitted; on the pairs of the next
-round, which it has not seen, it must beat the numbers in use and the shipped calibrator before it becomes active. The
-active numbers are dropped as soon as the shipped calibrator is better. The counterpart in C is `scare_learn.c`.
+    value + θ · (value, newest inputs, 1)  is nearer to the reference than the value, all in scaled units
+
+θ, at most seven coefficients, comes from recursive least squares with forgetting: weighted means of products are all
+that is remembered of the pairs, and a ridge penalty that is never forgotten draws θ to zero. Every round a candidate is
+fitted. On the pairs of the next round, which it has not seen, it must beat the active coefficients and the shipped
+calibrator before it becomes active. As soon as the shipped calibrator is better, the correction is dropped.
+
+The state takes at most 236 bytes, and 244 as the blob in which it survives a loss of power. A blob is little-endian
+words: a mark of its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
+(`runtime/src/scare_learn.h`, with the same two arithmetics), so a computer can read what a board has learned.
 """
 
-from types import ModuleType
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from math import log2
+from typing import TypeVar
+from zlib import crc32
 
 import numpy as np
 
-from scare.upkeep import learner_fixed, learner_float
-from scare.upkeep.learner_state import LearnerSettings, LearnerState, PairOutcome
+from scare.errors import DataError
+from scare.windowing.inputs import Inputs
 
-FLOAT32, FIXED = "float32", "fixed"
-ARITHMETICS: dict[str, tuple[ModuleType, int, type[np.generic], type[np.generic]]] = {
-    FLOAT32: (learner_float, 0x46324C53, np.float32, np.float32),  # marks of blobs: "SL2F", "SL2Q"
-    FIXED: (learner_fixed, 0x51324C53, np.int32, np.uint64),
-}
+FLOAT32, FIXED = "float32", "fixed"  # names of the arithmetics
+
+MAX_COEFFICIENTS = 7  # of the value, of five inputs, of 1
+REMEMBERED_DAYS = 1.5  # of pairs: older ones fade
+ROUND_HOURS, SHORTEST_ROUND, LONGEST_ROUND = 8.0, 8, 1024  # how long a candidate is tested; in pairs at least, at most
+PRIOR = 2.0**-2, 1.0, 2.0**-4  # ridge penalty: of the value's coefficient, of an input's, of the intercept
+LIMIT = 8.0  # a pair with a larger residual is refused; a larger feature is clamped
+STEP = 0.5  # the most by which a coefficient may move in a round
+KEPT_SHARE = 7, 8  # of the squared error that a candidate may leave: 7/8
+LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
+LEAST_VARIANCE = 1 / 16  # of references, as a share of that of calibrated values: less is a stuck instrument or a unit
+LEAST_EXPLAINED = 0.5  # of the squared residuals: less may be noise
+MOST_EXPLAINED = 4.0  # times the variance of the target: a larger correction is no drift
+
+SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX_COEFFICIENTS, MAX_COEFFICIENTS
+SUMS = 3  # squared errors of a round: as shipped, active, candidate
+BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1
+
+FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # after the point, in fixed point
+LARGEST_FEATURE = (1 << 15) - 1
+LARGEST_WORD = (1 << 31) - 1
+LARGEST_COEFFICIENT = int(LIMIT) << COEFFICIENT_BITS
+LEAST_PIVOT = 1 << 12
+
+Whole = TypeVar("Whole", int, np.ndarray)
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """`size` coefficients are learned, pairs fade over 2^`memory_bits` pairs, and `round` pairs make a round."""
+
+    size: int
+    memory_bits: int
+    round: int
+
+    @property
+    def prior(self) -> np.ndarray:
+        """The ridge penalty of each coefficient."""
+        value, inputs, one = PRIOR
+        return np.array([value, *[inputs] * (self.size - 2), one])
+
+
+def learner_settings(inputs: Inputs) -> LearnerSettings:
+    """The settings for a calibrator's inputs: its time step turns hours into numbers of pairs."""
+    hours = inputs.step_seconds / 3600
+    size = min(len(inputs.channels) + 2, MAX_COEFFICIENTS)
+    bits = min(max(round(log2(24 * REMEMBERED_DAYS / hours)), 4), 16)
+    return LearnerSettings(size, bits, min(max(round(ROUND_HOURS / hours), SHORTEST_ROUND), LONGEST_ROUND))
+
+
+class PairOutcome(IntEnum):
+    """What became of a pair; the numbers are those of `scare_learned` in scare_learn.h."""
+
+    REFUSED = 0  # a number is missing, or the residual is too large: nothing changed
+    TAKEN = 1
+    BETTER = 2  # taken, and the candidate has become active
+    REVERTED = 3  # taken, and the shipped calibrator is active again, because it was better
+
+
+@dataclass
+class LearnerState:
+    """Weighted means of products of features (upper triangle by rows) and of features with residuals.
+
+    `active` are the coefficients in use, `shadow` the candidate. All are float32, or 32-bit words in fixed point.
+    """
+
+    moments: np.ndarray
+    products: np.ndarray
+    square: np.ndarray  # weighted mean of squared residuals
+    active: np.ndarray
+    shadow: np.ndarray
+    sums: np.ndarray  # squared errors of the round
+    in_round: int = 0
+    taken: int = 0
+
+    @staticmethod
+    def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
+        """The state before any pair, for `size` coefficients."""
+        sizes = (size * (size + 1) // 2, size, 1, size, size)
+        moments, products, square, active, shadow = (np.zeros(length, number) for length in sizes)
+        return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
+
+    def store(self, mark: int, identity: int) -> bytes:
+        """The blob; arrays are padded with zeros to their largest size."""
+        parts = zip(self._arrays, SIZES, strict=True)
+        content = np.array([mark, identity], "<u4").tobytes()
+        content += b"".join(array.tobytes().ljust(4 * size, b"\0") for array, size in parts)
+        content += b"".join(number.tobytes().ljust(8, b"\0") for number in self.sums)
+        content += np.array([self.in_round, self.taken], "<u4").tobytes()
+        return content + np.array([crc32(content)], "<u4").tobytes()
+
+    def restore(self, blob: bytes, mark: int, identity: int, settings: LearnerSettings) -> None:
+        """Continue from a blob; one that is damaged or of another calibrator is refused, and nothing changes."""
+        words = np.frombuffer(blob[: len(blob) // 4 * 4], "<u4")
+        if len(blob) != 4 * BLOB_WORDS or words[-1] != crc32(blob[:-4]):
+            raise DataError("the learned state is damaged: its checksum is wrong")
+        if words[0] != mark or words[1] != identity or words[-3] >= settings.round:
+            raise DataError("the learned state belongs to another calibrator")
+        at = 2
+        for array, size in zip(self._arrays, SIZES, strict=True):
+            array[:] = words[at : at + len(array)].view(array.dtype)
+            at += size
+        wide = words[at : at + 2 * SUMS]
+        self.sums[:] = wide.view(np.uint64) if self.sums.dtype == np.uint64 else wide[::2].view(self.sums.dtype)
+        self.in_round, self.taken = int(words[-3]), int(words[-2])
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        """In the order of a blob."""
+        return self.moments, self.products, self.square, self.active, self.shadow
 
 
 class Learner:
     """What one calibrator has learned from its pairs; `identity` is a checksum of that calibrator."""
 
     def __init__(self, settings: LearnerSettings, identity: int = 0, arithmetic: str = FLOAT32) -> None:
-        self.settings, self.identity = settings, identity
-        self._arithmetic, self._mark, number, sums = ARITHMETICS[arithmetic]
-        self.state = LearnerState.empty(settings.numbers, number, sums)
+        self.settings, self.identity, self._arithmetic = settings, identity, ARITHMETICS[arithmetic]
+        self.state = LearnerState.empty(settings.size, self._arithmetic.number, self._arithmetic.sums)
 
     @property
-    def numbers(self) -> np.ndarray:
-        """The active numbers: of the value, of the inputs, of 1 [n]."""
-        scale = 1.0 if self.state.active.dtype == np.float32 else 2.0**-learner_fixed.NUMBER_BITS
-        return self.state.active.astype(np.float64) * scale
+    def coefficients(self) -> np.ndarray:
+        """The active coefficients: of the value, of the inputs, of 1 [n]."""
+        return self.state.active.astype(np.float64) * self._arithmetic.unit
 
     def learn(self, features: np.ndarray, residual: float) -> PairOutcome:
         """Take one pair: scaled value, inputs and 1 [n], and reference − value, scaled."""
-        features, state = np.asarray(features, np.float32), self.state
-        if not np.isfinite(features).all():
+        features, state, missing = np.asarray(features, np.float32), self.state, np.float32(residual)
+        if not (np.isfinite(features).all() and abs(missing) <= LIMIT):
             return PairOutcome.REFUSED
-        if not self._arithmetic.take(self.settings, state, features, np.float32(residual)):
-            return PairOutcome.REFUSED
+        self._arithmetic.take(self.settings, state, features, missing)
         state.taken, state.in_round = (state.taken + 1) & 0xFFFFFFFF, state.in_round + 1
-        return self._end_round() if state.in_round == self.settings.round else PairOutcome.TAKEN
+        if state.in_round < self.settings.round:
+            return PairOutcome.TAKEN
+        outcome = self._arithmetic.compare_errors(state)
+        if outcome is PairOutcome.BETTER:
+            state.active = state.shadow.copy()
+        elif outcome is PairOutcome.REVERTED:
+            self.revert()
+        state.in_round, state.sums = 0, np.zeros_like(state.sums)
+        self._arithmetic.propose(self.settings, state)
+        return outcome
 
     def accept(self) -> None:
-        """Make the candidate of all pairs so far active without a test; a new round begins."""
+        """Make the candidate of all pairs so far active without a test, and begin a new round."""
         self._arithmetic.propose(self.settings, self.state)
         self.state.active = self.state.shadow.copy()
         self.state.in_round, self.state.sums = 0, np.zeros_like(self.state.sums)
@@ -56,19 +178,252 @@ class Learner:
 
     def store(self) -> bytes:
         """The state as a blob."""
-        return self.state.store(self._mark, self.identity)
+        return self.state.store(self._arithmetic.mark, self.identity)
 
     def restore(self, blob: bytes) -> None:
         """Continue from a blob; one that is damaged or of another calibrator is refused."""
-        self.state.restore(blob, self._mark, self.identity, self.settings)
+        self.state.restore(blob, self._arithmetic.mark, self.identity, self.settings)
 
-    def _end_round(self) -> PairOutcome:
-        state = self.state
-        outcome: PairOutcome = self._arithmetic.compare_errors(state)
-        if outcome is PairOutcome.BETTER:
-            state.active = state.shadow.copy()
-        elif outcome is PairOutcome.REVERTED:
-            self.revert()
-        state.in_round, state.sums = 0, np.zeros_like(state.sums)
-        self._arithmetic.propose(self.settings, state)
-        return outcome
+
+class LearnerArithmetic(ABC):
+    """The learner's computations in one number format."""
+
+    mark: int  # first word of a blob
+    number: type[np.generic]
+    sums: type[np.generic]  # of squared errors
+    unit: float  # of a coefficient
+
+    @abstractmethod
+    def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
+        """Add the features [n] and the residual of a pair to the state."""
+
+    @abstractmethod
+    def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
+        """What a board adds to the value, scaled."""
+
+    @abstractmethod
+    def compare_errors(self, state: LearnerState) -> PairOutcome:
+        """Whether the candidate or the shipped calibrator was clearly nearer to the references of the round."""
+
+    @abstractmethod
+    def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
+        """Set the candidate: the least-squares solution, at most `STEP` from the active coefficients.
+
+        Without a plausible solution the candidate is what is active already.
+        """
+
+
+class _Float32(LearnerArithmetic):
+    """Float32, operation for operation as in `scare_learn_f32.c`."""
+
+    mark = 0x46324C53  # "SL2F"
+    number = sums = np.float32
+    unit = 1.0
+
+    def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
+        clamped = np.clip(features, np.float32(-LIMIT), np.float32(LIMIT))
+        share = np.float32(2.0**-settings.memory_bits)
+        first, second = np.triu_indices(settings.size)
+        state.moments += (clamped[first] * clamped[second] - state.moments) * share
+        state.products += (clamped * residual - state.products) * share
+        state.square += (residual * residual - state.square) * share
+        for index, coefficients in enumerate((None, state.active, state.shadow)):
+            error = residual if coefficients is None else residual - self._dot(coefficients, clamped)
+            state.sums[index] += error * error
+
+    def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
+        return self._dot(coefficients, np.clip(features, np.float32(-LIMIT), np.float32(LIMIT)))
+
+    def compare_errors(self, state: LearnerState) -> PairOutcome:
+        shipped, active, shadow = state.sums
+        enough = np.float32(KEPT_SHARE[0] / KEPT_SHARE[1])
+        if shadow < active * enough and shadow <= shipped:
+            return PairOutcome.BETTER
+        return PairOutcome.REVERTED if shipped < active * enough else PairOutcome.TAKEN
+
+    def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
+        solution = self._solve(settings, state)
+        if not self._is_plausible(state, solution):
+            state.shadow = state.active.copy()
+            return
+        move = solution - state.active
+        largest = np.abs(move).max()
+        if largest > STEP:
+            move = move * (np.float32(STEP) / largest)
+        state.shadow = state.active + move
+
+    def _solve(self, settings: LearnerSettings, state: LearnerState) -> np.ndarray:
+        """(moments + prior) θ = products, by L D Lᵀ."""
+        n = settings.size
+        matrix, right = np.zeros((n, n), np.float32), state.products.copy()
+        matrix[np.triu_indices(n)] = state.moments
+        matrix[np.diag_indices(n)] += settings.prior.astype(np.float32)
+        for j in range(n):
+            factors = matrix[j, j + 1 :] / matrix[j, j]
+            for i, factor in enumerate(factors, j + 1):
+                matrix[i, i:] -= factor * matrix[j, i:]
+                right[i] -= factor * right[j]
+            right[j] = right[j] / matrix[j, j]
+            matrix[j, j + 1 :] = factors
+        for j in reversed(range(n)):
+            for i in range(j + 1, n):
+                right[j] -= matrix[j, i] * right[i]
+        return right
+
+    def _is_plausible(self, state: LearnerState, solution: np.ndarray) -> bool:
+        """Whether values and references correlate, and the correction explains neither too little nor too much."""
+        weight, mean, error = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
+        variance = state.moments[0] * weight - mean * mean  # of the values
+        covariance = state.products[0] * weight - mean * error  # of values and residuals
+        residual_variance = state.square * weight - error * error
+        with_references = variance + covariance  # covariance of values and references
+        reference_variance = variance + covariance + covariance + residual_variance
+        follows = with_references > 0 and with_references * with_references >= np.float32(LEAST_CORRELATION**2) * (
+            variance * reference_variance
+        )
+        varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
+        explained = self._dot(solution, state.products)
+        enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
+        return bool(follows and varies and enough and explained <= np.float32(MOST_EXPLAINED) * weight)
+
+    @staticmethod
+    def _dot(coefficients: np.ndarray, features: np.ndarray) -> np.float32:
+        """The dot product, summed in the order of C."""
+        total = coefficients[0] * features[0]
+        for coefficient, feature in zip(coefficients[1:], features[1:], strict=True):
+            total = total + coefficient * feature
+        return total
+
+
+class _FixedPoint(LearnerArithmetic):
+    """Fixed point, bit for bit as in `scare_learn_s32.c`.
+
+    Features and residuals have 12 bits after the point and fit 16; moments and coefficients have 24 and fit 32.
+    """
+
+    mark = 0x51324C53  # "SL2Q"
+    number, sums = np.int32, np.uint64
+    unit = 2.0**-COEFFICIENT_BITS
+
+    def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
+        clamped, missing = self._to_fixed(features), int(self._to_fixed(np.array([residual]))[0])
+        first, second = np.triu_indices(settings.size)
+        for array, products in (
+            (state.moments, clamped[first] * clamped[second]),
+            (state.products, clamped * missing),
+            (state.square, np.array([missing * missing])),
+        ):
+            array += rounding_shift(products - array.astype(np.int64), settings.memory_bits).astype(np.int32)
+        for index, coefficients in enumerate((None, state.active, state.shadow)):
+            predicted = (
+                0 if coefficients is None else rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)
+            )
+            error = min(max(missing - predicted, -LARGEST_FEATURE), LARGEST_FEATURE)
+            state.sums[index] += np.uint64(error * error)
+
+    def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
+        total = self._dot(coefficients, self._to_fixed(features))
+        word = clamp_word(rounding_shift(total, COEFFICIENT_BITS + FEATURE_BITS - RESULT_BITS))
+        return np.float32(word) * np.float32(2.0**-RESULT_BITS)
+
+    def compare_errors(self, state: LearnerState) -> PairOutcome:
+        shipped, active, shadow = map(int, state.sums)
+        left, of = KEPT_SHARE
+        if shadow * of < active * left and shadow <= shipped:
+            return PairOutcome.BETTER
+        return PairOutcome.REVERTED if shipped * of < active * left else PairOutcome.TAKEN
+
+    def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
+        solution = self._solve(settings, state)
+        if not self._is_plausible(state, solution):
+            state.shadow = state.active.copy()
+            return
+        move = [number - int(old) for number, old in zip(solution, state.active, strict=True)]
+        step, largest = int(STEP * 2**COEFFICIENT_BITS), max(map(abs, move))
+        if largest > step:
+            share = quotient(step, largest)
+            move = [rounding_shift(one * share, COEFFICIENT_BITS) for one in move]
+        state.shadow = state.active + np.array(move, np.int32)
+
+    def _solve(self, settings: LearnerSettings, state: LearnerState) -> list[int]:
+        """(moments + prior) θ = products, by L D Lᵀ."""
+        n = settings.size
+        matrix = np.zeros((n, n), object)
+        matrix[np.triu_indices(n)] = [int(number) for number in state.moments]
+        right = [int(number) for number in state.products]
+        for j, prior in enumerate(settings.prior):
+            matrix[j, j] += int(prior * 2**COEFFICIENT_BITS)
+        for j in range(n):
+            pivot = max(matrix[j, j], LEAST_PIVOT)
+            factors = [quotient(number, pivot) for number in matrix[j, j + 1 :]]
+            for i, factor in enumerate(factors, j + 1):
+                for m in range(i, n):
+                    matrix[i, m] = clamp_word(matrix[i, m] - rounding_shift(factor * matrix[j, m], COEFFICIENT_BITS))
+                right[i] = clamp_word(right[i] - rounding_shift(factor * right[j], COEFFICIENT_BITS))
+            right[j] = quotient(right[j], pivot)
+            matrix[j, j + 1 :] = factors
+        for j in reversed(range(n)):
+            total = right[j]
+            for i in range(j + 1, n):
+                total -= rounding_shift(matrix[j, i] * right[i], COEFFICIENT_BITS)
+            right[j] = min(max(total, -LARGEST_COEFFICIENT), LARGEST_COEFFICIENT)
+        return right
+
+    def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
+        """Whether values and references correlate, and the correction explains neither too little nor too much."""
+        moments, products = [int(one) for one in state.moments], [int(one) for one in state.products]
+        weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
+        bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # leaves 20 bits after the point
+        variance = rounding_shift(moments[0] * weight - mean * mean, bits)  # of the values
+        covariance = rounding_shift(products[0] * weight - mean * error, bits)  # of values and residuals
+        residual_variance = rounding_shift(int(state.square[0]) * weight - error * error, bits)
+        with_references = variance + covariance  # covariance of values and references
+        reference_variance = variance + covariance + covariance + residual_variance
+        follows = (
+            with_references > 0
+            and with_references * with_references * int(1 / LEAST_CORRELATION**2) >= variance * reference_variance
+        )
+        varies = reference_variance * int(1 / LEAST_VARIANCE) >= variance
+        explained = sum(number * product for number, product in zip(solution, products, strict=True))
+        least = (int(state.square[0]) << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
+        most = int(MOST_EXPLAINED) * weight << COEFFICIENT_BITS
+        return follows and varies and least <= explained <= most
+
+    @staticmethod
+    def _to_fixed(features: np.ndarray) -> np.ndarray:
+        """Features as integers with `FEATURE_BITS` after the point."""
+        with np.errstate(over="ignore"):
+            steps = np.floor(features * np.float32(1 << FEATURE_BITS) + np.float32(0.5))
+        return np.clip(steps, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.int64)
+
+    @staticmethod
+    def _dot(coefficients: np.ndarray, features: np.ndarray) -> int:
+        return int((coefficients.astype(np.int64) * features).sum())
+
+
+ARITHMETICS: dict[str, LearnerArithmetic] = {FLOAT32: _Float32(), FIXED: _FixedPoint()}
+
+
+def rounding_shift(number: Whole, bits: int) -> Whole:
+    """Divide by 2^bits, rounded to the nearest whole number, halves up."""
+    return (number + (1 << (bits - 1))) >> bits
+
+
+def clamp_word(number: int) -> int:
+    """Clamp to ±(2³¹ − 1)."""
+    return min(max(number, -LARGEST_WORD), LARGEST_WORD)
+
+
+def quotient(number: int, divisor: int) -> int:
+    """number / divisor with 24 bits after the point; a word by a positive word, clamped to a word.
+
+    Boards have no 64-bit division: a 31-bit reciprocal by one 32-bit division and one Newton step replaces it.
+
+    >>> quotient(3 << 20, 2 << 20) / 2**24
+    1.5
+    """
+    spare = 32 - divisor.bit_length()
+    top = divisor << spare
+    near = (0xFFFFFFFF // (top >> 16)) << 14
+    near = (near * ((1 << 32) - ((top * near) >> 31))) >> 31
+    return clamp_word((number * near) >> (38 - spare))

@@ -1,13 +1,14 @@
 """Update a calibrator from a co-location session: the same file, with a learned correction at the end of its plan.
 
-Readings with a reference → pairs → `Learner` → a few numbers in the plan. The learner's state travels in the file's
-facts, so that a session continues where the last one ended. What cannot be a co-location is refused before anything is
-learned; what is reverted leaves no trace.
+    readings with a reference → pairs → `Learner` → a few coefficients in the plan
 
-`adopt` makes a fleet's calibrator one for a box it has never seen. Its scaling comes from all its rows, the nearer to
-the fleet's the fewer they are; the correction comes from those with a reference. While the scaling is not its own, the
-correction makes up for it: it is learned from all pairs at once, and kept if it lowers the error in cross-validation
-over parts of the session. Later a session is handled like any other.
+The learner's state travels in the file's facts, so that a session continues where the last one ended. Data that cannot
+be a co-location are refused before anything is learned; `revert` leaves no trace of what was learned.
+
+`adopt` turns a fleet's calibrator into one for a box it has never seen. The box's scaling comes from all its rows: with
+few of them it stays close to the fleet's. The correction comes from the rows with a reference. As long as the scaling
+has not settled, the correction also makes up for it: it is learned from all pairs at once, and kept if it lowers the
+error in cross-validation over parts of the session. Later sessions are handled by `update`.
 """
 
 from collections.abc import Sequence
@@ -27,8 +28,7 @@ from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import convert
-from scare.upkeep.learner import Learner
-from scare.upkeep.learner_state import KEPT_SHARE, LIMIT, LearnerSettings, learner_settings
+from scare.upkeep.learner import KEPT_SHARE, LIMIT, Learner, LearnerSettings, learner_settings
 from scare.windowing.inputs import WindowStream
 from scare.windowing.scaling import Affine, Scaling
 
@@ -37,16 +37,16 @@ DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any 
 
 LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
 FARTHEST_CLOCK = 12 * 3600.0  # seconds searched
-LEAST_OVERLAP = 24 * 3600.0  # seconds of references: in fewer, slow air correlates with itself at any offset
-CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # with which another clock is believed, and how much better it is
+LEAST_OVERLAP = 24 * 3600.0  # seconds of references: over less, slow air correlates with itself at any offset
+CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # to call a clock wrong: the correlation when shifted, and its gain
 
 BLOCKS = 4  # parts of the session in cross-validation
-STEPS = 4  # that numbers may move at once, where all of a session is the test
+STEPS = 4  # times `learner.STEP` that coefficients may move, where the whole session is cross-validated
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Features [n, numbers] and residuals to the reference [n], both scaled; times in seconds [n]."""
+    """Features [n, coefficients] and residuals to the reference [n], both scaled; times in seconds [n]."""
 
     features: np.ndarray
     residuals: np.ndarray
@@ -57,7 +57,7 @@ class Pairs:
 
     @property
     def values(self) -> np.ndarray:
-        """Calibrated values, as shipped, scaled [n]."""
+        """Values of the calibrator as shipped, scaled [n]."""
         return self.features[:, 0]
 
     def squared_error(self, corrections: np.ndarray) -> float:
@@ -67,7 +67,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What the facts of a file tell of its co-location sessions."""
+    """The co-location sessions recorded in the facts of a file."""
 
     sessions: int = 0
     pairs: int = 0
@@ -77,32 +77,32 @@ class SessionFacts:
 
 @dataclass(frozen=True)
 class Update:
-    """A calibrator after a session, the number of pairs, whether its values have changed, and its active numbers.
+    """A calibrator after a session, the number of pairs, whether its values have changed, its active coefficients.
 
-    `before` and `after` are RMSEs on those pairs, in the target's unit: of the calibrator given, and of the new one.
+    `before` and `after` are RMSEs on those pairs, in the target's unit, of the old and of the new calibrator.
     """
 
     calibrator: Calibrator
     pairs: int
     changed: bool
-    numbers: np.ndarray
+    coefficients: np.ndarray
     before: float
     after: float
 
 
 def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
-    """Learn from readings with a reference; a correction that is not proved to be better changes nothing."""
+    """Learn from readings with a reference; without proof that a correction is better, values stay the same."""
     learner = make_learner(calibrator)
     pairs = find_pairs(calibrator, readings, learner.settings)
     check_session(calibrator, readings, pairs)
-    before = learner.numbers
+    before = learner.coefficients
     for pair in zip(pairs.features, pairs.residuals, strict=True):
         learner.learn(*pair)
     return _finish(calibrator, learner, readings, pairs, before)
 
 
 def adopt(calibrator: Calibrator, readings: Readings) -> Update:
-    """The calibrator for the device of these readings alone, with its scaling and a correction learned from them."""
+    """Make a calibrator for the device of these readings alone: its own scaling, and a correction learned from them."""
     inputs, device = calibrator.inputs, readings.device
     values = inputs.usable(readings)
     known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]
@@ -113,7 +113,7 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     learner = make_learner(own)
     pairs = find_pairs(own, [readings], learner.settings)
     check_session(own, [readings], pairs)
-    before, stored = learner.numbers, learner.store()
+    before, stored = learner.coefficients, learner.store()
     _learn_at_once(learner, pairs.features, pairs.residuals)
     left, of = KEPT_SHARE
     if pairs.squared_error(_cross_validate(own, pairs)) * of > pairs.squared_error(pairs.features @ before) * left:
@@ -124,13 +124,13 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
 def revert(calibrator: Calibrator) -> Calibrator:
     """The calibrator as it was before any co-location session."""
     if STATE not in calibrator.facts:
-        raise UsageError("it has learned from no co-location session: there is nothing to revert")
+        raise UsageError("the calibrator has learned from no co-location session: there is nothing to revert")
     facts = {name: value for name, value in calibrator.facts.items() if name not in (LEARNED, STATE)}
     return _with_plan(replace(calibrator, facts=facts), as_shipped(calibrator.plan))
 
 
 def make_learner(calibrator: Calibrator) -> Learner:
-    """The learner of a calibrator, with what it remembers of earlier sessions."""
+    """The learner of a calibrator, as earlier sessions left it."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
     learner = Learner(learner_settings(calibrator.inputs), identity(shipped))
     state: Any = calibrator.facts.get(STATE)
@@ -138,13 +138,13 @@ def make_learner(calibrator: Calibrator) -> Learner:
         try:
             blob = bytes.fromhex(state)
         except (TypeError, ValueError) as error:
-            raise DataError("what was learned is damaged: it is no blob") from error
+            raise DataError("the learned state is damaged: it is not hexadecimal") from error
         learner.restore(blob)
     return learner
 
 
 def identity(calibrator: Calibrator, device: str = "") -> int:
-    """A checksum of what a learner relies on: the plan that it corrects, and the scaling of a device or the fleet."""
+    """A checksum of what a learner relies on: the plan it corrects, and the scaling of a device or of the fleet."""
     scaling, plan = calibrator.inputs.scaling, calibrator.plan
     affine = scaling.devices[device] if device else scaling.fleet
     arrays = [affine.center, affine.scale, scaling.target.center, scaling.target.scale]
@@ -154,7 +154,7 @@ def identity(calibrator: Calibrator, device: str = "") -> int:
 
 
 def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: LearnerSettings) -> Pairs:
-    """The pairs of these readings in the order of time; values are those of the calibrator as shipped."""
+    """Pairs in the order of time; values are those of the calibrator as shipped, before any session."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
     parts = [_device_pairs(shipped, device, settings) for device in readings]
     features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -163,7 +163,7 @@ def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: L
 
 
 def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: Pairs) -> None:
-    """Refuse a session that would teach nonsense: wrong unit, no overlap, a stuck reference, a wrong clock."""
+    """Refuse a session with a wrong unit or magnitude, no overlap, a stuck reference or a wrong clock."""
     name = calibrator.target.name
     for device in readings:
         if device.reference is not None and not same_unit(device.reference, calibrator.target):
@@ -178,13 +178,21 @@ def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: P
     references = pairs.values + pairs.residuals
     if np.ptp(references) == 0:
         raise DataError(f"the reference {name} is constant, so nothing can be learned; it may be stuck")
-    _check_size(calibrator, pairs, references)
+    far = float((np.abs(pairs.residuals) > LIMIT).mean())
+    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
+    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
+        target = calibrator.inputs.scaling.target
+        value, reference = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
+        raise DataError(
+            f"the reference (median {reference:.4g}) and the calibrated values (median {value:.4g}) differ in"
+            f" magnitude, and the reference varies {share:.3g} times as much: check that its unit is that of training"
+        )
     for device in readings:
         _check_clock(device)
 
 
 def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
-    """The scaling of a new device by its real rows [rows, channels]: its own after `settle`, the fleet's before any.
+    """The scaling of a new device by its rows [rows, channels]: its own from `settle` rows on, the fleet's without any.
 
     >>> fleet = Affine(np.array([10.0]), np.array([2.0]))
     >>> scaling = Scaling("standard", fleet, fleet, settle=4)
@@ -204,14 +212,14 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
     references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
-    parts, rows = [np.empty((0, settings.numbers))], [np.empty(0, int)]
+    parts, rows = [np.empty((0, settings.size))], [np.empty(0, int)]
     for segment in segments:
         wanted = np.flatnonzero(usable[segment.rows])
         for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
             clamped = training_range.clamp(windows) if training_range else windows
-            parts.append(np.column_stack([values, clamped[:, -1, : settings.numbers - 2], np.ones(len(part))]))
+            parts.append(np.column_stack([values, clamped[:, -1, : settings.size - 2], np.ones(len(part))]))
             rows.append(segment.rows[part])
     features, at = np.concatenate(parts), np.concatenate(rows)
     known = np.isfinite(features).all(axis=1)
@@ -219,21 +227,8 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     return features, references[at] - features[:, 0], readings.times[at]
 
 
-def _check_size(calibrator: Calibrator, pairs: Pairs, references: np.ndarray) -> None:
-    """Refuse references of another magnitude than the values they are to correct."""
-    target = calibrator.inputs.scaling.target
-    value, reference = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
-    far = float((np.abs(pairs.residuals) > LIMIT).mean())
-    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
-    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
-        raise DataError(
-            f"the reference (median {reference:.4g}) and the calibrated values (median {value:.4g}) differ in"
-            f" magnitude, and the reference varies {share:.3g} times as much: check that its unit is that of training"
-        )
-
-
 def _check_clock(readings: Readings) -> None:
-    """Refuse a reference that would fit much better at another time."""
+    """Refuse a reference that correlates much better with the sensor when one clock is shifted."""
     known = readings.frame.select(TIME, REFERENCE).drop_nulls()
     if readings.reference is None or not known.height:
         return
@@ -243,7 +238,7 @@ def _check_clock(readings: Readings) -> None:
     sensor = replace(readings, frame=readings.frame.drop(REFERENCE), reference=None)
     try:
         offset = find_clock_offset(sensor, station, readings.channels[0].name, FARTHEST_CLOCK)
-    except DataError:  # one of the two does not vary, which is reported elsewhere
+    except DataError:  # one of the two does not vary, which `check_session` reports
         return
     best, now = abs(offset.correlation), abs(offset.correlation_at_zero)
     if best >= CLEAR_CORRELATION and best - now > CLEARLY_BETTER:
@@ -256,11 +251,10 @@ def _check_clock(readings: Readings) -> None:
 def _finish(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
 ) -> Update:
-    """The update that a learner arrived at from these pairs and the numbers `before` them."""
-    after, unit = learner.numbers, float(calibrator.inputs.scaling.target.scale[0])
+    """The update of a learner that has learned these pairs, starting from the coefficients `before`."""
+    after, unit = learner.coefficients, float(calibrator.inputs.scaling.target.scale[0])
     errors = (
-        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ numbers).mean()))
-        for numbers in (before, after)
+        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ one).mean())) for one in (before, after)
     )
     facts = {LEARNED: _session_facts(calibrator, learner, readings, pairs), STATE: learner.store().hex()}
     updated = _with_plan(calibrator.with_facts(**facts), with_learned(calibrator.plan, after))
@@ -274,18 +268,18 @@ def _session_facts(
     if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
         facts = {**facts, "sessions": facts["visits"]}
     known = convert(facts, SessionFacts, "what was learned", DataError, unknown="ignore")
-    channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.numbers - 2]]
+    channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
     period = [
         datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for seconds in (pairs.times[0], pairs.times[-1])
     ]
-    numbers = zip(("value", *channels, "offset"), learner.numbers, strict=True)
+    named = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
     return {
         "sessions": known.sessions + 1,
         "pairs": known.pairs + len(pairs),
         "devices": sorted({*known.devices, *(device.device for device in readings)}),
         "periods": [*map(list, known.periods), period],
-        "numbers": {name: round(float(number), 6) for name, number in numbers},
+        "numbers": {name: round(float(one), 6) for name, one in named},
     }
 
 
@@ -297,17 +291,17 @@ def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
 
 
 def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
-    """The correction of each value by numbers learned from the other parts of the session, scaled [n]."""
+    """The correction of each value as learned from the other parts of the session, scaled [n]."""
     corrections, part = np.zeros(len(pairs)), np.arange(len(pairs)) * BLOCKS // len(pairs)
     for block in range(BLOCKS):
         inside, learner = part == block, make_learner(calibrator)
         _learn_at_once(learner, pairs.features[~inside], pairs.residuals[~inside])
-        corrections[inside] = pairs.features[inside] @ learner.numbers
+        corrections[inside] = pairs.features[inside] @ learner.coefficients
     return corrections
 
 
 def _learn_at_once(learner: Learner, features: np.ndarray, residuals: np.ndarray) -> None:
-    """Teach a learner all these pairs and make the candidate active without a test."""
+    """Learn all these pairs as one round, and make its candidate active without a test."""
     untested = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
     untested.state = learner.state
     for pair in zip(features, residuals, strict=True):

@@ -15,9 +15,7 @@ from scare.board.host import HOST_FLAGS
 from scare.board.virtual import OUTSIDE, Machine
 from scare.export.compiled import Compiled, compile_calibrator
 from scare.export.package import find_target, write_package
-from scare.upkeep import learner_fixed, learner_float
-from scare.upkeep.learner import FIXED, FLOAT32, Learner
-from scare.upkeep.learner_state import PairOutcome, learner_settings
+from scare.upkeep.learner import ARITHMETICS, Learner, PairOutcome, learner_settings
 from scare.upkeep.update import identity
 from tests.calibrator.building import make_calibrator, newest_plan
 
@@ -28,7 +26,6 @@ FUNCTIONS = ["begin", "push", "learn", "store", "restore", "revert", "bytes"]
 READING, RESULT, BLOB = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x3000))
 OK, ARGUMENT = 0, 7
 NANO = board("nano33ble")
-ARITHMETICS = {"float32": FLOAT32, "fixed": FIXED}
 
 
 class Board(Protocol):
@@ -132,9 +129,7 @@ def in_c(request: pytest.FixtureRequest, exported: tuple[Compiled, Path]) -> Boa
 
 def python_learner(compiled: Compiled) -> Learner:
     calibrator, device = compiled.calibrator, compiled.device
-    return Learner(
-        learner_settings(calibrator.inputs), identity(calibrator, device), ARITHMETICS[str(compiled.arithmetic)]
-    )
+    return Learner(learner_settings(calibrator.inputs), identity(calibrator, device), str(compiled.arithmetic))
 
 
 def features(compiled: Compiled, calibrated: np.float32, reading: np.ndarray) -> np.ndarray:
@@ -167,7 +162,7 @@ def test_a_stream_teaches_python_and_c_the_same(exported: tuple[Compiled, Path],
     scale = np.float32(compiled.descriptor.target_scale)
     readings, missing = session(100)
     missing[60:] -= np.float32(0.6)  # another drift: what was learned is given up, or learned anew
-    correct = (learner_float if compiled.arithmetic == FLOAT32 else learner_fixed).correction
+    correct = ARITHMETICS[str(compiled.arithmetic)].correction
     outcomes = []
     for index, (reading, less) in enumerate(zip(readings, missing, strict=True)):
         status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
@@ -193,7 +188,7 @@ def test_a_blob_survives_and_a_damaged_or_foreign_one_is_refused(exported: tuple
         damaged = bytearray(blob)
         damaged[position] ^= 1
         assert in_c.restore(bytes(damaged)) == ARGUMENT
-    foreign = Learner(python.settings, python.identity + 1, ARITHMETICS[str(compiled.arithmetic)]).store()
+    foreign = Learner(python.settings, python.identity + 1, str(compiled.arithmetic)).store()
     assert in_c.restore(foreign) == in_c.restore(blob[:-4]) == ARGUMENT
     assert in_c.store() == empty
     assert in_c.restore(blob) == OK

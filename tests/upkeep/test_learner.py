@@ -7,20 +7,30 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from scare.errors import DataError
-from scare.upkeep import learner_fixed, learner_float
-from scare.upkeep.learner import FIXED, FLOAT32, Learner
-from scare.upkeep.learner_fixed import quotient
-from scare.upkeep.learner_state import BLOB_WORDS, LIMIT, STEP, LearnerSettings, PairOutcome
+from scare.upkeep.learner import (
+    ARITHMETICS,
+    BLOB_WORDS,
+    FIXED,
+    FLOAT32,
+    LIMIT,
+    STEP,
+    Learner,
+    LearnerSettings,
+    PairOutcome,
+    quotient,
+)
 
-SETTINGS = LearnerSettings(numbers=4, memory_bits=7, round=20)
+SETTINGS = LearnerSettings(size=4, memory_bits=7, round=20)
 BOTH = pytest.mark.parametrize("arithmetic", [FLOAT32, FIXED])
 
 
-def drifted(count: int, numbers: tuple[float, ...], noise: float = 0.1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Features [count, 4], and residuals that these numbers explain but for some noise."""
+def drifted(
+    count: int, coefficients: tuple[float, ...], noise: float = 0.1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features [count, 4], and residuals that these coefficients explain but for some noise."""
     rng = np.random.default_rng(seed)
     features = np.column_stack([rng.normal(size=(count, 3)), np.ones(count)])
-    return features, features @ np.array(numbers) + rng.normal(0, noise, count)
+    return features, features @ np.array(coefficients) + rng.normal(0, noise, count)
 
 
 def taught(arithmetic: str, features: np.ndarray, residuals: np.ndarray) -> tuple[Learner, list[PairOutcome]]:
@@ -45,7 +55,7 @@ def test_a_drift_is_learned_after_two_rounds_and_helps(arithmetic: str) -> None:
     features, residuals = drifted(200, (0.2, 0.0, 0.0, 0.4))
     learner, outcomes = taught(arithmetic, features, residuals)
     assert outcomes.index(PairOutcome.BETTER) == 2 * SETTINGS.round - 1
-    correction = {FLOAT32: learner_float, FIXED: learner_fixed}[arithmetic].correction
+    correction = ARITHMETICS[arithmetic].correction
     left = residuals - np.array([correction(learner.state.active, row.astype(np.float32)) for row in features])
     assert np.square(left).mean() < 0.2 * np.square(residuals).mean()
 
@@ -54,7 +64,7 @@ def test_a_drift_is_learned_after_two_rounds_and_helps(arithmetic: str) -> None:
 def test_noise_teaches_nothing(arithmetic: str) -> None:
     learner, outcomes = taught(arithmetic, *drifted(400, (0.0, 0.0, 0.0, 0.0), noise=0.3))
     assert set(outcomes) == {PairOutcome.TAKEN}
-    assert not learner.numbers.any()
+    assert not learner.coefficients.any()
 
 
 @BOTH
@@ -64,21 +74,21 @@ def test_what_was_learned_is_given_up_when_it_is_wrong(arithmetic: str) -> None:
     assert PairOutcome.BETTER in outcomes
     features, residuals = drifted(SETTINGS.round, (0.0, 0.0, 0.0, 0.0), seed=1)
     assert PairOutcome.REVERTED in [learner.learn(*pair) for pair in zip(features, residuals, strict=True)]
-    assert not learner.numbers.any()
+    assert not learner.coefficients.any()
 
 
 @BOTH
 @given(st.lists(st.tuples(*[st.floats(width=32)] * 4), min_size=6, max_size=12))
 @settings(max_examples=20)
-def test_whatever_the_pairs_are_numbers_move_by_steps_and_stay_finite(
+def test_whatever_the_pairs_are_coefficients_move_by_steps_and_stay_finite(
     arithmetic: str, pairs: list[tuple[float, ...]]
 ) -> None:
     learner, before = Learner(LearnerSettings(4, 4, 2), 5, arithmetic), np.zeros(4)
     for *features, residual in pairs:
         learner.learn(np.array([*features, 1.0]), residual)
-        assert np.isfinite(learner.numbers).all()
-        assert np.abs(learner.numbers - before).max() <= STEP * 1.001 or not learner.numbers.any()
-        before = learner.numbers
+        assert np.isfinite(learner.coefficients).all()
+        assert np.abs(learner.coefficients - before).max() <= STEP * 1.001 or not learner.coefficients.any()
+        before = learner.coefficients
 
 
 @BOTH
