@@ -1,4 +1,4 @@
-/* The learner's arithmetic in float32: the same operations in the same order as `_Float32` of scare/upkeep/learner.py. */
+/* The learner's arithmetic in float32: the same operations in the same order as scare/upkeep/learner.py. */
 #include "scare_learn.h"
 
 #include "scare_port.h"

@@ -251,7 +251,7 @@ class DeviceGroup:
         values[with_window] = self._compute(at[with_window], windows)
         calibrated = self.calibrator.inputs.scaling.target.apply(values[:, None])
         watched = np.column_stack([calibrated, self._windows.as_trained(at, usable)])
-        self._watching.see(at, times, watched, flags)
+        self._watching.record(at, times, watched, flags)
         return values, flags
 
     def _compute(self, at: np.ndarray, windows: np.ndarray) -> np.ndarray:

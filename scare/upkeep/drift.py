@@ -1,16 +1,17 @@
-"""Drift of a fleet without a reference: which boxes have changed since their first days, and by what evidence.
+"""Drift in a fleet without a reference: which boxes have changed since their first days, and what shows it.
 
     readings → hourly means → daily sums → first days against last days → a report for each box, the worst first
 
-What the fleet's median does is weather, so a box is compared with it, by least squares over the hours of a period:
+Changes of the fleet's median are weather. So each box is compared with the median, by ridge regression over the hours
+of a period:
 
-    calibrated  =  neighbours  +  gain · fleet  +  humidity · RH
+    calibrated − fleet  =  neighbours  +  (gain − 1) · fleet  +  humidity · RH
 
-`neighbours` is then how much more a box reads in the average air of training, however clean this week is. Channels are
-compared with training by the population stability index (PSI). A change counts in alarm units: what one healthy box in
-a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation), if that is more.
-Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has the false alarms they cost on others.
-Goes to `report/page`; `live_drift` does the same as readings come.
+`neighbours` is how much more a box reads than the others in the average air of training, however clean this week is.
+Channels are compared with training by the population stability index (PSI). A change counts in alarm units: what one
+healthy box in a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation), if
+that is more. Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has their false alarms on
+other fleets. Goes to `report/page`; `live_drift` does the same as readings arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,27 +30,27 @@ from scare.windowing.inputs import Inputs
 from scare.words import plural
 
 HOUR, DAY = 3600.0, 86400.0
-LEFT_OUT = Flag.SPIKE | Flag.WARM_UP | Flag.EARLY  # rows that count in no hour
+LEFT_OUT = Flag.SPIKE | Flag.WARM_UP | Flag.EARLY  # rows with these flags are not averaged
 
-FEWEST_BOXES = 2  # at the same hour, to have a median to compare with
-FEWEST_HOURS = 36  # of a period that is measured
-CLEAN_HOURS = 6  # of a day, by the fleet's median
-CLIPPED = 5.0  # scales: the largest distance from the fleet that counts
-PENALTY = 6.0  # ridge penalty, in hours of evidence that a box is like the others
-BINS = 8  # of equal weight in training
+FEWEST_BOXES = 2  # with a value in the same hour, for a median to compare with
+FEWEST_HOURS = 36  # of a period, to measure it
+CLEAN_HOURS = 6  # the cleanest of a day, by the fleet's median
+CLIPPED = 5.0  # largest distance from the fleet that counts, in scaled units
+PENALTY = 6.0  # ridge penalty: as if so many hours had shown that the box is like the others
+BINS = 8  # with equal shares of the hours of training
 FLEET_MEASURES = ("neighbours", "gain", "humidity", "night", "response", "liveliness", "stuck", "silent")
 
-USUAL_DAYS, RECENT_DAYS = 14, 7  # a box's own baseline, and what is compared with it
-MEASURED_HOURS = 12  # of a day that counts as one of the usual days
-FEWEST_DAYS = 4  # two to compare two with
+USUAL_DAYS, RECENT_DAYS = 14, 7  # the first days are a box's baseline, the last days are compared with it
+MEASURED_HOURS = 12  # with a value, for a day to count
+FEWEST_DAYS = 4  # to compare two days with two
 LONGEST_STEP_HOURS = 24 // MEASURED_HOURS
-SPREAD_FACTOR = 5.0  # alarm unit, in spreads of the boxes
-ENOUGH_BOXES = 5  # to know their spread
+SPREAD_FACTOR = 5.0  # an alarm unit is at least so many times the spread of the boxes
+ENOUGH_BOXES = 5  # to estimate their spread
 MIN_SPREAD = 3.0  # assumed spread, in alarm units, when fewer than 5 boxes are known
 MIN_GAIN = 0.1  # below this gain relative to its neighbours a box counts as unresponsive
 
-SHOWN_EVIDENCE = 3  # of a box, the strongest
-WORTH_SHOWING = 1.0  # units
+SHOWN_EVIDENCE = 3  # the strongest of a box
+WORTH_SHOWING = 1.0  # alarm units
 
 
 class DriftState(IntEnum):
@@ -69,18 +70,18 @@ class DriftState(IntEnum):
         return ("fine", "look", "re-collocate")[self]
 
 
-THRESHOLDS = {DriftState.LOOK: 1.25, DriftState.RECOLLOCATE: 2.0}  # units
+THRESHOLDS = {DriftState.LOOK: 1.25, DriftState.RECOLLOCATE: 2.0}  # alarm units
 
 
 @dataclass(frozen=True)
 class DriftRule:
-    """How a measure is assessed: its alarm unit, the worst state it can ask for, with or without a fleet."""
+    """How a measure is assessed: its alarm unit, the worst state it can lead to, with or without a fleet."""
 
     unit: float
     worst: DriftState = DriftState.RECOLLOCATE
     alone: bool = False  # used for a box without a fleet
     fleet: bool = True  # used for a box of a fleet
-    change: bool = True  # since the first days; False: as it is now
+    change: bool = True  # the change since the first days counts; False: the present level
     ratio: bool = False  # the change is the logarithm of a ratio, not a difference
 
 
@@ -100,7 +101,7 @@ RULES = {  # by the first word of a measure
 
 @dataclass(frozen=True)
 class Hours:
-    """Hourly means of boxes [boxes, days, 24, 1 + channels], NaN where missing, from day `first` (since 1970) on."""
+    """Hourly means of boxes [boxes, days, 24, 1 + channels], NaN where missing; `first` day in days since 1970."""
 
     devices: tuple[str, ...]
     first: int
@@ -109,7 +110,7 @@ class Hours:
 
 @dataclass(frozen=True)
 class Periods:
-    """The sums of the first and of the last days of boxes [boxes, sums], and how many days each has [boxes]."""
+    """Sums over the first and over the last days of boxes [boxes, sums], and how many days those are [boxes]."""
 
     usual: np.ndarray
     recent: np.ndarray
@@ -119,7 +120,7 @@ class Periods:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Changes (or levels) and their sizes in units [boxes, measures], and states [boxes]."""
+    """Changes (or levels) of measures, in their own and in alarm units [boxes, measures], and states [boxes]."""
 
     measures: tuple[str, ...]
     values: np.ndarray
@@ -128,13 +129,13 @@ class Assessment:
 
     @property
     def scores(self) -> np.ndarray:
-        """The largest change of each box in units [boxes], 0 where nothing is known."""
+        """The largest change of each box in alarm units [boxes], 0 where nothing is known."""
         return np.nan_to_num(self.units, nan=0.0).max(axis=1)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A measure of a box, its value, how many units that is, and what it means."""
+    """A measure of a box, its value, the value in alarm units, and a sentence that explains it."""
 
     measure: str
     value: float
@@ -144,7 +145,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """A box: what to do about it, its score in units, the evidence, days with data, and its score by day."""
+    """One box: what to do, its score in alarm units, the evidence, days with data, and the score by day."""
 
     device: str
     state: DriftState
@@ -156,7 +157,7 @@ class BoxReport:
 
 @dataclass(frozen=True)
 class FleetReport:
-    """The boxes of a fleet, worst first, `days` days from day `first` (since 1970) on, and what is unknown and why."""
+    """Boxes, worst first; the period (`first` in days since 1970, `days` long); what could not be assessed, and why."""
 
     boxes: tuple[BoxReport, ...]
     first: int
@@ -166,10 +167,10 @@ class FleetReport:
 
 @dataclass(frozen=True)
 class DriftMeter:
-    """Measures hours by the channels and the inner borders of training's `BINS`, scaled [7, channels].
+    """Measures boxes: hourly means → sums of a day → sums of a period, by addition → measures.
 
-    Hours [boxes, 24, 1 + channels] are means: of the calibrated value in the target's scale, then of each channel in
-    its device's. A day becomes sums; days add up to a period, and a period has measures.
+    Hours [boxes, 24, 1 + channels] are means of the calibrated value, in the target's scale, and of each channel, in
+    its device's. `borders` [7, channels] are the inner borders of the bins of training, scaled.
     """
 
     channels: tuple[str, ...]
@@ -177,12 +178,12 @@ class DriftMeter:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of the measures of a period, in their order."""
+        """The names of the measures, in the order of `measure`."""
         return (*FLEET_MEASURES, *(f"{kind} {channel}" for kind in ("shift", "PSI") for channel in self.channels))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many sums each part of a day has."""
+        """The number of sums of each part of a day, in the order of `sum_day`."""
         channels = len(self.channels)
         return (9, 2, 4, 3, 5 * channels, BINS * channels)
 
@@ -192,18 +193,20 @@ class DriftMeter:
         return next((at for at, name in enumerate(self.channels) if is_called(name, "RH")), None)
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
-        """The sums of a day's hours [boxes, 24, 1 + channels], of each box [boxes, sums]."""
-        calibrated, channels = hours[..., 0], hours[..., 1:]
+        """Sums over a day's hours [boxes, 24, 1 + channels]: [boxes, sums]."""
+        calibrated, channels, sensor = hours[..., 0], hours[..., 1:], hours[..., 1]
         fleet, air = fleet_median(calibrated), fleet_median(channels)
         excess = np.clip(calibrated - fleet, -CLIPPED, CLIPPED)
         humid = np.zeros(len(fleet)) if self.humidity is None else air[:, self.humidity]
         cleanest = fleet <= np.sort(fleet)[CLEAN_HOURS - 1]
         clean = np.where(cleanest, excess, np.nan)
+        known, stuck = np.isfinite(calibrated), (np.diff(sensor, axis=1) == 0).sum(axis=1)
         parts = [
             _line_sums(excess, np.stack([fleet, humid], axis=1)),
             np.stack([np.isfinite(clean).sum(axis=1), np.nansum(clean, axis=1)], axis=1),
-            _change_sums(channels[..., 0], air[:, 0]),
-            _hour_counts(calibrated, channels[..., 0]),
+            _change_sums(sensor, air[:, 0]),
+            # hours with a value, hours in which the sensor repeats the one before, hours that any box has
+            np.stack([known.sum(axis=1), stuck, np.full(len(known), known.any(axis=0).sum())], axis=1),
             *(_line_sums(channels[..., at] - air[:, at], air[:, at, None]) for at in range(len(self.channels))),
             *(_bin_counts(channels[..., at], self.borders[:, at]) for at in range(len(self.channels))),
         ]
@@ -233,12 +236,12 @@ class DriftMeter:
 def watch(
     calibrator: Calibrator, readings: Sequence[Readings], progress: Callable[[str], object] = lambda device: None
 ) -> FleetReport:
-    """Assess boxes by their readings, which begin when the boxes were known to be well."""
+    """Assess boxes by their readings; when these begin, the boxes must have been healthy."""
     step_hours = calibrator.inputs.step_seconds / HOUR
     if step_hours > LONGEST_STEP_HOURS:
         raise DataError(
-            f"the model reads every {step_hours:g} hours; to watch boxes a reading is needed every"
-            f" {LONGEST_STEP_HOURS} hours or more often"
+            f"the model reads every {step_hours:g} hours; watching needs a reading at least every"
+            f" {LONGEST_STEP_HOURS} hours"
         )
     boxes = []
     for box in readings:
@@ -273,14 +276,14 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     few = [box.device for box in boxes if box.days < sum(lengths) and lengths[0]]
     if few:
         notes.append(
-            f"{', '.join(few)}: fewer than {sum(lengths)} days with {MEASURED_HOURS} hours or more, so no change can be"
-            " measured"
+            f"{', '.join(few)}: fewer than {sum(lengths)} days have {MEASURED_HOURS} hours of values, so no change can"
+            " be measured"
         )
     return FleetReport(tuple(boxes), hours.first, days, tuple(notes))
 
 
 def split_days(days: int) -> tuple[int, int]:
-    """How many of these days are the usual ones and how many the recent ones.
+    """How many of these days are the baseline, and how many are compared with it.
 
     >>> split_days(21), split_days(10), split_days(3)
     ((14, 7), (5, 2), (0, 3))
@@ -293,7 +296,10 @@ def split_days(days: int) -> tuple[int, int]:
 
 
 def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: int) -> Periods:
-    """The first days that count and the last days after them, of boxes [boxes, days, sums]."""
+    """The first days that count, and the last days; a box whose two periods overlap has no first ones.
+
+    Sums are [boxes, days, sums].
+    """
     measured = known_hours(sums, meter) >= MEASURED_HOURS
     counts = np.cumsum(measured, axis=1)
     usual = (counts <= usual_days) & measured
@@ -306,12 +312,12 @@ def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: i
 
 
 def known_hours(sums: np.ndarray, meter: DriftMeter) -> np.ndarray:
-    """How many hours with a value the days of boxes [boxes, days, sums] have: [boxes, days]."""
+    """The number of hours with a value in each day [boxes, days, sums]: [boxes, days]."""
     return np.asarray(sums[..., sum(meter.sizes[:3])])
 
 
 def assess(periods: Periods, meter: DriftMeter) -> Assessment:
-    """The boxes of a fleet as they are now, compared with their first days and with each other."""
+    """Compare the boxes of a fleet with their first days and with each other."""
     names = meter.measures
     rules = [RULES[name.split(" ", 1)[0]] for name in names]
     now, usual = meter.measure(periods.recent), meter.measure(periods.usual)
@@ -321,13 +327,18 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
         values = values - median(values, 0)
     used = np.where(with_others[:, None], [rule.fleet for rule in rules], [rule.alone for rule in rules])
     units = np.where(used, np.abs(values) / _alarm_units(values, rules), np.nan)
+    asked = sum((np.nan_to_num(units) >= threshold).astype(int) for threshold in THRESHOLDS.values())
+    asked = np.minimum(asked, [rule.worst for rule in rules])
+    # A change over few days, or of one of two boxes (which one drifts?), asks for a look at most; a level for anything.
     short = (periods.usual_days < USUAL_DAYS) | (periods.recent_days < RECENT_DAYS)
-    doubtful = short | (with_others.sum() == 2)  # of two boxes the drifting one cannot be identified
-    return Assessment(names, values, units, _states(units, rules, doubtful))
+    doubtful = short | (with_others.sum() == 2)
+    change = np.array([rule.change for rule in rules])
+    asked = np.where(change & doubtful[:, None], np.minimum(asked, DriftState.LOOK), asked)
+    return Assessment(names, values, units, np.asarray(asked.max(axis=1), int))
 
 
 def drift_meter(calibrator: Calibrator) -> DriftMeter:
-    """The meter for this calibrator's boxes; for an older file its bins come from the windows that it keeps."""
+    """The meter for a calibrator's boxes; an older file holds no bins, so they come from its validation windows."""
     names = tuple(channel.name for channel in calibrator.inputs.channels)
     if calibrator.training_hours is not None:
         return DriftMeter(names, calibrator.training_hours)
@@ -339,7 +350,7 @@ def drift_meter(calibrator: Calibrator) -> DriftMeter:
 
 
 def training_hours(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
-    """What a calibrator keeps of the hours it was trained on: borders of bins [7, channels], scaled."""
+    """What a calibrator keeps of its training hours: the inner borders of their bins [7, channels], scaled."""
     rows = [_scaled(inputs, box.device, inputs.select(box)) for box in readings]
     hours = [hourly(box.times, part)[1] for box, part in zip(readings, rows, strict=True)]
     return bin_borders(np.concatenate(hours)).astype(np.float32)
@@ -385,12 +396,12 @@ def align_boxes(boxes: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Hours:
 
 
 def bin_borders(rows: np.ndarray) -> np.ndarray:
-    """The inner borders of bins of equal weight of the known hours of training [n, channels]: [7, channels]."""
+    """The inner borders of bins that hold equal shares of the rows [n, channels]: [7, channels]."""
     return np.nanquantile(rows, np.arange(1, BINS) / BINS, axis=0)
 
 
 def fleet_median(values: np.ndarray) -> np.ndarray:
-    """The median over boxes [boxes, hours, …], NaN in hours that too few of them have."""
+    """The median over boxes [boxes, hours, …], NaN in hours with a value of fewer than `FEWEST_BOXES`."""
     enough = np.isfinite(values).sum(axis=0) >= FEWEST_BOXES
     return np.where(enough, median(values, 0), np.nan)
 
@@ -408,7 +419,7 @@ def median(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _scaled(inputs: Inputs, device: str, values: np.ndarray) -> np.ndarray:
-    """The usable readings [n, channels] in the scales of a device, or of the fleet if it was not in training."""
+    """The usable readings [n, channels] in the scale of a device, or of the fleet if it was not in training."""
     return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(inputs.usable_rows(values)[0])
 
 
@@ -426,7 +437,7 @@ def _line_sums(excess: np.ndarray, regressors: np.ndarray) -> np.ndarray:
 
 
 def _solve_line(sums: np.ndarray) -> np.ndarray:
-    """The ridge coefficients [..., n] of such sums."""
+    """Ridge regression from the normal equations of `_line_sums`: coefficients [..., n]."""
     size = {9: 3, 5: 2}[sums.shape[-1]]
     square = np.zeros((*sums.shape[:-1], size, size))
     rows, columns = np.triu_indices(size)
@@ -435,17 +446,11 @@ def _solve_line(sums: np.ndarray) -> np.ndarray:
 
 
 def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
-    """Of changes from hour to hour: squares of the fleet's, products, squares of the box's, their number [boxes, 4]."""
+    """Changes from hour to hour: squares of the fleet's, products, squares of the box's, their count [boxes, 4]."""
     change, usual = np.clip(np.diff(sensor, axis=1), -CLIPPED, CLIPPED), np.diff(air)
     both = np.isfinite(change) & np.isfinite(usual)
     squares, products = both @ np.nan_to_num(usual**2), np.where(both, change * usual, 0.0).sum(axis=1)
     return np.stack([squares, products, np.nansum(change**2, axis=1), np.isfinite(change).sum(axis=1)], axis=1)
-
-
-def _hour_counts(calibrated: np.ndarray, sensor: np.ndarray) -> np.ndarray:
-    """Hours with a value, hours in which the sensor repeats the one before, hours that any box has [boxes, 3]."""
-    known, stuck = np.isfinite(calibrated), (np.diff(sensor, axis=1) == 0).sum(axis=1)
-    return np.stack([known.sum(axis=1), stuck, np.full(len(known), known.any(axis=0).sum())], axis=1)
 
 
 def _bin_counts(channel: np.ndarray, borders: np.ndarray) -> np.ndarray:
@@ -455,7 +460,7 @@ def _bin_counts(channel: np.ndarray, borders: np.ndarray) -> np.ndarray:
 
 
 def _population_stability(bins: np.ndarray) -> np.ndarray:
-    """PSI of counts [..., bins] against bins of equal weight; half an hour is added to each.
+    """PSI of counts [..., bins] against equal shares; half an hour is added to each bin, so that none is empty.
 
     >>> _population_stability(np.array([[10.0] * 8, [80.0] + [0.0] * 7]))
     array([0. , 4.23])
@@ -476,14 +481,14 @@ def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def _change(rule: DriftRule, now: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """The value of a measure that is assessed [boxes]."""
+    """What is assessed of a measure [boxes]: its change, the logarithm of a ratio, or its level."""
     if rule.ratio:
         return np.log(np.maximum(now, MIN_GAIN) / np.maximum(usual, MIN_GAIN))
     return now - usual if rule.change else now
 
 
 def _alarm_units(values: np.ndarray, rules: Sequence[DriftRule]) -> np.ndarray:
-    """One unit of each measure."""
+    """The alarm unit of each measure [measures]."""
     unit = np.array([rule.unit for rule in rules])
     known = np.isfinite(values).sum(axis=0)
     spread = SPREAD_FACTOR * 1.4826 * median(np.abs(values), 0)
@@ -492,33 +497,24 @@ def _alarm_units(values: np.ndarray, rules: Sequence[DriftRule]) -> np.ndarray:
     return np.where(relative & (known > 0), of_fleet, unit)
 
 
-def _states(units: np.ndarray, rules: Sequence[DriftRule], doubtful: np.ndarray) -> np.ndarray:
-    """The state of each box [boxes]; a doubtful change asks for a look at most, the present level for anything."""
-    asked = sum((np.nan_to_num(units) >= threshold).astype(int) for threshold in THRESHOLDS.values())
-    asked = np.minimum(asked, [rule.worst for rule in rules])
-    change = np.array([rule.change for rule in rules])
-    asked = np.where(change & doubtful[:, None], np.minimum(asked, DriftState.LOOK), asked)
-    return np.asarray(asked.max(axis=1), int)
-
-
 # Evidence and notes
 
 
 def _find_evidence(assessment: Assessment, box: int, calibrator: Calibrator) -> tuple[Evidence, ...]:
-    """The evidence of a drift of a box, strongest first."""
+    """The evidence that a box drifts, strongest first."""
     units = np.nan_to_num(assessment.units[box], nan=0.0)
     evidence = []
     for at in [at for at in np.argsort(-units) if units[at] >= WORTH_SHOWING][:SHOWN_EVIDENCE]:
         name, value = assessment.measures[at], float(assessment.values[box, at])
         kind, _, channel = name.partition(" ")
-        sentence = SENTENCES[kind](value, _Scales(calibrator), channel)
+        sentence = SENTENCES[kind](value, _UnitFormatter(calibrator), channel)
         evidence.append(Evidence(name, value, float(assessment.units[box, at]), sentence))
     return tuple(evidence)
 
 
 @dataclass(frozen=True)
-class _Scales:
-    """Measures in units of the target and of channels."""
+class _UnitFormatter:
+    """Writes scaled changes in the units of the target and of channels."""
 
     calibrator: Calibrator
 
@@ -532,7 +528,7 @@ class _Scales:
         return _higher(value * scale, self.calibrator.inputs.channels[at])
 
     def humidity(self) -> str:
-        """One scale of the humidity channel."""
+        """The scale of the humidity channel."""
         at = next(at for at, one in enumerate(self.calibrator.inputs.channels) if is_called(one.name, "RH"))
         return f"{float(self.calibrator.inputs.scaling.fleet.scale[at]):.3g} % RH"
 
@@ -545,7 +541,7 @@ def _percent_more(logarithm: float) -> str:
     return f"{100 * abs(np.expm1(logarithm)):.0f} % {'more' if logarithm > 0 else 'less'}"
 
 
-SENTENCES: dict[str, Callable[[float, _Scales, str], str]] = {
+SENTENCES: dict[str, Callable[[float, _UnitFormatter, str], str]] = {
     "neighbours": lambda value, scales, _: (
         f"in the same air it reads {scales.target(value)} relative to the others than in its first days"
     ),
@@ -574,12 +570,12 @@ SENTENCES: dict[str, Callable[[float, _Scales, str], str]] = {
 
 
 def _notes(calibrator: Calibrator, boxes: int, days: int, lengths: tuple[int, int]) -> list[str]:
-    """What could not be assessed in a fleet of this size and time, and why."""
+    """What could not be assessed in a fleet of this size over these days, and why."""
     notes = []
     if boxes == 1:
         notes.append(
-            "one box has no neighbours: only its readings are compared with training and with its first days, and a"
-            " season looks like drift"
+            "one box has no neighbours: it is compared with training and with its first days only, and a season"
+            " looks like drift"
         )
     if boxes == 2:
         notes.append(
@@ -591,9 +587,9 @@ def _notes(calibrator: Calibrator, boxes: int, days: int, lengths: tuple[int, in
         notes.append(f"a change cannot be measured in {plural(days, 'day')}; give at least {FEWEST_DAYS}")
     elif days < USUAL_DAYS + RECENT_DAYS:
         notes.append(
-            f"{days} days: the last {lengths[1]} are compared with the first {lengths[0]}; a change is no reason for"
-            f" re-collocation before there are {USUAL_DAYS + RECENT_DAYS} days"
+            f"{days} days: the last {lengths[1]} are compared with the first {lengths[0]}; re-collocation is only"
+            f" recommended from {USUAL_DAYS + RECENT_DAYS} days on"
         )
     if calibrator.training_hours is None:
-        notes.append("the model's file does not hold the hours of training: PSI is computed from the windows it keeps")
+        notes.append("the model's file does not hold the hours of training: PSI comes from its validation windows")
     return notes

@@ -1,8 +1,8 @@
 """Drift of devices that report now, assessed at the end of every day as `drift.watch` would assess their readings.
 
-Of each device the hours of two days are kept, the sums of its first days and those of its last: about three kilobytes.
-A day ends for all devices when half of those heard on it have been heard on a later one; rows that come later than that
-do not count. Comes from `live/fleet`.
+Each device takes about three kilobytes: the hours of two days, the sums of its first days and those of its last days.
+A day ends for all devices when half of those heard on it have been heard on a later day; rows of that day that arrive
+after its end do not count. Comes from `live/fleet`.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ from scare.windowing.device_arrays import DeviceArrays
 
 NEVER = -1
 NOT_YET = -1  # in place of a state
-MOST = 10_000  # devices of a model that are watched: more are no neighbours, and memory is for windows
+MAX_DEVICES = 10_000  # watched per model: more are no neighbours, and memory is for windows
 
 
 class DriftMonitor(DeviceArrays):
-    """What is remembered of devices, a row each."""
+    """The drift of devices: their hours and sums, a row each."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self._meter = drift_meter(calibrator)
@@ -57,18 +57,18 @@ class DriftMonitor(DeviceArrays):
         return int(self["ended"][: len(self)].max(initial=NEVER))
 
     def add(self, count: int) -> np.ndarray:
-        """Add rows for new devices, up to `MOST`: their numbers."""
-        return super().add(min(count, MOST - len(self)))
+        """Add rows for new devices, up to `MAX_DEVICES`; return their indices."""
+        return super().add(min(count, MAX_DEVICES - len(self)))
 
     def states(self, at: np.ndarray) -> np.ndarray:
-        """The states of devices [n], `NOT_YET` for those that are not watched."""
+        """The drift states of devices [n], `NOT_YET` for those that are not watched."""
         states = np.full(len(at), NOT_YET, np.int8)
         watched = at < len(self)
         states[watched] = self["state"][at[watched]]
         return states
 
-    def see(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
-        """Take one row for each device `at`: calibrated value and channels, scaled [n, 1 + channels]."""
+    def record(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
+        """Add one row of each device `at` to its hours: calibrated value and channels, scaled [n, 1 + channels]."""
         kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
         at, rows, day = at[kept], rows[kept], (times[kept] // DAY).astype(np.int32)
         hour, turn = (times[kept] % DAY // HOUR).astype(np.int64), day % 2
@@ -84,7 +84,7 @@ class DriftMonitor(DeviceArrays):
             self._end_days()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another monitor; arrays for another number of channels are left out."""
+        """Take over the state of another monitor, except arrays for another number of channels."""
         super().restore({name: array for name, array in state.items() if array.shape[1:] == self[name].shape[1:]})
 
     def _end_days(self) -> None:

@@ -11,7 +11,7 @@ from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.live.fleet import Fleet, FleetState, Route
 from scare.upkeep.drift import DriftState, Hours, align_boxes, box_hours, watch_hours
-from scare.upkeep.live_drift import MOST, NOT_YET, DriftMonitor
+from scare.upkeep.live_drift import MAX_DEVICES, NOT_YET, DriftMonitor
 from tests.upkeep.conftest import BORDER, FLEET
 
 DAYS = 30
@@ -36,7 +36,7 @@ def report(monitor: DriftMonitor, hours: Hours, days: range, late: int = -1) -> 
     for hour in range(24 * days.start, 24 * days.stop):
         at = np.array([box for box in range(len(flat)) if hour >= 5 * (box == late)])
         rows = np.array([hour - 5 * (box == late) for box in at])
-        monitor.see(at, 3600.0 * (24 * hours.first + rows), flat[at, rows], SOUND[at])
+        monitor.record(at, 3600.0 * (24 * hours.first + rows), flat[at, rows], SOUND[at])
 
 
 def make_monitor(calibrator: Calibrator) -> DriftMonitor:
@@ -72,10 +72,10 @@ def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours)
 def test_half_of_the_boxes_end_a_day_for_all(calibrator: Calibrator) -> None:
     monitor = make_monitor(calibrator)
     rows = np.ones((6, 5))
-    monitor.see(np.arange(6), np.full(6, 3600.0), rows, SOUND)
-    monitor.see(np.arange(2), np.full(2, 86400.0), rows[:2], SOUND[:2])
+    monitor.record(np.arange(6), np.full(6, 3600.0), rows, SOUND)
+    monitor.record(np.arange(2), np.full(2, 86400.0), rows[:2], SOUND[:2])
     assert monitor.ended == -1
-    monitor.see(np.array([5]), np.full(1, 86400.0), rows[:1], SOUND[:1])
+    monitor.record(np.array([5]), np.full(1, 86400.0), rows[:1], SOUND[:1])
     assert monitor.ended == 0
 
 
@@ -115,8 +115,8 @@ def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibr
 
 def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrator) -> None:
     monitor = DriftMonitor(calibrator)
-    assert [len(monitor.add(MOST - 1)), len(monitor.add(6))] == [MOST - 1, 1]
-    at = np.arange(MOST - 2, MOST + 1)
-    monitor.see(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
-    assert monitor["count"][:MOST, 0, 1, 0].sum() == 2
+    assert [len(monitor.add(MAX_DEVICES - 1)), len(monitor.add(6))] == [MAX_DEVICES - 1, 1]
+    at = np.arange(MAX_DEVICES - 2, MAX_DEVICES + 1)
+    monitor.record(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
+    assert monitor["count"][:MAX_DEVICES, 0, 1, 0].sum() == 2
     assert monitor.states(at).tolist() == [NOT_YET] * 3
