@@ -71,6 +71,9 @@ void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, u
 void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
                           int32_t epsilon_bits);
 
+/* The word x as a float, in units of the scaled target. */
+void scare_result_q(float *out, const int32_t *x, float unit);
+
 /* ---- attention ---- */
 
 /* Codes of the rows of x. Supports [supports][width], both sizes filled up with zeros to a multiple of eight;
@@ -122,11 +125,6 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
 /* Like the above, for a width of 8. */
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
-
-/* ---- conversion ---- */
-
-/* The word x as a float, in units of the scaled target. */
-void scare_result_q(float *out, const int32_t *x, float unit);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,6 @@ from typing import Any
 from scare.kernels import (
     attention,
     choice,
-    conversion,
     formulas,
     fused,
     linear,
@@ -34,9 +33,9 @@ from scare.kernels.attention import ACTIVATIONS, bitwise_attention, hash_activat
 from scare.kernels.c_arguments import MakeForm
 from scare.kernels.choice import PERIODS, THRESHOLD, BatchChoice, Choice, choose
 from scare.kernels.contract import INPUT, Kernel, KernelTable, Operations, Shape, Step, expect
-from scare.kernels.conversion import window_q
 from scare.kernels.fixed_point import FULL, QuantisationRule
 from scare.kernels.patches import count_patches, patch_rows
+from scare.kernels.pointwise import window_q
 from scare.kernels.tensor import MakeTensor
 from scare.kernels.window import hat_fractions, hat_matrix
 
@@ -51,7 +50,6 @@ _FAMILIES = {
     "choice": choice,
     "recurrent": recurrent,
     "fused": fused,
-    "conversion": conversion,
 }
 
 

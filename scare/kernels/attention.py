@@ -8,8 +8,8 @@ from annotated_types import Ge, Le
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
+    BLOCK,
     CHUNK,
-    FOUR,
     CForm,
     MakeForm,
     PlacedStep,
@@ -82,6 +82,7 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
 
 
 def _packed(signs: np.ndarray) -> np.ndarray:
+    """Pack booleans [..., bits] into words, the lowest bit first: [...]."""
     packed = np.packbits(signs, axis=-1, bitorder="little")
     wide = np.zeros((*packed.shape[:-1], 4), np.uint8)
     wide[..., : packed.shape[-1]] = packed
@@ -200,8 +201,8 @@ def _largest_partial(powers: np.ndarray) -> float:
 def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
     """Convert supports and sharpness to powers of two; padding supports and bits changes nothing."""
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
-    projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, FOUR)
-    bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, FOUR, -1.0)
+    projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, BLOCK)
+    bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, BLOCK, -1.0)
     numbers = table_f32(np.concatenate([bias, chunks_f32(supports, projection)]), "bias, supports and projection")
     sharpness, epsilon = (float(placed.step.settings[name]) for name in ("sharpness", "epsilon"))
     sizes = *placed.shapes[0], *projection.shape
@@ -224,7 +225,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Signs, ±1, of `hash_activations` instead of packed words: [L, bits]."""
+    """Codes as signs ±1 instead of packed words: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
     supports = weights["supports"]
     kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
@@ -264,7 +265,7 @@ def _bitwise_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Sett
 
 
 def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """XOR and popcount a pair, weighted sum of values, sum of weights, one division a query."""
+    """XOR and popcount per pair, weighted sum of values, sum of weights, one division per query."""
     pairs = q[0] * k[0]
     return Operations(multiply_adds=pairs * v[1], additions=pairs, bit_operations=2 * pairs, divisions=q[0])
 
@@ -288,12 +289,12 @@ def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, 
 
 
 def value_bits(keys: int, largest: int) -> int:
-    """To how many bits values are shifted so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
+    """Bits to which values are shifted, so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
     return min(15, 31 - int(keys * largest).bit_length())
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """How many bits of a word are unused by the sum of `value_bits`."""
+    """Bits of a word that such a sum of values of `value_bits` leaves unused."""
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
@@ -309,14 +310,11 @@ def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
     return Step("bitwise_attention_q", step.inputs, step.output, settings=step.settings)
 
 
-def _c_bitwise_attention_f32(placed: PlacedStep) -> CForm:
-    return _c_attention_on_bits_f32(placed, "bitwise_attention")
-
-
-def _c_attention_on_bits_f32(placed: PlacedStep, function: str) -> CForm:
+def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
+    """Memory attention, too, goes pair by pair in C: for the single query of our models that costs less."""
     (keys, width), settings = placed.shapes[2], placed.step.settings
     sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
-    return CForm(sizes, work=keys, function=function)
+    return CForm(sizes, work=keys, function="memory_attention" if settings.get("own") else "bitwise_attention")
 
 
 def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
@@ -333,10 +331,10 @@ def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights,
 
 
 def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Like `bitwise_attention`, without pairs: all keys go into one memory M = Σ h(k) ⊗ v, and each query reads it.
+    """Like `bitwise_attention`, in linear time: all keys go into one memory M = Σ h(k) ⊗ v, and each query reads it.
 
-    A query h gives (h·M + bias Σ v) / (h·Σ h(k) + bias L) for v [L, D]: [Q, D], or [D] for q a single code. With
-    the setting `own` the bias counts for the query's own value instead of Σ v; queries are then the newest rows.
+    A query h gives (h·M + bias Σ v) / (h·Σ h(k) + bias L) for v [L, D]: [Q, D], or [D] if q is a single code. With
+    the setting `own` the bias multiplies the query's own value instead of Σ v; queries are then the newest rows.
     """
     rows = q if q.ndim == 2 else q[:, None]
     queries, keys = (_signs(words, settings["bits"], v.dtype) for words in (rows, k))
@@ -360,7 +358,7 @@ def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 
 
 def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Signed additions into the memory and out of it; bias times the favoured values; one division a query."""
+    """Signed additions into the memory and out of it; bias times the favoured values; one division per query."""
     (keys, width), queries, bits = v, prod(q), settings["bits"]
     additions = (keys + queries) * bits * (width + 1)
     return Operations(
@@ -368,11 +366,6 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
         additions=additions + (0 if settings["own"] else keys * width),
         divisions=queries,
     )
-
-
-def _c_memory_attention_f32(placed: PlacedStep) -> CForm:
-    """In C pair by pair, which costs less than a memory for the single query of our models."""
-    return _c_attention_on_bits_f32(placed, "memory_attention" if placed.step.settings["own"] else "bitwise_attention")
 
 
 def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -442,7 +435,7 @@ def softmax_attention_q(
 
 
 def score_bits(width: int) -> int:
-    """To how many bits queries and keys of this width are shifted so that the difference of two scores fits a word."""
+    """Bits to which queries and keys of this width are shifted, so that the difference of two scores fits a word."""
     return (30 - int(width).bit_length()) // 2
 
 
@@ -459,7 +452,7 @@ def power_of_two(power: np.ndarray) -> np.ndarray:
 
 
 def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
-    """`sharpness` · 2^(`bits` − 32) is what a score, of rows shifted to the top, is worth as a power of two in Q16."""
+    """`sharpness` · 2^(`bits` − 32) converts a score, of rows shifted to the top, to a power of two in Q16."""
     heads = step.settings["heads"]
     width = q.shapes[step.inputs[0]][1] // heads
     down = 2 * (31 - score_bits(width))
@@ -534,7 +527,7 @@ def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> 
 
 
 def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Difference to the largest, exponential, sum; weighted values; one division a query and head."""
+    """Difference to the largest, exponential, sum; weighted values; one division per query and head."""
     every = prod(scores)
     return Operations(
         multiply_adds=scores[1] * prod(v), additions=2 * every, exponentials=every, divisions=scores[0] * scores[1]
@@ -547,12 +540,8 @@ def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    return _tensor_joined(scores.apply("softmax") @ _tensor_heads(v, scores.shape[0]))
-
-
-def _tensor_joined(x: Tensor) -> Tensor:
-    """[heads, L, width] as [L, heads·width]."""
-    return x.permute(1, 0, 2).reshape(x.shape[1], x.shape[0] * x.shape[2])
+    mixed = scores.apply("softmax") @ _tensor_heads(v, scores.shape[0])  # [heads, L, values]
+    return mixed.permute(1, 0, 2).reshape(mixed.shape[1], mixed.shape[0] * mixed.shape[2])
 
 
 ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # by hash kernel
@@ -605,8 +594,8 @@ QUANTISATION = {
 }
 C_FLOAT32: dict[str, MakeForm] = {
     "hash_codes": _c_hash_codes_f32,
-    "bitwise_attention": _c_bitwise_attention_f32,
-    "memory_attention": _c_memory_attention_f32,
+    "bitwise_attention": _c_attention_on_bits_f32,
+    "memory_attention": _c_attention_on_bits_f32,
     "softmax_attention": _c_softmax_attention_f32,
     "attention_scores": _c_attention_scores_f32,
     "softmax_mix": _c_softmax_mix_f32,

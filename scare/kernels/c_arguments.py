@@ -17,7 +17,7 @@ from scare.errors import NotApplicableError
 from scare.kernels.contract import Shape, Step
 
 WINDOW_NAME = "window"  # the name of the input, which is not in scratch memory
-FOUR = 4  # sums that a float32 kernel computes side by side
+BLOCK = 4  # columns that a float32 kernel computes side by side
 CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
 LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_fixed.h
@@ -163,7 +163,7 @@ def view(placed: PlacedStep) -> CView:
 
 
 def every_number(placed: PlacedStep) -> CForm:
-    """C form of elementwise kernels that may work in place: the count of numbers."""
+    """C form of elementwise kernels: how many numbers; the output may overwrite any input."""
     return CForm((prod(placed.out),), in_place=tuple(range(len(placed.inputs))))
 
 
@@ -183,7 +183,7 @@ def table_q(array: np.ndarray, about: str, kind: type[np.integer] | None = None)
 
 
 def fits(what: str, size: int) -> int:
-    """Return a size that the fixed-point kernels have room for, or refuse it."""
+    """Return the size; raise NotApplicableError if the fixed-point kernels have no room for it."""
     if size > LARGEST[what]:
         raise NotApplicableError(
             f"float32 only: {what} of {size}; the fixed-point kernels have room for {LARGEST[what]}"
@@ -192,23 +192,23 @@ def fits(what: str, size: int) -> int:
 
 
 def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) -> np.ndarray:
-    """Lengthen an axis to the next multiple."""
+    """Pad the end of an axis to the next multiple."""
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, -array.shape[axis] % multiple)
     return np.pad(array, widths, constant_values=value)
 
 
 def blocks_f32(*matrices: np.ndarray) -> np.ndarray:
-    """Stack matrices and lay out their columns four at a time, the remaining ones one at a time: [...]."""
+    """Stack matrices and lay out their columns four at a time, the remaining ones one at a time."""
     matrix = np.concatenate(matrices)
-    whole = matrix.shape[1] // FOUR * FOUR
-    blocks = [matrix[:, o : o + FOUR] for o in range(0, whole, FOUR)]
+    whole = matrix.shape[1] // BLOCK * BLOCK
+    blocks = [matrix[:, o : o + BLOCK] for o in range(0, whole, BLOCK)]
     blocks += [matrix[:, o : o + 1] for o in range(whole, matrix.shape[1])]
     return np.concatenate([block.ravel() for block in blocks])
 
 
 def chunks_f32(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Lay out 16 columns of `inner`, then 16 rows of `outer`, and so on, each `blocks_f32`."""
+    """Lay out 16 columns of `inner`, then the 16 rows of `outer` that read them, and so on, in blocks of four."""
     starts = range(0, len(outer), CHUNK)
     pieces = [(blocks_f32(inner[:, at : at + CHUNK]), blocks_f32(outer[at : at + CHUNK])) for at in starts]
     return np.concatenate([part for piece in pieces for part in piece])

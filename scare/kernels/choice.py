@@ -10,18 +10,18 @@ from math import prod
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep
-from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free, per_number
 from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 from scare.records import Count, Positive
 
 THRESHOLD = 0.5  # a decision above it chooses the deep branch
-PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, by what was decided
+PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, indexed by the decision
 
 
 def select(
     decision: np.ndarray, simple: np.ndarray, deep: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """The value [1] of the deep branch where the decision [1] is above a half, else of the simple one: [1]."""
+    """Take the deep branch's value [1] where the decision [1] is above a half, else the simple branch's: [1]."""
     return np.where(decision > THRESHOLD, deep, simple)
 
 
@@ -32,7 +32,7 @@ def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, 
 
 
 def _tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Computes both branches; `decision > threshold` is written as the negation of `threshold >= decision`."""
+    """Both branches are computed; `decision > threshold` is written as the negation of `threshold >= decision`."""
     return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
 
 
@@ -53,7 +53,7 @@ class BatchChoice:
 
 
 def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoice | None = None) -> np.ndarray:
-    """Which of the windows with these decisions [n], oldest first, take the deep branch: [n].
+    """Choose the deep branch (True) or the simple one for windows with these decisions [n], oldest first: [n].
 
     Without `choice` each window decides for itself. With it a decision holds for `deep_period` or `simple_period`
     windows, and `choice` is updated. With `BatchChoice` the windows are the next of n streams.
@@ -64,7 +64,10 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
     if choice is None:
         return decisions > THRESHOLD
     if isinstance(choice, BatchChoice):
-        return _choose_each(decisions, settings, choice)
+        expired, periods = choice.left == 0, np.array([settings[name] for name in PERIODS])
+        choice.deep = np.where(expired, decisions > THRESHOLD, choice.deep)
+        choice.left = np.where(expired, periods[choice.deep.astype(int)], choice.left) - 1
+        return choice.deep
     chosen, at = np.empty(len(decisions), bool), 0
     while at < len(decisions):
         if choice.left == 0:
@@ -74,13 +77,6 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
         chosen[at : at + step] = choice.deep
         choice.left, at = choice.left - step, at + step
     return chosen
-
-
-def _choose_each(decisions: np.ndarray, settings: Settings, choices: BatchChoice) -> np.ndarray:
-    expired, periods = choices.left == 0, np.array([settings[name] for name in PERIODS])
-    choices.deep = np.where(expired, decisions > THRESHOLD, choices.deep)
-    choices.left = np.where(expired, periods[choices.deep.astype(int)], choices.left) - 1
-    return choices.deep
 
 
 def leaky_relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -93,17 +89,11 @@ def _leaky_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return x
 
 
-def _leaky_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count one multiplication for every number, although those above zero need none."""
-    return Operations(multiply_adds=prod(x))
-
-
 def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
     return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
 
 
 def _tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The larger of x and slope · x."""
     return x.maximum(x * settings["slope"])
 
 
@@ -137,7 +127,7 @@ def _tensor_sigmoid_mean(x: Tensor, weights: Weights, settings: Settings) -> Ten
 
 
 FLOAT_KERNELS = {
-    "leaky_relu": Kernel(leaky_relu, _leaky_shape, _leaky_cost, takes={"slope": Positive}),
+    "leaky_relu": Kernel(leaky_relu, _leaky_shape, per_number(multiply_adds=1), takes={"slope": Positive}),
     "sigmoid_mean": Kernel(sigmoid_mean, _mean_shape, _mean_cost),
     "select": Kernel(select, _select_shape, free, takes=dict.fromkeys(PERIODS, Count)),
 }

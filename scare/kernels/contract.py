@@ -6,6 +6,7 @@ Every family file of `kernels/` ends in one dict for each form that its kernels 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
+from math import prod
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -47,7 +48,7 @@ class Kernel:
     copies: bool = True  # whether the output needs memory of its own
     takes: Mapping[str, Any] = field(default_factory=dict)  # its settings, each with its type
     integer_weights: frozenset[str] = frozenset()  # the names of weights that are indices, not real numbers
-    scratch: Callable[..., int] = lambda *_: 0  # from shapes: the numbers that its body holds besides its output
+    scratch: Callable[..., int] = lambda *_: 0  # from shapes: the numbers that its body needs besides its output
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,25 @@ class Step:
         return {name: weight.shape for name, weight in self.weights.items()}
 
 
-def expect(true: bool, what: str) -> None:
+def expect(condition: bool, what: str) -> None:
     """Raise ValueError for a step whose shapes do not fit."""
-    if not true:
+    if not condition:
         raise ValueError(f"the shapes of {what} do not fit")
+
+
+def same_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """Shape of kernels whose output is shaped like their input."""
+    return x
+
+
+def equal_shapes(kernel: str) -> Callable[..., Shape]:
+    """Shape of elementwise kernels of two inputs, which must have one shape; the name is for the error message."""
+
+    def shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
+        expect(a == b, kernel)
+        return a
+
+    return shape
 
 
 def free(*_: Any) -> Operations:
@@ -77,9 +93,17 @@ def free(*_: Any) -> Operations:
     return Operations()
 
 
-def same_shape(x: Shape, weights: Mapping[str, Shape], settings: Settings) -> Shape:
-    """Shape of kernels whose output is shaped like their input."""
-    return x
+def per_number(**each: int) -> Callable[..., Operations]:
+    """Cost of kernels that take the same operations for each number of their first input.
+
+    >>> per_number(multiply_adds=1, additions=2)((3, 4))
+    Operations(multiply_adds=12, additions=24, bit_operations=0, exponentials=0, divisions=0)
+    """
+
+    def cost(x: Shape, *_: Any) -> Operations:
+        return Operations(**{operation: times * prod(x) for operation, times in each.items()})
+
+    return cost
 
 
 def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:

@@ -7,9 +7,9 @@ Units come from exact bounds, so that no window, whatever it holds, can make a s
 int8 (int16 for the newest rows), all others int16. Where a product needs half-words, a row is first shifted to the top
 of its word by its own spare bits, so that no input is too large or too small.
 
-NumPy computes in int64; every result fits the C word that its name speaks of (32 bits unless stated). Each family of
-`kernels` has its quantisation rules beside its fixed-point kernels; `calibrator/passes.py` applies them. The int8
-matrices of TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
+NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
+its quantisation rules beside its fixed-point kernels; `calibrator/passes.py` applies them. The int8 matrices of
+TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
 FULL_INT8 = 127
 LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
 LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
-MOST_SUM = 65000  # of the magnitudes of weights: their products with 16-bit numbers then add up to a word
+MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
 WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
 
@@ -60,7 +60,7 @@ def leading_zeros(a: np.ndarray) -> np.ndarray:
 
 
 def spare_bits(a: np.ndarray) -> np.ndarray:
-    """How far the numbers of the last axis may be shifted left together; 31 for zeros. Keeps the axis."""
+    """Bits by which all numbers of the last axis may be shifted left without overflow; 31 for zeros. Keeps the axis."""
     return leading_zeros(np.bitwise_or.reduce(a ^ (a >> 63), axis=-1, keepdims=True)) - 1
 
 
@@ -70,7 +70,7 @@ def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
 
 
 def row_bits(width: int) -> int:
-    """To how many bits a row of this width is shifted so that the sum of its squares fits a word."""
+    """Bits to which a row of this width is shifted, so that the sum of its squares fits a word."""
     return (32 - int(width).bit_length()) // 2
 
 
@@ -102,7 +102,7 @@ def to_int64(sums: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class QuantisationState:
-    """A float plan and what is known so far of its fixed-point version.
+    """A float plan, and the bounds and units of its fixed-point version as far as they are known.
 
     `bounds` are the largest magnitudes and `units` the units of the values computed so far, each of its value's shape;
     `quanta` are the steps of the int16 window for a scaled value of 1, one for each channel.
@@ -155,8 +155,8 @@ def _expect_common_unit(true: np.bool_, name: str) -> None:
 class QuantisationRule:
     """How one kernel becomes fixed point: the bound of its output, its smallest unit, and the step that replaces it.
 
-    `emit` returns None where no step is needed. `lacks` names what of a step has no fixed-point form although its
-    kernel has one; empty: nothing.
+    `emit` returns None where no step is needed. `lacks` names the part of a step without a fixed-point form, such as
+    an activation; empty if every part has one.
     """
 
     bound: Callable[[QuantisationState, Step], np.ndarray]
@@ -203,20 +203,20 @@ def finest_unit(weight: np.ndarray) -> np.ndarray:
 
 
 def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
-    """By how many bits a word is shifted right to go from the fine unit to the coarse one."""
+    """Bits by which a word is shifted right to go from the fine unit to the coarse one."""
     return np.rint(np.log2(coarse / fine)).astype(np.int32)
 
 
 def checked_round(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarray:
-    """Round to an integer type and refuse numbers that do not fit it."""
+    """Round to an integer type; raise NotApplicableError if a number does not fit it."""
     rounded = np.rint(numbers)
     if not np.abs(rounded).max(initial=0) <= np.iinfo(kind).max:  # NaN fails this, too
-        raise NotApplicableError("float32 only: its weights are too large or too unlike for fixed point")
+        raise NotApplicableError("float32 only: the weights are too large or differ too much in size for fixed point")
     return rounded.astype(kind)
 
 
 def to_q16(weight: np.ndarray) -> np.ndarray:
-    """Quantise to Q16: the product's low 16 bits are dropped."""
+    """Quantise to Q16, for products that drop their low 16 bits (`multiply_half`)."""
     return checked_round(weight * 65536, np.int16)
 
 
@@ -226,13 +226,13 @@ def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
 
 
 def weight_scales(weights: np.ndarray, most: int) -> np.ndarray:
-    """What 1 stands for in each projection R of weights [T, C, R]: they fit ±most, their sums with a window a word."""
+    """Scale of each projection of weights [T, C, R]: scaled, they fit ±most and their sums with a window a word."""
     largest, total = np.abs(weights).max(axis=(0, 1), initial=0.0), np.abs(weights).sum(axis=(0, 1))
     return np.maximum(np.maximum(largest / most, total / MOST_SUM), 1e-30)
 
 
 def error_diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [T, C, R] as int8, rounded along time, and the scale of each projection [R]."""
+    """Quantise weights [T, C, R] to int8, rounded along time; also the scale of each projection [R]."""
     scale = weight_scales(weights, FULL_INT8)
     return round_along_time(weights / scale, FULL_INT8).astype(np.int8), scale
 

@@ -1,6 +1,8 @@
 """Formula kernels: polynomials, products and blends of published corrections. NaN in gives NaN out."""
 
+from functools import reduce
 from math import floor, inf, log2, prod
+from operator import mul
 from typing import Annotated
 
 import numpy as np
@@ -8,7 +10,19 @@ from annotated_types import MaxLen
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, every_number, table_f32, table_q
-from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, one_product
+from scare.kernels.contract import (
+    Kernel,
+    Operations,
+    Settings,
+    Shape,
+    Shapes,
+    Step,
+    Weights,
+    equal_shapes,
+    expect,
+    one_product,
+    per_number,
+)
 from scare.kernels.fixed_point import QuantisationRule, QuantisationState, checked_round, rounding_shift, to_word
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
@@ -20,19 +34,11 @@ MOST_FACTOR = 28000  # largest factor of a product: half of its square is below 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Polynomials of x [C], one per column of weight [M, O]: Σ_m weight[m] · Π_c x[c]^powers[m][c] (+ bias): [O]."""
-    terms = [_monomial(x, powers) for powers in settings["powers"]]
+    terms = []
+    for powers in settings["powers"]:  # never all zero: the shape function rejects a constant term, which is the bias
+        terms.append(reduce(np.multiply, [x[:, at] for at, power in enumerate(powers) for _ in range(power)]))
     mixed = one_product(np.stack(terms, axis=-1), weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
-
-
-def _monomial(x: np.ndarray, powers: list[int]) -> np.ndarray:
-    """Multiply the features of x [batch, C], each as often as its power: [batch]."""
-    term: np.ndarray | None = None
-    for feature, power in enumerate(powers):
-        for _ in range(power):
-            term = x[:, feature] if term is None else term * x[:, feature]
-    assert term is not None  # the shape function rejects a constant term, which is the bias
-    return term
 
 
 def _polynomial_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -45,7 +51,7 @@ def _polynomial_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """The products inside each term, then each term into each output."""
+    """Multiplications inside each term, then one multiply-add per term and output."""
     inside = sum(sum(term) - 1 for term in settings["powers"])
     return Operations(multiply_adds=inside + prod(weights["weight"]))
 
@@ -58,15 +64,11 @@ def _c_polynomial_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Multiply out each term from single numbers."""
     numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
     terms = []
     for powers in settings["powers"]:
         factors = [number for number, power in zip(numbers, powers, strict=True) for _ in range(power)]
-        term = factors[0]
-        for factor in factors[1:]:
-            term = term * factor
-        terms.append(term)
+        terms.append(reduce(mul, factors))
     return tensor_mix_features(concatenate(terms), weights["weight"], weights.get("bias"))
 
 
@@ -117,7 +119,7 @@ def _quantise_products(q: QuantisationState, step: Step) -> Step:
     limit, bits = step.settings["limit"], _factor_bits(step)
     factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
     if factor.max() >= 2.0**31:
-        raise NotApplicableError(f"float32 only: ±{limit:g} is too few steps of a reading for products")
+        raise NotApplicableError(f"float32 only: the limit ±{limit:g} of products is too few steps of a reading")
     weights = {"factor": checked_round(factor, np.int32)}
     return Step("products_q", step.inputs, step.output, weights, {"top": floor(limit * 2.0**bits)})
 
@@ -159,7 +161,7 @@ def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings)
 
 
 def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """For each passage the share, the difference of two formulas and their product."""
+    """Per passage: the share, the difference of two formulas, and their product."""
     passages = formulas[0] - 1
     return Operations(multiply_adds=2 * passages, additions=passages)
 
@@ -182,15 +184,6 @@ def divide(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -
     return a / b
 
 
-def _divide_shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(a == b, "divide")
-    return a
-
-
-def _divide_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(divisions=prod(a))
-
-
 FLOAT_KERNELS = {
     "polynomial": Kernel(
         polynomial,
@@ -201,7 +194,7 @@ FLOAT_KERNELS = {
     ),
     "products": Kernel(products, _products_shape, _products_cost, takes={"limit": Positive}),
     "blend": Kernel(blend, _blend_shape, _blend_cost),
-    "divide": Kernel(divide, _divide_shape, _divide_cost),
+    "divide": Kernel(divide, equal_shapes("divide"), per_number(divisions=1)),
 }
 FIXED_KERNELS = {
     "products_q": Kernel(products_q, _products_shape_q, _products_cost),

@@ -87,25 +87,13 @@ def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, setting
     return to_word(matmul_half(seen, weights["local"]) + spread + weights["bias"])
 
 
-def _token_rows_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
-    local = weights["local"]
-    expect(len(seen) == 2 and local[0] == seen[1] and weights["share"] == seen[:1], "token_rows_q")
-    expect(weights["bias"] == (seen[0], local[1]), "token_rows_q bias")
-    expect(shared == (weights["mix"][:1] if "mix" in weights else local[1:]), "token_rows_q shared")
-    return (seen[0], local[1])
-
-
-def _token_rows_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
-    rows = prod(seen) * weights["local"][1] + prod(weights["bias"])
-    return Operations(multiply_adds=rows + (prod(weights["mix"]) if "mix" in weights else 0))
-
-
 def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:
     rows = product_bound(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
     return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
 
 
 def _mixed_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The bound of the shared vector after `mix`."""
     shared = q.bounds[step.inputs[1]]
     return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
 
@@ -147,7 +135,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
     weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
     local, outputs = weights["local"], placed.out[1]
     if outputs % 4:
-        raise NotApplicableError(f"float32 only: tokens of {outputs} numbers; fixed-point kernels take four at a time")
+        raise NotApplicableError(f"float32 only: tokens have {outputs} numbers; fixed point needs a multiple of four")
     mix = weights.get("mix", np.zeros((0, outputs), np.int16))
     bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
     share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
@@ -208,14 +196,14 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
     return to_word(shifted + weights["outer_bias"])
 
 
-def _feed_forward_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     inner, outer = weights["inner"], weights["outer"]
     expect(len(x) == 2 and inner == outer[::-1] and inner[0] == x[1], "feed_forward_q")
     expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward_q bias")
     return x
 
 
-def _feed_forward_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+def _feed_cost_q(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
 
 
@@ -225,7 +213,7 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Scale each hidden number by a factor of its own, so that it uses its 16 bits; the biases must fit, too."""
+    """Scale each hidden number by its own factor, so that it uses its 16 bits and its bias fits a word."""
     unit = q.unit(step.inputs[0])
     scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
     for_no_spare_bits = scales / unit / 65536
@@ -318,8 +306,8 @@ FLOAT_KERNELS = {
     ),
 }
 FIXED_KERNELS = {
-    "token_rows_q": Kernel(token_rows_q, _token_rows_shape, _token_rows_cost),
-    "feed_forward_q": Kernel(feed_forward_q, _feed_forward_shape, _feed_forward_cost),
+    "token_rows_q": Kernel(token_rows_q, _token_shape, _token_cost),
+    "feed_forward_q": Kernel(feed_forward_q, _feed_shape_q, _feed_cost_q),
 }
 QUANTISATION = {
     "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),

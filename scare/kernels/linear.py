@@ -27,6 +27,7 @@ from scare.kernels.contract import (
     Weights,
     expect,
     one_product,
+    per_number,
 )
 from scare.kernels.fixed_point import (
     QuantisationRule,
@@ -156,10 +157,6 @@ def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) ->
     return z
 
 
-def _add_outer_cost(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(z))
-
-
 def _c_add_outer_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
 
@@ -170,7 +167,7 @@ def _tensor_add_outer(z: Tensor, g: Tensor, weights: Weights, settings: Settings
 
 FLOAT_KERNELS = {
     "dense": Kernel(dense, _dense_shape, _dense_cost),
-    "add_outer": Kernel(add_outer, _add_outer_shape, _add_outer_cost),
+    "add_outer": Kernel(add_outer, _add_outer_shape, per_number(multiply_adds=1)),
 }
 FIXED_KERNELS = {
     "dense_q": Kernel(dense_q, _dense_shape_q, _dense_cost),

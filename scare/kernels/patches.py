@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, tables_f32
-from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free
+from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free, per_number
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Count, Positive
 
@@ -17,7 +17,7 @@ def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """The row index at each place of each patch, [patches, patch]; past the end the newest row's."""
+    """Row index of each element of each patch, [patches, patch]; past the end the newest row's."""
     first = stride * np.arange(count_patches(rows, patch, stride))
     return np.minimum(first[:, None] + np.arange(patch), rows - 1)
 
@@ -58,10 +58,6 @@ def _affine_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return x
 
 
-def _affine_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(x))
-
-
 def _c_affine_f32(placed: PlacedStep) -> CForm:
     return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
 
@@ -100,7 +96,7 @@ def _tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> T
 
 
 def standardize(x: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """x [T, C] minus the mean, divided by the deviation of its `moments` [2, C]: [T, C]."""
+    """Subtract the mean and divide by the deviation of the `moments` [2, C] of x [T, C]: [T, C]."""
     return (x - moments[:, :1]) / moments[:, 1:]
 
 
@@ -123,7 +119,7 @@ def _tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: 
 
 
 def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """y [1] times the deviation plus the mean of the first channel of `moments` [2, C]: [1]."""
+    """Undo `standardize` for y [1]: times the deviation plus the mean of the first channel of moments [2, C]: [1]."""
     return y * moments[:, 1, :1] + moments[:, 0, :1]
 
 
@@ -143,10 +139,10 @@ def _tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Sett
 
 FLOAT_KERNELS = {
     "patches": Kernel(patches, _patches_shape, free, takes={"patch": Count, "stride": Count}),
-    "affine": Kernel(affine, _affine_shape, _affine_cost),
+    "affine": Kernel(affine, _affine_shape, per_number(multiply_adds=1)),
     "window_moments": Kernel(window_moments, _moments_shape, _moments_cost, takes={"epsilon": Positive}),
     "standardize": Kernel(standardize, _standardize_shape, _standardize_cost),
-    "restore": Kernel(restore, _restore_shape, lambda y, moments, weights, settings: Operations(multiply_adds=1)),
+    "restore": Kernel(restore, _restore_shape, per_number(multiply_adds=1)),
 }
 C_FLOAT32: dict[str, MakeForm] = {
     "patches": _c_patches_f32,

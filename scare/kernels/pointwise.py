@@ -1,4 +1,8 @@
-"""Pointwise kernels: sums, activations, layer norm, the newest row, and views of the same numbers."""
+"""Pointwise kernels: sums, activations, layer norm, the newest row, and views of the same numbers.
+
+Also both ends of a fixed-point plan: `window_q` quantises scaled readings (on a board `quantise` in scare.c, as they
+come), `result_q` converts the last word to a float.
+"""
 
 from math import floor, log2, pi, prod, sqrt
 
@@ -28,12 +32,15 @@ from scare.kernels.contract import (
     Shapes,
     Step,
     Weights,
+    equal_shapes,
     expect,
     free,
+    per_number,
     row_sums,
     same_shape,
 )
 from scare.kernels.fixed_point import (
+    FULL,
     LEAST_SQUARE,
     VIEW,
     WINDOW,
@@ -52,21 +59,14 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Positive
 
+# x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division
+GELU_COST = per_number(multiply_adds=3, additions=1, exponentials=1, divisions=1)
 NEWEST_BITS = 14  # left shift that turns an int16 reading into a word
 
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Add two values of one shape."""
     return a + b
-
-
-def _add_shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(a == b, "add")
-    return a
-
-
-def _add_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(additions=prod(a))
 
 
 def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -104,11 +104,6 @@ def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Gaussian error linear unit, in the tanh form: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
-
-
-def _gelu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """As x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division."""
-    return Operations(3 * prod(x), additions=prod(x), exponentials=prod(x), divisions=prod(x))
 
 
 def _tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -180,12 +175,12 @@ def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum, difference to the mean; squares, scaling, gain; a square root and its inverse for each row."""
+    """Sum and difference to the mean; squares, scaling and gain; a square root and its inverse for each row."""
     return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Normalise each row of words x [L, D] to mean 0 and variance 1, times gain (which includes √D), plus bias.
+    """Normalise each row of words x [L, D] to mean 0 and variance 1, then apply gain (which includes √D) and bias.
 
     `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
     """
@@ -244,18 +239,35 @@ def _tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tenso
     return centred * root * weights["gain"] + weights["bias"]
 
 
+def window_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Quantise the scaled window x [T, C] to steps of 1 / quantum, clamped at ±32767."""
+    steps = np.floor(x * weights["quantum"] + x.dtype.type(0.5))
+    return np.clip(np.nan_to_num(steps), -FULL, FULL).astype(np.int16)
+
+
+def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Convert the word x [1] to a float."""
+    return x.astype(np.float32) * np.float32(settings["unit"])
+
+
+def _c_result_q(placed: PlacedStep) -> CForm:
+    return CForm((float(placed.step.settings["unit"]),), kind="float")
+
+
 FLOAT_KERNELS = {
-    "add": Kernel(add, _add_shape, _add_cost),
+    "add": Kernel(add, equal_shapes("add"), per_number(additions=1)),
     "relu": Kernel(relu, same_shape, free),
-    "gelu": Kernel(gelu, same_shape, _gelu_cost),
+    "gelu": Kernel(gelu, same_shape, GELU_COST),
     "flatten": Kernel(flatten, lambda x, weights, settings: (prod(x),), free, copies=False),
     "newest": Kernel(newest, lambda x, weights, settings: x[1:], free),
     "layer_norm": Kernel(layer_norm, _norm_shape, _norm_cost, takes={"epsilon": Positive}),
 }
 FIXED_KERNELS = {
-    "add_q": Kernel(add_q, _add_shape, _add_cost),
+    "add_q": Kernel(add_q, equal_shapes("add"), per_number(additions=1)),
     "newest_q": Kernel(newest_q, FLOAT_KERNELS["newest"].shape, free),
     "layer_norm_q": Kernel(layer_norm_q, _norm_shape, _norm_cost),
+    "window_q": Kernel(window_q, same_shape, free),
+    "result_q": Kernel(result_q, same_shape, free),
 }
 QUANTISATION = {
     "newest": QuantisationRule(_newest_bound, _newest_unit, _quantise_newest),
@@ -275,6 +287,7 @@ C_FIXED: dict[str, MakeForm] = {
     "add_q": _c_add_q,
     "newest_q": _c_newest_q,
     "layer_norm_q": _c_layer_norm_q,
+    "result_q": _c_result_q,
     "flatten": view,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {

@@ -12,8 +12,10 @@ from scare.kernels.contract import (
     Shape,
     Shapes,
     Weights,
+    equal_shapes,
     expect,
     free,
+    per_number,
     row_sums,
     same_shape,
 )
@@ -47,22 +49,9 @@ def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
         return x / (1 + np.exp(-x))
 
 
-def _silu_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(additions=prod(x), exponentials=prod(x), divisions=prod(x))
-
-
 def multiply(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multiply two values of one shape."""
     return a * b
-
-
-def _multiply_shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
-    expect(a == b, "multiply")
-    return a
-
-
-def _multiply_cost(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(a))
 
 
 def newest_rows(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -113,7 +102,7 @@ def _tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) 
 def state_space(
     x: np.ndarray, b: np.ndarray, c: np.ndarray, dt: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """The newest output of a selective state space for x [T, heads·P], b [T, S], c [S], dt [T, heads]: [heads·P].
+    """Newest output of a selective state space for x [T, heads·P], b [T, S], c [S], dt [T, heads]: [heads·P].
 
     The recurrence h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ b_t, y = h c + D x with Δ = softplus(dt), A = `decay` < 0 and
     D = `direct` of each head, read at the last row only: Σ_s exp(A Σ_{r>s} Δ_r) (c·b_s) Δ_s x_s + D x_T.
@@ -161,8 +150,8 @@ def _tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: We
 
 FLOAT_KERNELS = {
     "rms_norm": Kernel(rms_norm, same_shape, _rms_cost, takes={"epsilon": Positive}),
-    "silu": Kernel(silu, same_shape, _silu_cost),
-    "multiply": Kernel(multiply, _multiply_shape, _multiply_cost),
+    "silu": Kernel(silu, same_shape, per_number(additions=1, exponentials=1, divisions=1)),
+    "multiply": Kernel(multiply, equal_shapes("multiply"), per_number(multiply_adds=1)),
     "newest_rows": Kernel(newest_rows, _newest_rows_shape, free, takes={"rows": Count}),
     "causal_convolution": Kernel(causal_convolution, _convolution_shape, _convolution_cost),
     "state_space": Kernel(state_space, _state_shape, _state_cost),

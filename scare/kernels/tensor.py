@@ -88,11 +88,11 @@ class Tensor:
         return Tensor(function, (self,), self.shape)
 
     def at_least(self, other: Tensor | Number) -> Tensor:
-        """Where self >= other."""
+        """Compare elementwise: true where self >= other."""
         return _pointwise("at_least", self, other)
 
     def choose(self, true: Tensor | Number, false: Tensor | Number) -> Tensor:
-        """`true` where this is true, else `false`."""
+        """Select `true` where self is true, else `false`."""
         parts = (self, as_tensor(true), as_tensor(false))
         return Tensor("choose", parts, np.broadcast_shapes(*(part.shape for part in parts)))
 
@@ -105,7 +105,7 @@ class Tensor:
         return _pointwise("minimum", self, other)
 
     def later_sum(self) -> Tensor:
-        """Sum of all later rows, for each row of the first axis."""
+        """Sum the later rows for each row of the first axis: a reverse cumulative sum without the row itself."""
         return Tensor("later_sum", (self,), self.shape)
 
     def after_zeros(self, rows: int) -> Tensor:

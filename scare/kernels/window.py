@@ -23,7 +23,7 @@ from scare.kernels.c_arguments import (
     table_q,
     tables_f32,
 )
-from scare.kernels.contract import INPUT, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect
+from scare.kernels.contract import INPUT, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, per_number
 from scare.kernels.fixed_point import (
     FULL,
     MOST_SUM,
@@ -44,6 +44,7 @@ from scare.kernels.fixed_point import (
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 
+HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
 NEWEST, SHORT = 8, 16  # newest rows whose weights have 16 bits; windows up to SHORT rows have only such weights
 
 
@@ -81,13 +82,8 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     return (settings["knots"], x[1])
 
 
-def _hat_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """One multiplication t = f·x and its sum, then x − t and its sum."""
-    return Operations(multiply_adds=prod(x), additions=2 * prod(x))
-
-
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Project the window x [T, C] onto the hats, of which each row has two `shares` [T, 2]: [knots, C]."""
+    """Project the window x [T, C] onto the hats; `shares` [T, 2] are each row's weights in its two hats: [knots, C]."""
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for place in (0, 1):
         matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
@@ -185,18 +181,19 @@ def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """A common power of two for all numbers of a value, divided by each channel's quantum."""
+    """One power of two for all numbers of a value, divided by each channel's quantum."""
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 
 def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    units = _channel_units(q, step)
     if step.inputs[0] == INPUT:
-        return _channel_units(q, step)
-    return np.maximum(_channel_units(q, step), finest_unit(step.weights["weight"] * _knots(q, step)).max() / q.quanta)
+        return units
+    return np.maximum(units, finest_unit(step.weights["weight"] * _row_units(q, step)).max() / q.quanta)
 
 
-def _knots(q: QuantisationState, step: Step) -> np.ndarray:
-    """The units of a lens's input rows without the channels' quanta."""
+def _row_units(q: QuantisationState, step: Step) -> np.ndarray:
+    """Unit of each input row of a lens, without the channels' quanta: [rows, 1]."""
     return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
@@ -207,7 +204,7 @@ def _quantise_lens(q: QuantisationState, step: Step) -> Step:
     unit = float((q.units[step.output] * q.quanta).flat[0])
     if step.inputs[0] == INPUT:
         return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), per_channel=True)
-    return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _knots(q, step) / unit)})
+    return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _row_units(q, step) / unit)})
 
 
 def _c_lens_f32(placed: PlacedStep) -> CForm:
@@ -309,7 +306,7 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
 
 def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of x [T, C] over runs of rows, run l from row start_l to the next start: [L, C]."""
+    """Weighted sums of x [T, C] over runs of rows; run l goes from row start[l] to the next start: [L, C]."""
     start = weights["start"]
     expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
     return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
@@ -319,10 +316,6 @@ def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
     expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
     return (*weights["start"], x[1])
-
-
-def _bins_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=prod(x))
 
 
 def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -367,7 +360,7 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A matrix product with one weight in each row."""
+    """A matrix product, with one weight in each row of the matrix."""
     start, rows = weights["start"], np.arange(x.shape[0])
     run = np.searchsorted(start, rows, side="right") - 1
     matrix = np.zeros((x.shape[0], len(start)), np.float32)
@@ -379,18 +372,24 @@ FLOAT_KERNELS = {
     "hat_basis": Kernel(
         hat_basis,
         _hat_shape,
-        _hat_cost,
+        HAT_COST,
         takes={"knots": Annotated[int, Ge(2)]},
         integer_weights=frozenset({"knot"}),
         scratch=lambda x, weights, settings: x[0] * settings["knots"],
     ),
     "lens": Kernel(lens, _lens_shape, _lens_cost),
-    "bins": Kernel(bins, _bins_shape, _bins_cost, integer_weights=frozenset({"start"}), scratch=lambda x, *_: prod(x)),
+    "bins": Kernel(
+        bins,
+        _bins_shape,
+        per_number(multiply_adds=1),
+        integer_weights=frozenset({"start"}),
+        scratch=lambda x, *_: prod(x),
+    ),
 }
 FIXED_KERNELS = {
-    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, _hat_cost),
+    "hat_basis_q": Kernel(hat_basis_q, _hat_shape_q, HAT_COST),
     "project_q": Kernel(project_q, _project_shape, _project_cost),
-    "bins_q": Kernel(bins_q, _bins_shape, _bins_cost),
+    "bins_q": Kernel(bins_q, _bins_shape, per_number(multiply_adds=1)),
     "lens_q": Kernel(lens_q, _lens_shape, _lens_cost),
 }
 QUANTISATION = {

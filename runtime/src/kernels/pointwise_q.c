@@ -1,4 +1,4 @@
-/* Fixed-point kernels: sums, norms, and the newest row. */
+/* Fixed-point kernels: sums, norms, the newest row, and the result as a float. */
 #include "fixed_q.h"
 #include "scare_fixed.h"
 
@@ -66,4 +66,8 @@ void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, u
 void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
                           int32_t epsilon_bits) {
     layer_norm(out, x, scales, rows, 8u, epsilon, epsilon_bits);
+}
+
+void scare_result_q(float *out, const int32_t *x, float unit) {
+    *out = (float)*x * unit;
 }
