@@ -283,16 +283,18 @@ def _has(pattern: str, name: str) -> bool:
 
 INTRODUCTION = """# Published corrections
 
-Made from `scare/calibrator/corrections.toml`; change that file, not this page. Each entry is a calibrator: a row in
-every comparison, saved and exported like any model. An entry's numbers never change; another reading of its source
-is a new version.
+A published correction needs no training: use its name wherever a command takes a model, for example
+`scare score barkjohn-2021 --data sim.csv` or `scare export arduino barkjohn-2021 --out pm25.zip`. It is saved and
+exported like any model, and it is a row in every `scare compare`. A reading outside the valid range is flagged `RANGE`
+and gives no value. Negative results are kept: setting them to zero would bias means.
 
-Sources disagree about the coefficients of one correction, so each reading is an entry of its own: 0.0862 / 5.75
-(`barkjohn-2021`) is what EPA's later slides and AirGradient use, 0.0852 / 5.72 (`barkjohn-2021-sensortoolkit`) is
-what EPA's sensortoolkit computes. They differ by at most 0.07 ug/m3. What differs more is the field read:
-`airnow-2021` reads the Plantower field CF = ATM, the other PurpleAir corrections CF = 1.
+Sources disagree about the coefficients of the US-wide correction, so each version is an entry. `barkjohn-2021`
+(0.0862 / 5.75) is the one in EPA's later slides and AirGradient; `barkjohn-2021-sensortoolkit` (0.0852 / 5.72) is the
+one in EPA's sensortoolkit. They differ by at most 0.07 ug/m3. The field matters more: `airnow-2021` reads the Plantower
+field CF = ATM, the other PurpleAir corrections CF = 1.
 
-A reading outside the valid range is flagged `RANGE` and gives no value. Results are never cut off at zero.
+This page is made from `scare/calibrator/corrections.toml`; change that file instead. The numbers of an entry never
+change; a different reading of its source is a new version.
 """
 
 
@@ -308,7 +310,7 @@ def _overview(entry: Correction) -> tuple[str, ...]:
 
 
 def _section(entry: Correction) -> str:
-    facts = {"Formula": entry.formula, "Source": entry.source, "DOI": _link(entry.doi), "How sure": entry.certainty}
+    facts = {"Formula": entry.formula, "Source": entry.source, "DOI": _link(entry.doi), "Confidence": entry.certainty}
     roles = [(role.name, role.about, role.unit, f"{role.low:g} to {role.high:g}") for role in entry.roles]
     names = [role.name for role in entry.roles]
     vectors = [[f"{vector[name]:.10g}" for name in (*names, "expected")] for vector in entry.vectors]
