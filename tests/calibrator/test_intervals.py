@@ -1,4 +1,4 @@
-"""Intervals are looked up by band of the value, wider where a row is less sure, and stored with the calibrator."""
+"""Prediction intervals: looked up by band, wider on uncertain rows, stored with the calibrator, fitted to errors."""
 
 import json
 import zipfile
@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.bundle import MANIFEST
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import UNCERTAIN, Intervals
+from scare.calibrator.intervals import (
+    BANDS,
+    UNCERTAIN,
+    WITHOUT_TRAINING,
+    CalibrationErrors,
+    Intervals,
+    derive_intervals,
+    fit_intervals,
+)
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from tests.calibrator.building import bad_readings, make_calibrator
@@ -73,3 +81,128 @@ def test_a_derived_one_is_not_written(tmp_path: Path) -> None:
     derived = replace(make_calibrator(), intervals=replace(SURE, kept_windows=512))
     with zipfile.ZipFile(derived.save(tmp_path / "a.scare")) as archive:
         assert "intervals" not in json.loads(archive.read(MANIFEST))
+
+
+def errors_of(
+    residuals: np.ndarray, values: np.ndarray | None = None, flags: np.ndarray | None = None
+) -> CalibrationErrors:
+    """Errors a minute apart of values from 0 to 100 that do not matter."""
+    count = len(residuals)
+    values = np.random.default_rng(7).uniform(0, 100, count) if values is None else values
+    flags = np.zeros(count, np.uint32) if flags is None else flags
+    return CalibrationErrors(values, values + residuals, 60.0 * np.arange(count), flags)
+
+
+def remembering(rng: np.random.Generator, count: int, rows: int) -> np.ndarray:
+    """Errors with a memory of about so many rows, of variance 1."""
+    kept = np.exp(-1 / rows)
+    noise, found = rng.normal(0, np.sqrt(1 - kept**2), count), np.empty(count)
+    state = rng.normal()
+    for index, shock in enumerate(noise):
+        found[index] = state = kept * state + shock
+    return found
+
+
+def known(found: Intervals | None) -> Intervals:
+    assert found is not None
+    return found
+
+
+def coverage(found: Intervals, errors: CalibrationErrors) -> float:
+    low, high = found.around(errors.values, errors.flags)
+    return float(np.mean((errors.references >= low) & (errors.references <= high)))
+
+
+@settings(deadline=None, max_examples=8, derandomize=True)
+@given(level=st.sampled_from([0.5, 0.8, 0.9, 0.95]), seed=st.integers(0, 99))
+def test_independent_errors_are_covered_as_often_as_stated(level: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before, after = (errors_of(rng.gumbel(-np.euler_gamma, size=4000)) for _ in range(2))
+    found = known(fit_intervals([before], level))
+    assert found.level == level
+    assert coverage(found, after) == pytest.approx(level, abs=0.035)
+
+
+def test_errors_that_remember_count_in_blocks() -> None:
+    """What blocks say of other days is right on average; rows counted one by one would cover less than stated."""
+    rng, found, naive = np.random.default_rng(3), [], []
+    for _ in range(40):
+        before, after = (errors_of(remembering(rng, 1000, 40)) for _ in range(2))
+        found.append(coverage(known(fit_intervals([before])), after))
+        low, high = np.quantile(before.residuals, [0.05, 0.95])
+        naive.append(np.mean((after.residuals >= low) & (after.residuals <= high)))
+    assert np.mean(naive) < 0.875
+    assert np.mean(found) == pytest.approx(0.9, abs=0.025)
+
+
+def test_larger_values_with_larger_errors_have_wider_intervals_of_the_same_coverage() -> None:
+    rng = np.random.default_rng(5)
+
+    def rows() -> CalibrationErrors:
+        values = rng.exponential(20, 20_000)
+        return errors_of(rng.normal(size=20_000) * (1 + 0.2 * values), values)
+
+    found, new = known(fit_intervals([rows()])), rows()
+    assert len(found.below) == BANDS
+    assert np.all(np.diff(found.above) > 0)
+    for low, high in ((0, 10), (10, 40), (40, 500)):
+        part = new.rows((new.values >= low) & (new.values < high))
+        assert coverage(found, part) == pytest.approx(0.9, abs=0.035)
+
+
+def test_skewed_errors_have_intervals_that_are_longer_on_one_side() -> None:
+    found = known(fit_intervals([errors_of(np.random.default_rng(1).exponential(size=5000) - 1)]))
+    assert min(found.above) > 1.5 * max(found.below)
+
+
+def test_what_was_too_high_in_one_block_may_be_too_low_in_the_next() -> None:
+    rng = np.random.default_rng(2)
+    biased = 3.0 + np.repeat(rng.normal(0, 0.1, 20), 100) + rng.normal(0, 0.1, 2000)
+    found = known(fit_intervals([errors_of(biased)]))
+    assert coverage(found, errors_of(-biased)) > 0.85
+
+
+def test_every_part_is_covered() -> None:
+    rng = np.random.default_rng(4)
+    wide, narrow = errors_of(rng.normal(0, 3, 3000)), errors_of(rng.normal(0, 1, 3000))
+    for parts in ([wide, narrow], [narrow, wide]):
+        assert coverage(known(fit_intervals(parts)), wide) > 0.87
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_rows_that_are_less_sure_are_covered_as_often_as_others(factor: float) -> None:
+    rng = np.random.default_rng(6)
+
+    def rows() -> CalibrationErrors:
+        spikes = rng.uniform(size=8000) < 0.1
+        residuals = rng.normal(size=8000) * np.where(spikes, factor, 1.0)
+        return errors_of(residuals, flags=np.where(spikes, np.uint32(Flag.SPIKE), np.uint32(0)))
+
+    found, new = known(fit_intervals([rows()])), rows()
+    assert found.widening == pytest.approx(max(1.0, factor), rel=0.15)
+    assert coverage(found, new.rows(new.flags > 0)) > 0.87
+
+
+@pytest.mark.parametrize("count", [0, 1, 29])
+def test_too_few_errors_say_nothing(count: int) -> None:
+    assert fit_intervals([errors_of(np.ones(1000)), errors_of(np.ones(count))]) is None
+    assert derive_intervals(np.ones(count), np.ones(count)) is None
+
+
+def test_what_is_no_number_is_left_out() -> None:
+    residuals = np.random.default_rng(0).normal(size=500)
+    some = np.where(np.arange(600) < 500, np.resize(residuals, 600), np.nan)
+    assert known(fit_intervals([errors_of(some)])).above[0] > 0
+    assert derive_intervals(np.full(100, np.nan), np.ones(100)) is None
+
+
+def test_a_calibrator_without_errors_has_intervals_without_a_width() -> None:
+    found = known(fit_intervals([errors_of(np.zeros(1000))]))
+    assert_allclose(np.array(found.above) + found.below, 0.0, atol=1e-30)
+
+
+def test_derived_ones_say_so_and_are_wider() -> None:
+    errors = errors_of(np.random.default_rng(9).normal(size=512))
+    found, derived = known(fit_intervals([errors])), known(derive_intervals(errors.values, errors.references))
+    assert (found.kept_windows, derived.kept_windows) == (0, 512)
+    assert_allclose(derived.above, WITHOUT_TRAINING * np.array(found.above), rtol=1e-6)
