@@ -32,7 +32,7 @@ STORED_NAMES = {"scare/web/sessions.py": {"said"}}  # fields that are keys of fi
 # Keys of files that earlier versions wrote, and the modules that still read them.
 LEGACY = {
     "scare/calibrator/bundle.py": {"validity", "held_low", "held_high"},
-    "scare/calibrator/selection_table.py": {"ladder", "rung", "sureness"},
+    "scare/calibrator/model_card.py": {"ladder", "rung", "sureness"},
     "scare/cli/config.py": {"ladder"},
     "scare/experiments/task.py": {"contender"},
     "scare/export/scare_json.py": {"validity"},
@@ -44,7 +44,7 @@ LEGACY = {
     "benchmarks/continual.py": {"visits"},
     "benchmarks/continual_page.py": {"visits"},
     "tests/calibrator/test_bundle_limits.py": {"ladder"},
-    "tests/calibrator/test_selection_table.py": {"ladder", "rung", "sureness"},
+    "tests/calibrator/test_model_card.py": {"ladder", "rung", "sureness"},
     "tests/cli/test_bad_input.py": {"ladder"},
     "tests/experiments/test_study.py": {"contender"},
     "tests/report/small_run.py": {"yardstick"},

@@ -236,7 +236,7 @@ class Calibrator:
         UsageError
             If the file cannot be written.
         """
-        return bundle.write(Path(path), *bundle.describe(self))
+        return bundle.save(self, Path(path))
 
     def _with_intervals(self) -> "Calibrator":
         """With intervals derived from the validation windows, if the file has none."""
@@ -266,8 +266,8 @@ class Calibrator:
         DataError
             If the file is missing, damaged, too large or of a newer version; the message has the reason.
         """
-        with bundle.refusing(Path(path)):
-            parts = bundle.restore(*bundle.read(Path(path)))
+        with bundle.load_errors(Path(path)):
+            parts = bundle.load(Path(path))
             parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
             return Calibrator(**parts)._with_intervals()
 

@@ -9,7 +9,7 @@ import typer
 from scare.board import boards
 from scare.board.boards import Board
 from scare.board.measure import Report, measure_once
-from scare.calibrator.selection_table import selection_summary
+from scare.calibrator.model_card import selection_summary
 from scare.cli.console import STDOUT, emit, note, progress
 from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, open_calibrator
 from scare.errors import DoesNotFitError, UsageError

@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, SlashDates
 from scare.data.inspection import Inspection, inspect_table
@@ -73,7 +73,7 @@ def info(
     cost = model.cost()
     if out is not None:
         with replacing(out) as temporary:
-            temporary.write_text(card(model), encoding="utf-8")
+            temporary.write_text(model_card(model), encoding="utf-8")
         note(f"Wrote the card to {out}.")
     if as_json:
         inputs = model.inputs
@@ -96,7 +96,7 @@ def info(
             }
         )
         return
-    STDOUT.print(card(model), markup=False)
+    STDOUT.print(model_card(model), markup=False)
     operations = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(cost.operations).items())
     STDOUT.print(f"One calibrated reading takes {operations}.")
     STDOUT.print(

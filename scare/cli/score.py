@@ -14,7 +14,7 @@ import typer
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
-from scare.calibrator.selection_table import SELECTION_FACTS
+from scare.calibrator.model_card import SELECTION_FACTS
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table

@@ -15,7 +15,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
-from scare.calibrator.selection_table import HEAD, candidate_labels, selection_summary, selection_table
+from scare.calibrator.model_card import HEAD, candidate_labels, selection_summary, selection_table
 from scare.cli import options
 from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table

@@ -10,9 +10,9 @@ import numpy as np
 
 import scare
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.model_card import selection_summary
 from scare.calibrator.passes import fuse, quantise
 from scare.calibrator.plan import Plan, run
-from scare.calibrator.selection_table import selection_summary
 from scare.data.readings import Channel
 from scare.export.c_source import CModel
 from scare.export.descriptor import Descriptor, choose_device, make_descriptor

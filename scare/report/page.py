@@ -18,8 +18,8 @@ from typing import Any
 from markupsafe import Markup
 
 from scare import __version__
-from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.model_card import model_card
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
 from scare.records import nan_to_none
@@ -247,7 +247,7 @@ def write_demo_page(
         scores=scores,
         unit=calibrator.target.unit,
         cost=calibrator.cost(),
-        card=card(calibrator),
+        card=model_card(calibrator),
     )
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

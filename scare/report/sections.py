@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.intervals import under_covers
-from scare.calibrator.selection_table import HEAD, SELECTION_FACTS, selection_summary, selection_table
+from scare.calibrator.model_card import HEAD, SELECTION_FACTS, selection_summary, selection_table
 from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
 from scare.errors import DataError

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator import plan
-from scare.calibrator.bundle import LIMITS, MANIFEST, WEIGHTS, WINDOWS, most, raised
+from scare.calibrator.bundle import LIMITS, MANIFEST, WEIGHTS, WINDOWS, current_limit, raised
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import UsageError
@@ -68,7 +68,7 @@ def chain(*changes: Change) -> Change:
 
 def test_the_page_lists_the_limits() -> None:
     rows = re.findall(r"^\| ([\d,]+) \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows == [(f"{one.most:,}", one.of) for one in LIMITS.values()]
+    assert rows == [(f"{one.maximum:,}", one.what) for one in LIMITS.values()]
 
 
 SETTING = ("plan", "steps", 0, "settings")
@@ -93,13 +93,13 @@ def test_large_dense_steps_are_refused_by_what_they_read(saved: Path, tmp_path: 
     path = with_arrays(saved, tmp_path / "a.scare", WEIGHTS, lambda arrays: arrays.update({"plan.2.weight": wide}))
     dense = {**step("dense", "all", "d"), "weights": {"weight": "plan.2.weight"}}
     many = [step("flatten", "u", "all"), *({**dense, "output": f"d{index}"} for index in range(900))]
-    assert "weights that its steps read" in quick_refusal(with_facts(path, tmp_path / "b.scare", steps(*many)))
+    assert "weights read by plan steps" in quick_refusal(with_facts(path, tmp_path / "b.scare", steps(*many)))
 
 
 WRONG: dict[str, tuple[Change, str]] = {
     "a device that is a number": (put(("inputs", "scaling", "devices", 0), 3), "it takes text"),
     "a device that is nothing": (put(("inputs", "scaling", "devices", 0), None), "it takes text"),
-    "a device there twice": (put(("inputs", "scaling", "devices"), ["a", "a"]), "a device is there twice"),
+    "a device there twice": (put(("inputs", "scaling", "devices"), ["a", "a"]), "a device is listed twice"),
     "a step's output that is a number": (put(("plan", "steps", 0, "output"), 3), "it takes text"),
     "a window that is true": (put(("plan", "window"), True), "it takes a whole number"),
     "a step of time that is infinite": (put(("inputs", "step_seconds"), 1e999), "is not a number of JSON"),
@@ -133,7 +133,7 @@ def test_a_weight_of_another_type_is_refused(number: type, saved: Path, tmp_path
 
 
 def test_stored_windows_are_counted_and_finite(saved: Path, tmp_path: Path) -> None:
-    for count, bad, words in ((5000, 0.0, "5,000 windows that it stores"), (3, np.nan, "not all finite numbers")):
+    for count, bad, words in ((5000, 0.0, "5,000 stored windows"), (3, np.nan, "not all finite numbers")):
 
         def change(arrays: Any, count: int = count, bad: float = bad) -> None:
             arrays["golden.windows"], arrays["golden.numbers"] = np.full((count, 12, 2), bad), np.zeros(count)
@@ -148,12 +148,12 @@ def test_limits_are_raised_by_an_option_here_and_in_processes(saved: Path, tmp_p
     facts = json.loads(members[MANIFEST])
     facts["facts"]["long"] = "x" * (3 << 20)
     pack(large, {**members, MANIFEST: json.dumps(facts).encode()})
-    assert "if you trust it: scare --limits 2 …" in refusal(large)
+    assert "raise it: scare --limits 2 …" in refusal(large)
     with raised(2):
         assert Calibrator.load(large).facts["long"]
-        asked = "from scare.calibrator.bundle import most; print(most('steps'))"
+        asked = "from scare.calibrator.bundle import current_limit; print(current_limit('steps'))"
         assert int(subprocess.check_output([sys.executable, "-c", asked])) == 2000
-    assert most("steps") == 1000
+    assert current_limit("steps") == 1000
     with pytest.raises(UsageError, match="from 1 on"), raised(0):
         pass
 
@@ -161,8 +161,8 @@ def test_limits_are_raised_by_an_option_here_and_in_processes(saved: Path, tmp_p
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.scare")
-    assert quick_refusal(tmp_path / "pipe.scare") == "cannot be read: it is no regular file"
-    assert quick_refusal(Path("/dev/zero")) == "cannot be read: it is no regular file"
+    assert quick_refusal(tmp_path / "pipe.scare") == "cannot be read: it is not a regular file"
+    assert quick_refusal(Path("/dev/zero")) == "cannot be read: it is not a regular file"
 
 
 def test_a_zip_with_a_long_list_of_members_is_not_read(tmp_path: Path) -> None:

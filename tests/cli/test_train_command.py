@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.calibrator.selection_table import selection_table
+from scare.calibrator.model_card import selection_table
 from scare.cli import train as train_command
 from scare.cli.train import fit_with_progress, require_training
 from scare.words import duration
-from tests.calibrator.test_selection_table import FACTS, SUMMARY
+from tests.calibrator.test_model_card import FACTS, SUMMARY
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import CHANNELS, colocation, write
 

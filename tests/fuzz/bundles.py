@@ -18,8 +18,9 @@ from safetensors.numpy import save as encode
 
 import scare
 from scare.board.build import cache_folder
-from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS, card
+from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import CalibratedRows, Calibrator
+from scare.calibrator.model_card import model_card
 from scare.data.flags import NO_VALUE
 from scare.errors import NotApplicableError
 from scare.export.compiled import compile_calibrator
@@ -216,7 +217,7 @@ ARRAY_CHANGES: list[Callable[[np.ndarray, Any, Random], np.ndarray]] = [
 def use(path: Path) -> None:
     """Open it, read its card, calibrate, and print it in C and plain Python."""
     calibrator = Calibrator.load(path)
-    card(calibrator)
+    model_card(calibrator)
     calibrator.cost()
     rows = np.random.default_rng(0).uniform(1, 400, (40, len(calibrator.inputs.channels)))
     times = calibrator.inputs.step_seconds * np.arange(1.0, 41.0)

@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.calibrator.selection_table import selection_table
+from scare.calibrator.model_card import selection_table
 from scare.report.charts import ALL, ROWS
 from scare.report.page import CONTENTS, as_script_data, write_report
 from scare.report.sections import bounds
 from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
-from tests.calibrator.test_selection_table import FACTS, SUMMARY
+from tests.calibrator.test_model_card import FACTS, SUMMARY
 from tests.report.small_run import NASTY, board, dataset, method, series, write_run
 from tests.report.test_charts import unpack
 

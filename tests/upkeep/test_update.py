@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.model_card import model_card
 from scare.calibrator.passes import LEARNED, STATE
 from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
@@ -64,8 +64,8 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
     later = air(2, seed=4, start_day=20030)
     assert_array_equal(loaded.predict(later)[CALIBRATED], taught.predict(later)[CALIBRATED])
     assert_allclose(loaded.compute(loaded.golden.windows), loaded.golden.numbers)
-    assert "learned: sessions 1" in card(loaded)
-    assert loaded.facts[STATE] not in card(loaded)
+    assert "learned: sessions 1" in model_card(loaded)
+    assert loaded.facts[STATE] not in model_card(loaded)
     back, shipped = (tmp_path / name for name in ("back.scare", "shipped.scare"))
     assert revert(loaded).save(back).read_bytes() == calibrator.save(shipped).read_bytes()
 

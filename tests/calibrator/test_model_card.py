@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scare.calibrator.bundle import card
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.selection_table import FORMER_FACTS, HEAD, selection_summary, selection_table
+from scare.calibrator.model_card import FORMER_FACTS, HEAD, model_card, selection_summary, selection_table
 from scare.export.compiled import compile_calibrator
 from tests.calibrator.building import make_calibrator
 
@@ -37,7 +36,7 @@ def test_a_whole_network_is_taken_and_one_without_a_share_is_not(share: float, t
 
 def test_the_card_ends_with_the_summary_and_the_candidates(tmp_path: Path) -> None:
     reported = Calibrator.load(make_calibrator().with_facts(preset="default", **FACTS).save(tmp_path / "told.scare"))
-    text = card(reported)
+    text = model_card(reported)
     _, section = text.split("## Model selection\n\n")
     assert section.startswith(f"{SUMMARY}\n\n| {' | '.join(HEAD)} |\n")
     assert "| linear regression | 3 | 50% ± 10% | yes |" in section
@@ -55,7 +54,7 @@ def test_an_export_says_what_it_is() -> None:
 def test_a_file_without_a_selection_still_opens_and_has_its_card(tmp_path: Path) -> None:
     old = Calibrator.load(make_calibrator().with_facts(model="scare").save(tmp_path / "old.scare"))
     assert selection_table(old.facts) == []
-    assert "## Model selection" not in card(old)
+    assert "## Model selection" not in model_card(old)
 
 
 @pytest.mark.parametrize(
