@@ -1,8 +1,11 @@
 """Published corrections as calibrators: the registry `corrections.toml`, each entry a small plan on the newest row.
 
-An entry names what it reads by role (`pm`, `humidity`); `find_channels` recognises the roles among a user's channels
-and `bind` makes the calibrator, which is scored, saved and exported like any other. Plans come from
-`correction_plans`, the page in docs from `correction_page`.
+An entry names what it reads by role (`pm`, `humidity`). `find_channels` recognises the roles among a user's channels,
+and `bind` makes the calibrator, which is scored, saved and exported like any other. `make_plan` turns a published
+formula into kernel calls: a sum of terms, bands with transitions between them, or hygroscopic growth (κ-Köhler theory).
+`page` prints docs/corrections.md; a test keeps the two equal:
+
+    python -c "from scare.calibrator.corrections import page; print(page(), end='')" > docs/corrections.md
 """
 
 import re
@@ -11,7 +14,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,20 +30,16 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.words import suggestion
 
-# From a published formula to a plan: sums of terms, bands with passages between them, growth in humid air.
-#
-# Roles come first in their order; a growth formula reads `pm` and `humidity`, in this order.
-
-
-CONSTANT = "constant"
-
-
-Terms = Mapping[str, float]
+CONSTANT = "constant"  # the term of a formula that no reading multiplies
+Terms = Mapping[str, float]  # coefficient by term: a role, its square ("pm^2") or CONSTANT
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Between two formulas: the share of the later one is 0 below `low`, 1 from `high` on, a line between them."""
+    """A transition between two bands: the weight of the upper one's formula is `slope` · pm + `offset`.
+
+    It is 0 below `low` and 1 from `high` on.
+    """
 
     low: float
     high: float
@@ -51,7 +49,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Growth:
-    """Particles grow in humid air, by `factor` or by `kappa` and `density`; humidity is kept within limits, if any."""
+    """Hygroscopic growth by `factor`, or by `kappa` / `density`; humidity is clamped to `low` and `high`, if given."""
 
     factor: float | None = None
     kappa: float = 0.0
@@ -60,28 +58,88 @@ class Growth:
     high: float = inf
 
 
+@dataclass(frozen=True)
+class Role:
+    """An input of a correction: a quantity with unit and valid range, and how to recognise its channel by name."""
+
+    name: str
+    quantity: str
+    unit: str
+    low: float
+    high: float
+    about: str
+    prefers: str = ""  # regular expression of names that are surely the right channel
+    refuses: str = ""  # regular expression of names that are another one
+
+    @property
+    def channel(self) -> Channel:
+        """A channel with the role's name."""
+        return Channel(self.name, self.unit, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One entry of the registry, whose header explains `formulas`, `passages` and `growth`.
+
+    `certainty` says how sure we are of the coefficients. `vectors` are worked examples: a number for each role, and
+    the `expected` result.
+    """
+
+    id: str
+    version: int
+    title: str
+    doi: str
+    source: str
+    certainty: str
+    formula: str  # as text
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Role]
+    vectors: tuple[Mapping[str, float], ...]
+    formulas: tuple[Terms, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    growth: Growth | None = None
+
+    @property
+    def name(self) -> str:
+        """Id and version, which never change their meaning."""
+        return f"{self.id}@{self.version}"
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Its inputs, in the order that the plan reads them."""
+        return tuple(self.inputs.values())
+
+    @property
+    def quantity(self) -> str:
+        """The quantity that it corrects: its first role's."""
+        return self.roles[0].quantity
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The formula as kernel calls."""
+        return make_plan([*self.inputs], self.formulas, self.passages, self.growth)
+
+
 def make_plan(
     roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage] = (), growth: Growth | None = None
 ) -> Plan:
-    """Formulas as kernel calls on the newest row (a number for each role, in physical units), float32."""
+    """Write formulas as float32 kernel calls on the newest row: a number for each role, in physical units.
+
+    A growth formula reads `pm` and `humidity`, in this order.
+    """
     if growth is not None:
         steps = _growth_steps(growth)
-    elif passages:
-        steps = _banded_steps(roles, formulas, passages)
+    elif passages:  # all bands are computed, then blended
+        weights = {one.name: np.array([getattr(passage, one.name) for passage in passages]) for one in fields(Passage)}
+        bands = _sum_of_terms("polynomial", roles, formulas, "bands")
+        steps = [bands, Step("blend", ("bands", "now"), "y", weights)]
     else:
         steps = [_sum_of_terms("dense", roles, formulas, "y")]
     return Plan(1, len(roles), (Step("newest", (INPUT,), "now"), *steps)).astype(np.float32)
 
 
-def _banded_steps(roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage]) -> list[Step]:
-    """Every band's formula at once, then the passages between them."""
-    weights = {one.name: np.array([getattr(passage, one.name) for passage in passages]) for one in fields(Passage)}
-    bands = _sum_of_terms("polynomial", roles, formulas, "bands")
-    return [bands, Step("blend", ("bands", "now"), "y", weights)]
-
-
 def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], output: str) -> Step:
-    """Formulas of the newest row as one step; a dense one where every term is a role."""
+    """Write formulas of the newest row as one step: `dense` if every term is a role, else `polynomial`."""
     squares = [f"{role}^2" for role in roles if any(f"{role}^2" in terms for terms in formulas)]
     wanted = [*roles, *squares]
     powers = [[(term == role) + 2 * (term == f"{role}^2") for role in roles] for term in wanted]
@@ -91,194 +149,122 @@ def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], 
 
 
 def _growth_steps(growth: Growth) -> list[Step]:
-    """pm / (1 + g / (100 / h − 1)) = pm (1 − h / 100) / (1 + (g − 1) h / 100), which no humidity below 100 breaks."""
+    """Write pm / (1 + g / (100 / h − 1)) as pm (1 − h / 100) / (1 + (g − 1) h / 100): finite at h = 0 too.
+
+    Humidity is clamped as low + relu(h − low) − relu(h − high). pm passes through the same relu unchanged, since a
+    negative pm is outside the valid range.
+    """
+    steps, row = list[Step](), "now"
+    if growth.high < inf:
+        apart = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -growth.low, -growth.high])}
+        again = {"weight": np.array([[1.0, 0], [0, 1], [0, -1]]), "bias": np.array([0, growth.low])}
+        steps = [Step("dense", ("now",), "apart", apart), Step("relu", ("apart",), "above")]
+        steps, row = [*steps, Step("dense", ("above",), "limited", again)], "limited"
     factor = growth.kappa / growth.density if growth.factor is None else growth.factor
-    limits, row = (_limit_steps(growth.low, growth.high), "limited") if growth.high < inf else ([], "now")
     dry = {"weight": np.array([[1.0], [-0.01]])}
     wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}
     return [
-        *limits,
+        *steps,
         Step("polynomial", (row,), "dry", dry, {"powers": [[1, 0], [1, 1]]}),
         Step("dense", (row,), "wet", wet),
         Step("divide", ("dry", "wet"), "y"),
     ]
 
 
-def _limit_steps(low: float, high: float) -> list[Step]:
-    """Humidity kept within limits: low + relu(h − low) − relu(h − high); pm, never negative here, as it is."""
-    apart = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -low, -high])}
-    again = {"weight": np.array([[1.0, 0], [0, 1], [0, -1]]), "bias": np.array([0, low])}
-    steps = [Step("dense", ("now",), "apart", apart), Step("relu", ("apart",), "above")]
-    return [*steps, Step("dense", ("above",), "limited", again)]
-
-
-@dataclass(frozen=True)
-class Role:
-    """What a correction reads: a quantity with unit and valid range, and names to look for."""
-
-    name: str
-    quantity: str
-    unit: str
-    low: float
-    high: float
-    about: str
-    prefers: str = ""  # a name that says it is the right one, as a regular expression
-    refuses: str = ""  # a name that says it is another one
-
-    @property
-    def channel(self) -> Channel:
-        """A channel called by the role."""
-        return Channel(self.name, self.unit, self.low, self.high)
-
-
-@dataclass(frozen=True)
-class Correction:
-    """One entry of the registry (its header says what `formulas`, `passages` and `growth` are).
-
-    `certainty` says how sure we are of its numbers; `vectors` are worked examples: a number for each role, and
-    `expected`.
-    """
-
-    id: str
-    version: int
-    title: str
-    doi: str
-    source: str
-    certainty: str
-    formula: str  # in words
-    notes: tuple[str, ...]
-    inputs: Mapping[str, Role]
-    vectors: tuple[Mapping[str, float], ...]
-    formulas: tuple[Mapping[str, float], ...] = ()
-    passages: tuple[Passage, ...] = ()
-    growth: Growth | None = None
-
-    @property
-    def name(self) -> str:
-        """Its identity, for good."""
-        return f"{self.id}@{self.version}"
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """What it reads, in order."""
-        return tuple(self.inputs.values())
-
-    @property
-    def quantity(self) -> str:
-        """What it corrects: its first role's quantity."""
-        return self.roles[0].quantity
-
-    @cached_property
-    def plan(self) -> Plan:
-        """What it computes."""
-        return make_plan([*self.inputs], self.formulas, self.passages, self.growth)
-
-
 def _read_registry(path: Path) -> dict[str, Correction]:
-    """Every correction by its name."""
-    entries = [
-        {**entry, "inputs": {name: _role(name, facts) for name, facts in entry["inputs"].items()}}
-        for entry in load_toml(path)["corrections"]
-    ]
+    """Read all corrections by `name`; a role without unit or range has its quantity's."""
+    entries = load_toml(path)["corrections"]
+    for entry in entries:
+        for name, role in entry["inputs"].items():
+            usual = quantity(role["quantity"])
+            entry["inputs"][name] = {"name": name, "unit": usual.unit, "low": usual.low, "high": usual.high, **role}
     return {entry.name: entry for entry in convert(entries, tuple[Correction, ...], path)}
 
 
-def _role(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the registry tells of a role; unit and range are the quantity's where it tells none."""
-    usual = quantity(facts["quantity"])
-    return {"name": name, "unit": usual.unit, "low": usual.low, "high": usual.high, **facts}
-
-
-EVERY = _read_registry(Path(__file__).with_name("corrections.toml"))
-# the newest version of each
-CORRECTIONS = {entry.id: entry for entry in sorted(EVERY.values(), key=lambda entry: entry.version)}
+ALL_VERSIONS = _read_registry(Path(__file__).with_name("corrections.toml"))  # by name, such as "airnow-2021@1"
+# The newest version of each, by id.
+CORRECTIONS = {entry.id: entry for entry in sorted(ALL_VERSIONS.values(), key=lambda entry: entry.version)}
 
 
 def find_correction(name: str) -> Correction:
-    """The newest version of a correction, or the one asked for.
+    """Look up a correction by id (its newest version) or by name with a version.
 
     >>> find_correction("barkjohn-2021@1").formula
     'PM2.5 = 0.524 · PA_cf1 − 0.0862 · RH + 5.75'
     """
-    found = CORRECTIONS.get(name) or EVERY.get(name)
+    found = CORRECTIONS.get(name) or ALL_VERSIONS.get(name)
     if found is None:
         raise UsageError(f"no correction called '{name}'{suggestion(name, CORRECTIONS)}")
     return found
 
 
 def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[str, Channel]:
-    """The channel of each role, recognised by its name.
+    """Find the channel of each role by its name.
 
     >>> barkjohn = find_correction("barkjohn-2021")
     >>> names = ("pm2.5_atm", "pm2.5_cf_1", "RH")
     >>> {role: channel.name for role, channel in find_channels(barkjohn, [Channel(name) for name in names]).items()}
     {'pm': 'pm2.5_cf_1', 'humidity': 'RH'}
     """
-    return {role.name: _find_channel(role, channels) for role in correction.roles}
 
+    def matches(pattern: str, channel: Channel) -> bool:
+        return bool(pattern) and re.search(pattern, channel.name.lower()) is not None
 
-def _find_channel(role: Role, channels: Sequence[Channel]) -> Channel:
-    alike = [channel for channel in channels if is_called(channel.name, role.quantity)]
-    right = [channel for channel in alike if not (role.refuses and _has(role.refuses, channel.name))]
-    right.sort(key=lambda channel: not (role.prefers and _has(role.prefers, channel.name)))
-    if right:
-        return right[0]
-    if alike:
-        raise NotApplicableError(f"needs {role.about}; {alike[0].name} is another field")
-    names = ", ".join(channel.name for channel in channels)
-    raise NotApplicableError(f"needs {role.quantity}: no channel is called so; there are {names}")
+    found = {}
+    for role in correction.roles:
+        same_quantity = [channel for channel in channels if is_called(channel.name, role.quantity)]
+        right = [channel for channel in same_quantity if not matches(role.refuses, channel)]
+        if right:
+            found[role.name] = next((channel for channel in right if matches(role.prefers, channel)), right[0])
+        elif same_quantity:
+            raise NotApplicableError(f"needs {role.about}; {same_quantity[0].name} is another field")
+        else:
+            names = ", ".join(channel.name for channel in channels)
+            raise NotApplicableError(f"needs {role.quantity}: no channel has such a name; the channels are {names}")
+    return found
 
 
 def bind(
     correction: Correction, channels: Mapping[str, Channel], step_seconds: float, target: Channel | None = None
 ) -> Calibrator:
-    """The calibrator of a correction that reads these channels, given by role, one row every `step_seconds`.
+    """Make the calibrator of a correction from a channel for each role, with one row every `step_seconds`.
 
-    A reading outside the correction's valid range is flagged `RANGE` and gives no value. A unit that is not the
-    correction's is refused; a channel without a unit is taken to be in it.
+    A reading outside the correction's valid range is flagged `RANGE` and gives no value. A channel in another unit
+    raises a NotApplicableError; a channel without a unit is taken to be in the correction's.
     """
-    roles = correction.roles
-    bound = tuple(_within(correction, role, channels.get(role.name)) for role in roles)
+    roles, narrowed = correction.roles, []
+    for role in roles:
+        channel = channels.get(role.name)
+        if channel is None:
+            raise NotApplicableError(f"needs {role.quantity}: no channel is given for the role '{role.name}'")
+        check_unit(correction, channel, role.unit)
+        low, high = max(channel.low, role.low), min(channel.high, role.high)
+        narrowed.append(Channel(channel.name, role.unit, low, high))
     target = target or Channel(correction.quantity, roles[0].unit)
     check_unit(correction, target, roles[0].unit)
     as_is = Affine(np.zeros(len(roles)), np.ones(len(roles)))
     scaling = Scaling("constant", as_is, Affine(np.zeros(1), np.ones(1)))
-    inputs = Inputs(bound, scaling, step_seconds, 1, STRICT, DEFAULT_SETTINGS)
+    inputs = Inputs(tuple(narrowed), scaling, step_seconds, 1, STRICT, DEFAULT_SETTINGS)
+    cost = count(correction.plan)
+    facts = {
+        "model": correction.name,
+        "doi": correction.doi,
+        "source": correction.source,
+        "formula": correction.formula,
+        "parameters": cost.weights,
+        "bytes": cost.weight_bytes,
+    }
     none = Sample(np.empty((0, 1, len(roles)), np.float32), np.empty(0))
-    calibrator = Calibrator(correction.plan, inputs, target, none, none, _facts(correction))
+    calibrator = Calibrator(correction.plan, inputs, target, none, none, facts)
     rows = [[vector[role.name] for role in roles] for vector in correction.vectors]
     golden = np.array(rows, np.float32)[:, None]
     return replace(calibrator, golden=Sample(golden, calibrator.compute(golden)))
 
 
 def check_unit(correction: Correction, channel: Channel, unit: str) -> None:
-    """Refuse a channel or target whose unit is known and another one."""
+    """Raise a NotApplicableError if a channel or target has a known unit other than the correction's."""
     if channel.unit and spell_unit(channel.unit) != unit:
         raise NotApplicableError(f"{correction.name} is in {unit}, but {channel.name} is in {channel.unit}")
-
-
-def _within(correction: Correction, role: Role, channel: Channel | None) -> Channel:
-    """The user's channel, narrowed to the valid range."""
-    if channel is None:
-        raise NotApplicableError(f"needs {role.quantity}: no channel is given for the role '{role.name}'")
-    check_unit(correction, channel, role.unit)
-    low, high = max(channel.low, role.low), min(channel.high, role.high)
-    return Channel(channel.name, role.unit, low, high)
-
-
-def _facts(correction: Correction) -> dict[str, Any]:
-    cost = count(correction.plan)
-    origin = {"doi": correction.doi, "source": correction.source, "formula": correction.formula}
-    return {"model": correction.name, **origin, "parameters": cost.weights, "bytes": cost.weight_bytes}
-
-
-def _has(pattern: str, name: str) -> bool:
-    return re.search(pattern, name.lower()) is not None
-
-
-# The page of published corrections, docs/corrections.md, made from the registry; a test keeps the two equal.
-#
-# python -c "from scare.calibrator.corrections import page; print(page(), end='')" > docs/corrections.md
 
 
 INTRODUCTION = """# Published corrections
@@ -299,14 +285,13 @@ change; a different reading of its source is a new version.
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
-    overview = _table(("correction", "corrects", "reads", "DOI"), map(_overview, EVERY.values()))
-    return "\n".join([INTRODUCTION, overview, *map(_section, EVERY.values())])
-
-
-def _overview(entry: Correction) -> tuple[str, ...]:
-    reads = ", ".join(role.quantity for role in entry.roles)
-    return f"`{entry.name}`", entry.quantity, reads, _link(entry.doi)
+    """Print docs/corrections.md from the registry, in Markdown."""
+    overview = [
+        (f"`{one.name}`", one.quantity, ", ".join(role.quantity for role in one.roles), _link(one.doi))
+        for one in ALL_VERSIONS.values()
+    ]
+    head = _table(("correction", "corrects", "reads", "DOI"), overview)
+    return "\n".join([INTRODUCTION, head, *map(_section, ALL_VERSIONS.values())])
 
 
 def _section(entry: Correction) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_correction
+from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_correction
 from scare.cli.console import note
 from scare.data.colocation import SplitBy, prepare, read_files
 from scare.data.mapping import DataSection
@@ -131,7 +131,7 @@ def split_numbers(text: str, option: str) -> list[int]:
 
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:
     """Open the calibrator in a file, or a published correction that reads its own channels every `step_seconds`."""
-    published = model in CORRECTIONS or model in EVERY
+    published = model in CORRECTIONS or model in ALL_VERSIONS
     if step_seconds is not None and not published:
         raise UsageError("--step is only for published corrections; a .scare file has its own time step")
     if published and not Path(model).exists():

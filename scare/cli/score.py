@@ -13,7 +13,7 @@ import typer
 
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import CORRECTIONS, EVERY, bind, find_channels, find_correction
+from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_channels, find_correction
 from scare.calibrator.model_card import SELECTION_FACTS
 from scare.cli import options
 from scare.cli.config import read_config
@@ -95,7 +95,7 @@ def score(
 
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """Open the calibrator and the readings to score; a correction takes its channels from the readings."""
-    if (model in CORRECTIONS or model in EVERY) and not Path(model).exists():
+    if (model in CORRECTIONS or model in ALL_VERSIONS) and not Path(model).exists():
         readings = read_colocation(files, data, note)
         correction, first = find_correction(model), readings[0]
         found = find_channels(correction, first.channels)

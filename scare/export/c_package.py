@@ -16,7 +16,7 @@ import numpy as np
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import EVERY
+from scare.calibrator.corrections import ALL_VERSIONS
 from scare.calibrator.plan import run
 from scare.data.flags import LARGEST
 from scare.data.quantities import Quantity, is_called, quantities, quantity
@@ -337,7 +337,7 @@ class SensorField:
 
 def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
     """Find the sensor field of each channel, from data/quantities.toml, so that examples read the right one."""
-    correction = EVERY.get(str(calibrator.facts.get("model")))
+    correction = ALL_VERSIONS.get(str(calibrator.facts.get("model")))
     if correction:
         return [_field(quantity(role.quantity), role.prefers) for role in correction.roles]
     return [_field(_measurable(channel.name), channel.name) for channel in calibrator.inputs.channels]

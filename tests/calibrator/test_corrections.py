@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import CORRECTIONS, EVERY, Correction, bind, find_channels, find_correction, page
+from scare.calibrator.corrections import (
+    ALL_VERSIONS,
+    CORRECTIONS,
+    Correction,
+    bind,
+    find_channels,
+    find_correction,
+    page,
+)
 from scare.calibrator.cost import count
 from scare.calibrator.plan import run
 from scare.data.flags import Flag
@@ -17,7 +25,7 @@ from tests.calibrator.building import make_readings
 PAGE = Path(__file__).parents[2] / "docs" / "corrections.md"
 PM, RH = Channel("pm2.5", "ug/m3"), Channel("RH", "%")
 AIRNOW = CORRECTIONS["airnow-2021"]
-every_correction = pytest.mark.parametrize("correction", EVERY.values(), ids=EVERY)
+every_correction = pytest.mark.parametrize("correction", ALL_VERSIONS.values(), ids=ALL_VERSIONS)
 
 
 def bound(correction: Correction) -> Calibrator:
@@ -185,7 +193,7 @@ def test_a_channel_in_another_unit_is_refused() -> None:
 
 
 def test_a_role_without_a_channel_says_what_it_needs() -> None:
-    with pytest.raises(NotApplicableError, match=r"^needs RH: no channel is called so; there are pm2.5, abs"):
+    with pytest.raises(NotApplicableError, match=r"^needs RH: no channel has such a name; the channels are pm2.5, abs"):
         find_channels(CORRECTIONS["kappa-koehler-pm25"], [PM, Channel("absorption")])
     with pytest.raises(NotApplicableError, match=r"^needs PM10"):
         find_channels(CORRECTIONS["kappa-koehler-pm10"], [PM, RH])

@@ -110,7 +110,7 @@ def test_a_baseline_without_its_inputs_says_what_it_needs(scare: RunCli) -> None
     columns = "--time date --channels PM2.5,T --reference Ref.PM2.5"
     output = scare(f"scare compare box.csv {columns} --models linear,barkjohn-2021 --windows 8 --out study")
     assert output.code == 0, output.err
-    assert "barkjohn-2021 has no score: needs RH: no channel is called so; there are PM2.5, T" in output.err
+    assert "barkjohn-2021 has no score: needs RH: no channel has such a name; the channels are PM2.5, T" in output.err
 
 
 def test_a_window_longer_than_any_run_is_a_line_that_says_how_long_the_longest_is(scare: RunCli) -> None:
