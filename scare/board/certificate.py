@@ -44,7 +44,7 @@ from scare.calibrator.parity import (
     Tolerance,
     deviation,
     distances_to_ties,
-    most_unlike,
+    max_code_mismatches,
     rounding,
     share_of_ties,
 )
@@ -162,7 +162,7 @@ class Runtimes:
     def _apart(self, tolerance: Tolerance) -> Iterator[str]:
         unlike, judged = self.unlike, self.judged
         count, tokens = int(unlike.sum()), int(judged.sum()) * unlike.shape[1]
-        if count > most_unlike(tokens):
+        if count > max_code_mismatches(tokens):
             yield (
                 f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,},"
                 f" {self._first(np.flatnonzero(unlike.any(axis=1)))}"

@@ -23,7 +23,7 @@ import numpy as np
 
 from scare.board.exports import read_c_export
 from scare.board.host import HostModel
-from scare.calibrator.parity import TOKENS, most_unlike
+from scare.calibrator.parity import TOKENS, max_code_mismatches
 from scare.errors import DataError, ExitCode, NotApplicableError, ScareError
 from scare.export.onnx import run_onnx
 from scare.export.package import TARGETS
@@ -169,7 +169,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
             f"{len(wrong):,} of {len(results):,} windows are farther off than allowed; the first is window {first}:"
             f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.tolerances[first]:.2g}"
         )
-    if len(ties) > max(1, most_unlike(expected.tokens)):
+    if len(ties) > max(1, max_code_mismatches(expected.tokens)):
         reasons.append(f"{len(ties):,} windows have other hash codes or choices, more than one in {TOKENS:,}")
     near = np.where(excused, 0.0, differences)
     shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)

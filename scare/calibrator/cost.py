@@ -1,8 +1,8 @@
-"""Cost counts what one inference of a plan takes: operations, live and retained bytes, weights.
+"""Cost of one inference of a plan: operations, bytes alive at once, bytes of all values, weights.
 
 Counted from the plan that runs, so what we report is what we ship. Models declare their operations as a formula
-in the window length; a test compares the two exactly. A plan that chooses between two branches costs one reading
-more than another: counted are the dearest reading and the mean of many.
+in the window length; a test compares the two exactly. A plan that chooses between two branches does not cost the same
+for every reading: the most expensive reading is counted, and the mean over a stream.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from math import prod
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import KERNELS, PERIODS, Operations
 
-BYTES = 4  # a float32 or a word of hash bits
+BYTES = 4  # of a float32, or of 32 hash bits
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One inference: operations, most bytes alive at once, bytes of all values, bytes of weights, their number.
+    """What one inference takes.
 
-    `operations` are those of the dearest reading, `mean_operations` the mean over a stream, to the nearest whole
-    number; they differ only where the plan chooses a branch.
+    `operations` are those of the most expensive reading, `mean_operations` the mean over a stream, rounded; they
+    differ only where the plan chooses a branch.
     """
 
     operations: Operations
     mean_operations: Operations
-    peak_bytes: int
-    retained_bytes: int
+    peak_bytes: int  # largest sum of the values alive at once
+    retained_bytes: int  # of all values together
     weight_bytes: int
-    weights: int
+    weights: int  # how many numbers
 
 
 def count(plan: Plan, deep_share: float = 1.0) -> Cost:
-    """Count one inference of a plan; of its decisions, `deep_share` are for the deep branch (all, unless measured).
+    """Count one inference of a plan; `deep_share` is how often its decision is for the deep branch, if it has one.
 
     >>> import numpy as np
     >>> from scare.calibrator.plan import Step
@@ -41,20 +41,24 @@ def count(plan: Plan, deep_share: float = 1.0) -> Cost:
     >>> cost.operations.multiply_adds, cost.peak_bytes, cost.weight_bytes
     (360, 1444, 1440)
     """
-    worst, mean = _worst_and_mean(plan, deep_share)
-    arrays = [weight for step in plan.steps for weight in step.weights.values()]
+    if plan.branches is None:
+        worst = mean = all_operations(plan)
+    else:
+        worst, mean = _branch_operations(plan, deep_share)
+    owners = _memory_owners(plan)
+    weights = [weight for step in plan.steps for weight in step.weights.values()]
     return Cost(
         worst,
         mean,
-        peak_bytes=_peak(plan),
-        retained_bytes=sum(_bytes(plan, name) for name in plan.shapes if not _is_view(plan, name)),
-        weight_bytes=sum(array.nbytes for array in arrays),
-        weights=sum(array.size for array in arrays),
+        peak_bytes=_peak_bytes(plan, owners),
+        retained_bytes=sum(BYTES * prod(plan.shapes[name]) for name in set(owners.values())),
+        weight_bytes=sum(weight.nbytes for weight in weights),
+        weights=sum(weight.size for weight in weights),
     )
 
 
 def all_operations(plan: Plan, steps: Sequence[Step] | None = None) -> Operations:
-    """What these steps of a plan take together, or all of them, whether or not one reading runs them all."""
+    """Sum the operations of these steps of a plan (default: all), even if no single reading runs them all."""
     total = Operations()
     for step in plan.steps if steps is None else steps:
         inputs = [plan.shapes[name] for name in step.inputs]
@@ -62,48 +66,38 @@ def all_operations(plan: Plan, steps: Sequence[Step] | None = None) -> Operation
     return total
 
 
-def _worst_and_mean(plan: Plan, deep_share: float) -> tuple[Operations, Operations]:
-    """The dearest reading and the mean: a decision costs its steps once and holds for its branch's period."""
-    if plan.branches is None:
-        return all_operations(plan), all_operations(plan)
-    decision, *branches = plan.steps[-1].inputs
-    asked = [all_operations(plan, plan.leading_to(decision, branch)) for branch in branches]
-    carried = [all_operations(plan, plan.leading_to(branch)) for branch in branches]
+def _branch_operations(plan: Plan, deep_share: float) -> tuple[Operations, Operations]:
+    """Count the most expensive reading and the mean of a plan that ends in `select`.
+
+    The first reading of a period runs the decision and the branch chosen; the others of the period run only the branch.
+    """
+    select = plan.steps[-1]
+    decision, *branches = select.inputs  # simple, deep
     shares = (1 - deep_share, deep_share)
-    later = [share * (plan.steps[-1].settings[name] - 1) for share, name in zip(shares, PERIODS, strict=True)]
-    return max(asked, key=lambda path: path.multiply_adds), _mean([*asked, *carried], [*shares, *later])
-
-
-def _mean(paths: list[Operations], weights: list[float]) -> Operations:
-    """The weighted mean, in whole numbers."""
+    first = [all_operations(plan, plan.leading_to(decision, branch)) for branch in branches]
+    others = [all_operations(plan, plan.leading_to(branch)) for branch in branches]
+    other_shares = [share * (select.settings[name] - 1) for share, name in zip(shares, PERIODS, strict=True)]
+    paths, weights = [*first, *others], [*shares, *other_shares]
     total = sum(weights)
     sums = (sum(w * getattr(p, f.name) for p, w in zip(paths, weights, strict=True)) for f in fields(Operations))
-    return Operations(*(round(one / total) for one in sums))
+    mean = Operations(*(round(one / total) for one in sums))
+    return max(first, key=lambda path: path.multiply_adds), mean
 
 
-def _peak(plan: Plan) -> int:
-    """The most bytes alive at once when each value lives from its step to its last reader's."""
-    owner = _owners(plan)
-    last_read = {owner[name]: index for index, step in enumerate(plan.steps) for name in step.inputs}
+def _memory_owners(plan: Plan) -> dict[str, str]:
+    """Find the value whose memory each value uses: itself, or the one that it is a view of."""
+    owners = {INPUT: INPUT}
+    for step in plan.steps:
+        owners[step.output] = step.output if KERNELS[step.kernel].copies else owners[step.inputs[0]]
+    return owners
+
+
+def _peak_bytes(plan: Plan, owners: dict[str, str]) -> int:
+    """Find the most bytes alive at once, if each value lives from its step to the last step that reads it."""
+    last_read = {owners[name]: index for index, step in enumerate(plan.steps) for name in step.inputs}
     alive, peak = {INPUT}, 0
     for index, step in enumerate(plan.steps):
-        alive.add(owner[step.output])
-        peak = max(peak, sum(_bytes(plan, name) for name in alive))
+        alive.add(owners[step.output])
+        peak = max(peak, sum(BYTES * prod(plan.shapes[name]) for name in alive))
         alive = {name for name in alive if last_read.get(name, len(plan.steps)) > index}
     return peak
-
-
-def _owners(plan: Plan) -> dict[str, str]:
-    """The value whose memory each value uses: itself, or what it is a view of."""
-    owner = {INPUT: INPUT}
-    for step in plan.steps:
-        owner[step.output] = step.output if KERNELS[step.kernel].copies else owner[step.inputs[0]]
-    return owner
-
-
-def _is_view(plan: Plan, name: str) -> bool:
-    return _owners(plan)[name] != name
-
-
-def _bytes(plan: Plan, name: str) -> int:
-    return BYTES * prod(plan.shapes[name])

@@ -1,10 +1,10 @@
 """A plan is a short straight list of kernel calls with their weights: the one form of a trained model.
 
-`models` write it, `fold` shortens it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
-scaled window `x` [window, channels] and its last step gives the scaled target [1].
+`models` write it, `passes` shorten it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
+scaled window `x` [window, channels], and its last step gives the scaled target [1].
 
-A plan may end in one `select` of two branches. `run` then computes the branch that is chosen and not the other; in a
-stream the choice is carried from window to window.
+A plan may end in one `select` between a simple and a deep branch. `run` then computes only the branch that is chosen;
+in a stream the choice is carried from window to window.
 """
 
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ import numpy as np
 from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, BatchChoice, Choice, Shape, Step, choose, expect
 
 SELECT = "select"
-AT_ONCE = 1 << 25  # numbers that windows computed at once may become
+BATCH_NUMBERS = 1 << 25  # values of all steps that windows computed at once may have, which limits the memory
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps from a window [window, channels] to one number; checked when made.
+    """Steps from a window [window, channels] to one number; names and shapes are checked on construction.
 
     >>> weight = np.array([[2.0], [0.5]])
     >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": weight})))
@@ -41,7 +41,7 @@ class Plan:
 
     @cached_property
     def shapes(self) -> dict[str, Shape]:
-        """Shape of every value by name, without the batch."""
+        """Shape of every value by name, without the batch axis."""
         shapes: dict[str, Shape] = {INPUT: (self.window, self.channels)}
         for step in self.steps:
             if step.kernel not in KERNELS:
@@ -55,7 +55,7 @@ class Plan:
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers one window becomes: all values, and the most that a kernel holds besides."""
+        """How many numbers are computed from one window: all values, and the largest scratch memory of a kernel."""
         scratch = [
             KERNELS[step.kernel].scratch(
                 *(self.shapes[name] for name in step.inputs), step.weight_shapes, step.settings
@@ -69,7 +69,7 @@ class Plan:
         return [step for step in self.steps if name in step.inputs]
 
     def leading_to(self, *names: str) -> tuple[Step, ...]:
-        """The steps that these values need."""
+        """The steps that these values depend on, in order."""
         needed, kept = set(names), []
         for step in reversed(self.steps):
             if step.output in needed:
@@ -79,7 +79,7 @@ class Plan:
 
     @cached_property
     def branches(self) -> "tuple[Plan, Plan, Plan] | None":
-        """Decision, simple branch and deep branch of a plan that ends in `select`, each a plan; else None."""
+        """Decision, simple branch and deep branch, each as a plan; None if the plan does not end in `select`."""
         last = self.steps[-1]
         if last.kernel != SELECT:
             return None
@@ -87,15 +87,20 @@ class Plan:
         return decision, simple, deep
 
     def astype(self, number: type[np.floating]) -> "Plan":
-        """The same plan with its real weights in another number type."""
-        return replace(self, steps=tuple(_astype(step, number) for step in self.steps))
+        """Convert the real weights to another number type; integer weights stay."""
+
+        def converted(step: Step) -> Step:
+            weights = step.weights.items()
+            return replace(step, weights={name: w.astype(number) if w.dtype.kind == "f" else w for name, w in weights})
+
+        return replace(self, steps=tuple(map(converted, self.steps)))
 
 
 def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
-    """The plan's output for scaled windows [batch, window, channels]: [batch].
+    """Compute the plan's output [batch] for scaled windows [batch, window, channels].
 
-    Where the plan chooses a branch, each window chooses for itself, unless the windows are those of a stream, oldest
-    first, or one of each of many streams: then `choice` is what the streams carry.
+    Where the plan chooses a branch, each window chooses for itself by default. For windows of one stream, oldest first,
+    pass the stream's `Choice`; for one window of each of many streams, their `BatchChoice`.
     """
     if plan.branches is None:
         return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
@@ -108,23 +113,18 @@ def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = N
 
 
 def deep_share(plan: Plan, windows: np.ndarray) -> float:
-    """The share of windows, each asked for itself, that choose the deep branch; 1 where there is nothing to choose."""
+    """Measure the share of windows that choose the deep branch, each for itself; 1 if there is nothing to choose."""
     if plan.branches is None or not len(windows):
         return 1.0
     return float(choose(run(plan.branches[0], windows), plan.steps[-1].settings).mean())
 
 
 def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-    """The values named in `wanted`, each with the batch in front; others are dropped once read."""
-    batch = max(1, AT_ONCE // plan.numbers)
+    """Compute the values named in `wanted`, each with the batch axis first; others are dropped once they are read."""
+    batch = max(1, BATCH_NUMBERS // plan.numbers)
     if len(windows) > batch:
-        parts = [_values(plan, windows[start : start + batch], wanted) for start in range(0, len(windows), batch)]
+        parts = [values(plan, windows[start : start + batch], wanted) for start in range(0, len(windows), batch)]
         return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
-    return _values(plan, windows, wanted)
-
-
-def _values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-    """Like `values`, for windows that are computed at once."""
     last_reader = {name: index for index, step in enumerate(plan.steps) for name in step.inputs}
     computed = {INPUT: windows}
     for index, step in enumerate(plan.steps):
@@ -134,10 +134,3 @@ def _values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.n
             if last_reader[name] == index:
                 del computed[name]
     return {name: computed[name] for name in wanted}
-
-
-def _astype(step: Step, number: type[np.floating]) -> Step:
-    def convert(weight: np.ndarray) -> np.ndarray:
-        return weight.astype(number) if weight.dtype.kind == "f" else weight
-
-    return replace(step, weights={name: convert(weight) for name, weight in step.weights.items()})

@@ -176,7 +176,7 @@ def test_windows_that_become_many_numbers_are_computed_in_parts(monkeypatch: pyt
     whole = attention_plan()
     windows = np.random.default_rng(0).normal(size=(20, 12, 2)).astype(np.float32)
     at_once = values(whole, windows, {"hq", "y"})
-    monkeypatch.setattr(plan, "AT_ONCE", 3 * whole.numbers)
+    monkeypatch.setattr(plan, "BATCH_NUMBERS", 3 * whole.numbers)
     in_parts = values(whole, windows, {"hq", "y"})
     np.testing.assert_array_equal(in_parts["hq"], at_once["hq"])
     np.testing.assert_allclose(in_parts["y"], at_once["y"], rtol=1e-5)
