@@ -11,15 +11,15 @@ JOBS = itertools.count(1)  # finished in this process
 
 
 def keep_compiled() -> None:
-    """Keep on disk what JAX compiles, in this process if JAX is not loaded yet and in those started from here.
+    """Keep on disk what JAX compiles, in this process if JAX is not loaded yet and in those started from it.
 
-    The next training of the same shapes reads it: seconds in place of half a minute, and the same numbers.
+    The next training of the same shapes starts in seconds instead of half a minute, with the same numbers.
     """
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def forget_compiled() -> None:
-    """After every twentieth job drop what JAX holds in memory: after some hundred it would be full."""
+    """Clear JAX's caches after every twentieth job; after some hundred jobs memory would be full."""
     if next(JOBS) % JOBS_PER_CLEAR == 0 and "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

@@ -45,7 +45,7 @@ class Row:
 
 
 def make_table(study: Study, ours: str = OURS) -> list[Row]:
-    """The rows of a study, best first within a window, failed ones last; differences are to `ours`.
+    """Make the rows of a study, best first within a window, failed ones last; differences are to `ours`.
 
     Every method is scored on the same rows (`SharedRows`).
     """
@@ -56,27 +56,23 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
         for job in study.jobs:
             if job.window == window:
                 groups.setdefault(job.method, []).append(job)
-        compared = {}  # squared errors [rows] of methods with a value for every row, mean over seeds
+        compared: dict[
+            str, np.ndarray
+        ] = {}  # squared errors [rows] of methods with a value for every row, mean over seeds
         for name, jobs in groups.items():
             errors = [np.square(rows.scored(job) - rows.reference) for job in jobs if job in rows.estimates]
             if errors and np.isfinite(mean := np.mean(errors, axis=0)).all():
                 compared[name] = mean
-        winner = _winner(compared, rows.times)
+        ranked = sorted(compared, key=lambda name: float(compared[name].mean()))
+        winner = ""  # the method with the least error, if the interval to the next one excludes zero
+        if len(ranked) > 1 and compare_errors(compared[ranked[0]], compared[ranked[1]], rows.times).decided:
+            winner = ranked[0]
         for name, jobs in groups.items():
             to_ours = None
             if name != ours and {name, ours} <= compared.keys():
                 to_ours = compare_errors(compared[name], compared[ours], rows.times)
             table.append(replace(_row(study, rows, jobs), to_ours=to_ours, winner=name == winner))
     return sorted(table, key=lambda row: (row.window, row.accuracy.rmse if row.accuracy else np.inf))
-
-
-def _winner(squared: Mapping[str, np.ndarray], times: np.ndarray) -> str:
-    """The method with the least error, if the interval to the next one excludes zero."""
-    ranked = sorted(squared, key=lambda name: float(squared[name].mean()))
-    if len(ranked) < 2:
-        return ""
-    best, second = ranked[:2]
-    return best if compare_errors(squared[best], squared[second], times).decided else ""
 
 
 def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.data.readings import Channel, Readings
+from scare.data.readings import Channel
 from scare.data.split import Split
 from scare.records import read_json
 
@@ -21,7 +21,7 @@ TASK = "task.json"
 
 @dataclass(frozen=True)
 class ReadingsFingerprint:
-    """What identifies the readings of one device in a part."""
+    """Identifies the readings of one device in a part of the split."""
 
     device: str
     site: str
@@ -60,25 +60,27 @@ def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:
-    """The fingerprints of the readings of each part, as JSON holds them."""
-    return {part: [_fingerprint(one) for one in readings] for part, readings in split.parts.items()}
-
-
-def _fingerprint(readings: Readings) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for array in (readings.times, readings.values, readings.targets):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    assert readings.reference is not None
-    return {
-        "device": readings.device,
-        "site": readings.site,
-        "channels": [_without_infinity(channel) for channel in readings.channels],
-        "reference": _without_infinity(readings.reference),
-        "rows": len(readings),
-        "sha256": digest.hexdigest(),
-    }
+    """Identify the readings of each part, as JSON holds `ReadingsFingerprint`."""
+    parts: dict[str, list[dict[str, Any]]] = {part: [] for part in split.parts}
+    for part, readings in split.parts.items():
+        for one in readings:
+            digest = hashlib.sha256()
+            for array in (one.times, one.values, one.targets):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            assert one.reference is not None
+            parts[part].append(
+                {
+                    "device": one.device,
+                    "site": one.site,
+                    "channels": [_without_infinity(channel) for channel in one.channels],
+                    "reference": _without_infinity(one.reference),
+                    "rows": len(one),
+                    "sha256": digest.hexdigest(),
+                }
+            )
+    return parts
 
 
 def _without_infinity(channel: Channel) -> dict[str, Any]:
-    """A channel as JSON can hold it."""
+    """A channel for JSON, which has no infinity: limits that are not set are left out."""
     return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf)}

@@ -56,9 +56,9 @@ from scare.windowing.inputs import WindowStream
 FIRST = 0.4  # share of the rows with a reference that the first fold trains on
 DRAWN = 10  # candidates drawn at random around the preset before Optuna knows enough
 CHANGED = 1 / 3  # share of the hyperparameters that are changed in these
-ATTEMPTS = 5  # proposals in a row of candidates already known
+ATTEMPTS = 5  # proposals of known candidates in a row, after which one is drawn at random
 HOPELESS = 1.05  # times the worst on the front, on the first fold and in both objectives: not examined further
-UNFIT = 1e9  # stands for the error of what has no score
+UNFIT = 1e9  # error of a candidate without a score, larger than any other
 OBJECTIVES = ("rmse", "top5_rmse")
 CONFIG = "best-{}.toml"
 Progress = Callable[[Sequence[Trial]], None]
@@ -197,6 +197,7 @@ def run_search(search: Search, effort: Effort, progress: Progress) -> None:
 
 
 def _search(search: Search, effort: Effort, executor: Executor, progress: Progress) -> None:
+    """Start trials while workers are free and time is left, collect those that end."""
     proposer, begun = Proposer(search.space, search.preset, search.errors, search.settings.seed), time.monotonic()
     running: dict[Future[Any], tuple[Trial, float]] = {}  # each trial, and when it was started
     while True:
@@ -217,11 +218,16 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
             return
         wait(running, max(0.1, left) if done else None, FIRST_COMPLETED)
         for future in [one for one in running if one.done()]:
-            _collect(search, executor, future, *running.pop(future))
+            trial, started = running.pop(future)
+            if reason := executor.lost(future):  # its process died
+                write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - started))
+            elif executor.shared:
+                write_files(future.result(), trial_file(search.folder, trial.number).parent)
             progress(search.trials())
 
 
 def _start(search: Search, trial: Trial, done: Sequence[Trial], executor: Executor) -> "Future[Any]":
+    """Submit a trial as plain values; a cluster is sent the folds as well."""
     settings = asdict(replace(search.settings, hopeless=_hopeless(search, done)))
     described = asdict(replace(trial, cost=_known_cost(trial, done)))
     if executor.shared:
@@ -230,16 +236,8 @@ def _start(search: Search, trial: Trial, done: Sequence[Trial], executor: Execut
     return executor.submit(run_trial, str(search.folder), described, settings)
 
 
-def _collect(search: Search, executor: Executor, future: "Future[Any]", trial: Trial, begun: float) -> None:
-    """Write the result of a trial whose process died, and that of one that was sent back."""
-    if reason := executor.lost(future):
-        write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - begun))
-    elif executor.shared:
-        write_files(future.result(), trial_file(search.folder, trial.number).parent)
-
-
 def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
-    """Errors on the first fold beyond which a candidate is not examined further, once there is a front."""
+    """Errors on the first fold above which a candidate is not examined further; None until there is a front."""
     front = search.front(done)
     if not front or not any(trial.number == 0 for trial in done):
         return None
@@ -248,7 +246,7 @@ def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
 
 
 def _known_cost(trial: Trial, done: Sequence[Trial]) -> Cost | None:
-    """The cost of a finished trial of the same architecture."""
+    """The cost of a finished trial of the same architecture, which need not be measured again."""
     same = architecture(trial.values)
     return next((one.cost for one in done if one.cost and architecture(one.values) == same), None)
 
@@ -270,7 +268,7 @@ class Proposer:
         self._reported: set[int] = set()
 
     def propose(self, done: Sequence[Trial], running: Sequence[Trial]) -> Trial | None:
-        """A candidate that is neither finished nor running, the preset first; None when there is nothing new."""
+        """Propose a candidate that is neither finished nor running, the preset first; None if all have been tried."""
         study = self._report(done)
         known = [dict(trial.values) for trial in (*done, *running)]
         if self._preset not in known:
@@ -285,7 +283,7 @@ class Proposer:
         return Trial(number, values)
 
     def _ask(self, study: optuna.Study, known: Sequence[Mapping[str, int | float]]) -> optuna.Trial:
-        """The next new candidate: drawn around the preset at first, and when Optuna repeats itself."""
+        """Ask for a new candidate: drawn around the preset at first, and when Optuna repeats itself."""
         for _ in range(ATTEMPTS if self._preset not in known or len(known) > DRAWN else 0):
             asked = study.ask(self._indices)
             if self._values(asked) not in known:
@@ -323,7 +321,7 @@ class Proposer:
 
 
 def make_outcome(search: Search) -> dict[str, Any]:
-    """The outcome as plain values: the front and the preset, candidates of each other kind, and their counts."""
+    """Sum up a search as plain values: the Pareto front, the preset, candidates that do not fit or failed, counts."""
     trials = search.trials()
     preset = next((trial for trial in trials if trial.number == 0 and search.finished(trial)), None)
     front = search.front(trials)
@@ -348,7 +346,7 @@ def make_outcome(search: Search) -> dict[str, Any]:
 
 
 def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[str, Any]:
-    """One candidate: values, cost and reasons, means over the folds, and paired differences to the preset.
+    """Describe a candidate: values, cost and reasons, means over the folds, and paired differences to the preset.
 
     The spread is the standard deviation over the folds (n - 1); one fold has none.
     """
@@ -359,17 +357,12 @@ def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[s
     facts["does_not_fit"] = budget.reasons(trial.cost) if budget and trial.cost else []
     if search.finished(trial):
         facts |= dict(zip(OBJECTIVES, trial.mean, strict=True)) | {"folds": [list(score) for score in trial.scores]}
-        facts |= _differences(trial, preset) if preset else {}
+    if search.finished(trial) and preset:
+        by_fold = np.array(trial.scores) - np.array(preset.scores)
+        spread = by_fold.std(axis=0, ddof=1).tolist() if len(by_fold) > 1 else [None, None]
+        for name, mean, deviation in zip(OBJECTIVES, by_fold.mean(axis=0).tolist(), spread, strict=True):
+            facts |= {f"{name}_to_preset": mean, f"{name}_to_preset_sd": deviation}
     return facts
-
-
-def _differences(trial: Trial, preset: Trial) -> dict[str, float | None]:
-    by_fold = np.array(trial.scores) - np.array(preset.scores)
-    spread = by_fold.std(axis=0, ddof=1).tolist() if len(by_fold) > 1 else [None, None]
-    differences: dict[str, float | None] = {}
-    for name, mean, deviation in zip(OBJECTIVES, by_fold.mean(axis=0).tolist(), spread, strict=True):
-        differences |= {f"{name}_to_preset": mean, f"{name}_to_preset_sd": deviation}
-    return differences
 
 
 def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Path]:

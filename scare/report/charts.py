@@ -16,8 +16,8 @@ import numpy as np
 from scare.data.alignment import CrossCorrelation
 from scare.files import replacing
 from scare.report.blocks import number, percent, quantity, render
-from scare.report.error_analysis import AROUND, Bin, error_around, error_by, largest_changes
-from scare.scorecard.accuracy import Accuracy, AgreementLimits, limits_of_agreement, measure, squared_correlation
+from scare.report.error_analysis import AROUND, error_around, error_by, largest_changes
+from scare.scorecard.accuracy import Accuracy, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
 from scare.scorecard.series import DeviceSeries, pool
 
@@ -28,7 +28,7 @@ BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap
 LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns of a series, drawn over time
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
-OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts of the rows scored
+OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts that need scored rows
 WIDTH, HEIGHT, MARGIN = 640, 320, 48  # of a correlogram
 COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
 
@@ -67,7 +67,11 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
     accuracy, raw_accuracy = _accuracy(scored, "calibrated"), None
     if run.comparable:
         raw_accuracy = _accuracy(scored.rows(np.isfinite(scored.raw)), "raw")
-    charts: dict[str, Any] = {"time": _time(series, rows) if rows else None, "training": _training(series)}
+    trained = series.times[series.trained]  # [s since 1970]
+    charts: dict[str, Any] = {
+        "time": _time(series, rows) if rows else None,
+        "training": [float(trained.min()), float(trained.max())] if len(trained) else None,
+    }
     captions = {"time": _time_caption(run, series, accuracy, raw_accuracy)}
     if not rows:
         captions["time"] += " Choose one device to see it over time."
@@ -75,15 +79,14 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
         errors = _errors(scored, run.comparable)
         named = {"calibrated": accuracy} | ({"raw": raw_accuracy} if raw_accuracy else {})
         charts["scatter"] = _scatter(scored, points, named)
-        captions["scatter"] = _scatter_caption(run, scored, accuracy, charts["scatter"]["points"])
-        limits = limits_of_agreement(errors["calibrated"])
-        charts["agreement"] = {**asdict(limits), "range": _error_range(errors["calibrated"], limits)}
-        captions["agreement"] = (
-            f"Calibrated readings are {quantity(abs(limits.bias), run.target.unit)}"
-            f" {'above' if limits.bias >= 0 else 'below'} the reference on average. The 95 % limits of agreement are"
-            f" {number(limits.low)} to {quantity(limits.high, run.target.unit)};"
-            f" {percent(limits.inside, 1)} of the rows lie between them."
+        captions["scatter"] = (
+            f"Regression on {accuracy.rows:,} rows, with the reference on the x axis: slope {number(accuracy.slope)},"
+            f" intercept {quantity(accuracy.intercept, run.target.unit)},"
+            f" r² {number(squared_correlation(scored.calibrated, scored.reference))} (squared correlation)."
+            f" About the 1:1 line R² is {number(accuracy.r2)}."
+            f" {charts['scatter']['points']:,} rows are drawn; the most extreme readings may lie outside the chart."
         )
+        _add_agreement(run, errors["calibrated"], charts, captions)
         _add_conditions(run, scored, errors, charts, captions)
         _add_changes(run, series, charts, captions)
     else:
@@ -91,12 +94,19 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
     return View(series.device, accuracy, raw_accuracy, charts, captions)
 
 
-def _error_range(error: np.ndarray, limits: AgreementLimits) -> list[float]:
-    """The range of the Bland–Altman chart: the limits and nearly all rows."""
+def _add_agreement(run: Run, error: np.ndarray, charts: dict[str, Any], captions: dict[str, str]) -> None:
+    """Add the Bland-Altman chart, whose range holds the limits of agreement and nearly all rows."""
+    limits = limits_of_agreement(error)
     low, high = np.percentile(error, CENTRAL).tolist()
     low, high = float(np.fmin(low, limits.low)), float(np.fmax(high, limits.high))
     margin = 0.1 * ((high - low) or 1.0)
-    return [low - margin, high + margin]
+    charts["agreement"] = {**asdict(limits), "range": [low - margin, high + margin]}
+    captions["agreement"] = (
+        f"Calibrated readings are {quantity(abs(limits.bias), run.target.unit)}"
+        f" {'above' if limits.bias >= 0 else 'below'} the reference on average. The 95 % limits of agreement are"
+        f" {number(limits.low)} to {quantity(limits.high, run.target.unit)};"
+        f" {percent(limits.inside, 1)} of the rows lie between them."
+    )
 
 
 def _accuracy(scored: DeviceSeries, estimate: str) -> Accuracy | None:
@@ -115,12 +125,6 @@ def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
     kept = decimate(columns[:, : len(LINES)], rows)
     times, shown = with_breaks(series.times, columns, kept, series.step_seconds)
     return {"times": pack(times, bits=32), **{name: pack(shown[:, index]) for index, name in enumerate(names)}}
-
-
-def _training(series: DeviceSeries) -> list[float] | None:
-    """The first and the last time of training [s since 1970]."""
-    times = series.times[series.trained]
-    return [float(times.min()), float(times.max())] if len(times) else None
 
 
 def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw: Accuracy | None) -> str:
@@ -156,42 +160,31 @@ def _scatter(scored: DeviceSeries, points: int, named: Mapping[str, Accuracy]) -
     return {**estimates, "fit": fit, "points": len(sample), "range": [low - margin, high + margin]}
 
 
-def _scatter_caption(run: Run, scored: DeviceSeries, accuracy: Accuracy, points: int) -> str:
-    return (
-        f"Regression on {accuracy.rows:,} rows, with the reference on the x axis: slope {number(accuracy.slope)},"
-        f" intercept {quantity(accuracy.intercept, run.target.unit)},"
-        f" r² {number(squared_correlation(scored.calibrated, scored.reference))} (squared correlation)."
-        f" About the 1:1 line R² is {number(accuracy.r2)}."
-        f" {points:,} rows are drawn; the most extreme readings may lie outside the chart."
-    )
-
-
 def _add_conditions(
     run: Run, scored: DeviceSeries, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
 ) -> None:
+    """Add the charts of the error by concentration and by humidity."""
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
     for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
         shown = [{estimate: _five_digits(error) for estimate, error in one.rmse.items()} for one in bins]
         charts[name] = [{**asdict(one), "rmse": errors} for one, errors in zip(bins, shown, strict=True)]
-        captions[name] = _bins_caption(bins, unit, run.target.unit)
+        known = [(one.rmse["calibrated"], one) for one in bins if one.rmse["calibrated"] is not None]
+        if not known:
+            captions[name] = "There are too few rows with both values for this chart."
+            continue
+        (least, low), (most, high) = min(known, key=lambda pair: pair[0]), max(known, key=lambda pair: pair[0])
+        captions[name] = (
+            f"The RMSE is lowest, {quantity(least, run.target.unit)}, at {number(low.low)} to"
+            f" {quantity(low.high, unit)} ({low.rows:,} rows) and highest, {quantity(most, run.target.unit)}, at"
+            f" {number(high.low)} to {quantity(high.high, unit)} ({high.rows:,} rows)."
+        )
     if run.humidity is None:
         captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
 
 
-def _bins_caption(bins: Sequence[Bin], unit: str, error_unit: str) -> str:
-    known = [(one.rmse["calibrated"], one) for one in bins if one.rmse["calibrated"] is not None]
-    if not known:
-        return "There are too few rows with both values for this chart."
-    (least, low), (most, high) = min(known, key=lambda pair: pair[0]), max(known, key=lambda pair: pair[0])
-    return (
-        f"The RMSE is lowest, {quantity(least, error_unit)}, at {number(low.low)} to {quantity(low.high, unit)}"
-        f" ({low.rows:,} rows) and highest, {quantity(most, error_unit)}, at {number(high.low)} to"
-        f" {quantity(high.high, unit)} ({high.rows:,} rows)."
-    )
-
-
 def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], captions: dict[str, str]) -> None:
+    """Add the chart of the error before and after sudden changes of the raw reading."""
     series = series.rows(~series.trained)
     changes = largest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))
@@ -212,15 +205,15 @@ def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], caption
 
 
 def _five_digits(value: float | None) -> float | None:
-    """All that a chart can show, and a smaller page."""
+    """Round to five significant digits: more than a chart can show, and the page is smaller."""
     return None if value is None else float(f"{value:.5g}")
 
 
 def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
     """Choose at most about `limit` rows of `columns` [rows, k] so that every spike stays; returns row numbers, sorted.
 
-    Rows are put in equal buckets; each keeps its first row and, for every column, the rows of its smallest and largest
-    value.
+    This is min-max decimation: rows are put in equal buckets; each keeps its first row and, for every column, the rows
+    of its smallest and largest value.
 
     >>> decimate(np.array([[0.0], [0.1], [9.0], [0.0], [0.2], [-5.0], [0.0], [0.1]]), limit=6)
     array([0, 2, 4, 5])
@@ -233,19 +226,15 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
     kept = [starts]
     for column in columns.T:
         for order in (1, -1):
-            kept.append(_least(np.where(np.isfinite(column), order * column, np.inf), starts))
+            values = np.where(np.isfinite(column), order * column, np.inf)
+            least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=rows))
+            places = np.flatnonzero(values == least)
+            kept.append(places[np.searchsorted(places, starts)])  # the first such row of each bucket
     return np.unique(np.concatenate(kept))
 
 
-def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The first row of the smallest value in each bucket; the buckets begin at `starts`."""
-    least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=len(values)))
-    rows = np.flatnonzero(values == least)
-    return rows[np.searchsorted(rows, starts)]
-
-
 def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times and columns [rows, k] of the kept rows, with a row of NaN wherever time is missing between two of them."""
+    """Select the kept rows of times and columns [rows, k], and insert a row of NaN at each gap in time."""
     gaps = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
     after = np.flatnonzero(np.diff(gaps)) + 1
     shown = np.insert(columns[kept], after, np.nan, axis=0)
@@ -270,29 +259,26 @@ def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
 def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -> Path:
     """Write an SVG of correlation by clock shift, with a curve for each device and a dot at its best shift."""
     reach = max(float(np.abs(one.seconds).max()) for one in correlations.values()) or 1.0
-    curves = [
-        {
-            "name": name,
-            "colour": COLOURS[number % len(COLOURS)],
-            "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in _curve(one, reach)),
-            "best": _position(one.offset.seconds, one.offset.correlation, reach),
-        }
-        for number, (name, one) in enumerate(correlations.items())
-    ]
+    curves = []
+    for index, (name, one) in enumerate(correlations.items()):
+        known = np.isfinite(one.values)
+        pairs = zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
+        points = [_position(seconds, correlation, reach) for seconds, correlation in pairs]
+        curves.append(
+            {
+                "name": name,
+                "colour": COLOURS[index % len(COLOURS)],
+                "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+                "best": _position(one.offset.seconds, one.offset.correlation, reach),
+            }
+        )
     with replacing(path) as temporary:
         page = render("correlogram.svg", curves=curves, reach=reach, width=WIDTH, height=HEIGHT, margin=MARGIN)
         temporary.write_text(page, encoding="utf-8")
     return path
 
 
-def _curve(one: CrossCorrelation, reach: float) -> list[tuple[float, float]]:
-    known = np.isfinite(one.values)
-    return [
-        _position(x, y, reach) for x, y in zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
-    ]
-
-
 def _position(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
-    """x and y of a shift and its correlation in the picture [px]."""
+    """Position (x, y) of a shift and its correlation in the picture [px]."""
     across, down = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
     return MARGIN + across * (seconds / reach + 1) / 2, MARGIN + down * (1 - correlation) / 2

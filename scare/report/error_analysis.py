@@ -1,4 +1,7 @@
-"""Where the error is: by condition (concentration, humidity) and around sudden changes, in the target's unit."""
+"""Where the error is: by condition (concentration, humidity) and around sudden changes, in the target's unit.
+
+Comes from the scored rows of `scorecard.series`, goes to `charts` and `sections`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +29,9 @@ class Bin:
 
 
 def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bin]:
-    """RMSE of each estimate in bins of a condition [rows]; bins are round numbers, the outer ones hold the rest.
+    """Compute the RMSE of each estimate in bins of a condition [rows].
+
+    Bin edges are round numbers; the outer bins hold the rows beyond them too.
 
     >>> [(one.low, one.rows) for one in error_by(np.arange(100.0), {"ours": np.ones(100)})][:2]
     [(0.0, 10), (10.0, 10)]
@@ -46,7 +51,7 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
 
 
 def round_edges(low: float, high: float) -> np.ndarray:
-    """Bin edges at multiples of 1, 2 or 5 times a power of ten that cover low to high in at most `BINS` + 1 bins.
+    """Find bin edges, multiples of 1, 2 or 5 times a power of ten, that cover low to high in at most `BINS` + 1 bins.
 
     >>> round_edges(3.0, 41.0)
     array([ 0.,  5., 10., 15., 20., 25., 30., 35., 40., 45.])
@@ -59,7 +64,7 @@ def round_edges(low: float, high: float) -> np.ndarray:
 
 
 def largest_changes(series: DeviceSeries) -> np.ndarray:
-    """Row numbers of the largest changes of the raw reading, each the largest within 30 rows.
+    """Find the rows of the largest changes of the raw reading, each the largest within 30 rows.
 
     They are taken, largest first, from the 5 % of rows of the top-5 % RMSE.
     """
@@ -73,7 +78,7 @@ def largest_changes(series: DeviceSeries) -> np.ndarray:
 
 
 def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """RMSE of each estimate at −30 … +30 rows from the rows in `changes`; rows beyond a gap in time do not count."""
+    """Compute the RMSE of each estimate at −30 … +30 rows from the rows in `changes`, but not beyond a gap in time."""
     offsets = np.arange(-AROUND, AROUND + 1)
     rows = changes[:, None] + offsets
     within = (rows >= 0) & (rows < len(series))

@@ -7,7 +7,6 @@ import matplotlib
 import matplotlib.dates as mdates
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, TIME, Channel, Readings
@@ -28,8 +27,21 @@ def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> 
     figure, (over_time, against) = plt.subplots(
         1, 2, figsize=(12, 4), width_ratios=(2.6, 1), layout="constrained", dpi=110
     )
-    _draw_time(over_time, table[TIME].to_numpy(), raw, readings.targets, calibrated)
-    _draw_scatter(against, raw, readings.targets, calibrated)
+    time, reference = table[TIME].to_numpy(), readings.targets
+    over_time.plot(time, raw, color=RAW, linewidth=0.8, label="raw")
+    over_time.plot(time, reference, color=REFERENCE, linewidth=1.1, label="reference")
+    over_time.plot(time, calibrated, color=OURS_COLOUR, linewidth=0.9, label="calibrated")
+    over_time.set_ylim(0, 1.25 * float(np.nanpercentile(np.concatenate([raw, reference]), 99.5)))
+    over_time.xaxis.set_major_formatter(mdates.ConciseDateFormatter(over_time.xaxis.get_major_locator()))
+    over_time.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 0.99))
+    every = max(1, len(reference) // POINTS)
+    top = 1.15 * float(np.nanpercentile(reference, 99.8))
+    against.plot([0, top], [0, top], color=REFERENCE, linewidth=0.8)
+    against.scatter(reference[::every], raw[::every], s=3, color=RAW, linewidths=0)
+    against.scatter(reference[::every], calibrated[::every], s=3, color=OURS_COLOUR, linewidths=0)
+    against.set(xlim=(0, top), ylim=(0, 1.6 * top), xlabel="reference", ylabel="raw, calibrated")
+    for axes in (over_time, against):
+        axes.spines[["top", "right"]].set_visible(False)
     unit = f" [{calibrator.target.unit}]" if calibrator.target.unit else ""
     over_time.set_ylabel(f"{calibrator.target.name}{unit}", parse_math=False)
     over_time.set_title(f"{readings.device}: never seen in training", loc="left", parse_math=False)
@@ -37,26 +49,6 @@ def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> 
         figure.savefig(temporary, metadata={"Software": None})
     plt.close(figure)
     return path
-
-
-def _draw_time(axes: Axes, time: np.ndarray, raw: np.ndarray, reference: np.ndarray, ours: np.ndarray) -> None:
-    axes.plot(time, raw, color=RAW, linewidth=0.8, label="raw")
-    axes.plot(time, reference, color=REFERENCE, linewidth=1.1, label="reference")
-    axes.plot(time, ours, color=OURS_COLOUR, linewidth=0.9, label="calibrated")
-    axes.set_ylim(0, 1.25 * float(np.nanpercentile(np.concatenate([raw, reference]), 99.5)))
-    axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
-    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 0.99))
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_scatter(axes: Axes, raw: np.ndarray, reference: np.ndarray, ours: np.ndarray) -> None:
-    every = max(1, len(reference) // POINTS)
-    top = 1.15 * float(np.nanpercentile(reference, 99.8))
-    axes.plot([0, top], [0, top], color=REFERENCE, linewidth=0.8)
-    axes.scatter(reference[::every], raw[::every], s=3, color=RAW, linewidths=0)
-    axes.scatter(reference[::every], ours[::every], s=3, color=OURS_COLOUR, linewidths=0)
-    axes.set(xlim=(0, top), ylim=(0, 1.6 * top), xlabel="reference", ylabel="raw, calibrated")
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) -> Path:
@@ -68,22 +60,20 @@ def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) 
     )
     unit = f" [{reference.unit}]" if reference is not None and reference.unit else ""
     for panel, window in zip(panels[0], windows, strict=True):
-        _draw_panel(panel, [row for row in rows if row.window == window and row.accuracy is not None])
+        scored = [(row, row.accuracy, row.spread) for row in rows if row.window == window]
+        known = [(row, accuracy, spread) for row, accuracy, spread in scored if accuracy and spread]
+        known.sort(key=lambda one: -one[1].rmse)
+        names = [row.method for row, _, _ in known]
+        errors = [accuracy.rmse for _, accuracy, _ in known]
+        spreads = [spread.rmse for _, _, spread in known]
+        colours = [OURS_COLOUR if name.startswith(OURS) else RAW for name in names]
+        panel.barh(names, errors, xerr=spreads, color=colours, height=0.65)
+        panel.scatter([accuracy.top5_rmse for _, accuracy, _ in known], names, marker="|", s=80, color=REFERENCE)
+        panel.set_xlim(0, 3 * sorted(errors)[len(errors) // 2])  # a very large error does not flatten the others
+        panel.spines[["top", "right"]].set_visible(False)
         panel.set_title(f"window {window}", loc="left")
         panel.set_xlabel(f"RMSE{unit} (bars), at the 5 % fastest changes (marks)")
     with replacing(path) as temporary:
         figure.savefig(temporary, metadata={"Software": None})
     plt.close(figure)
     return path
-
-
-def _draw_panel(axes: Axes, rows: Sequence[Row]) -> None:
-    ranked = sorted(rows, key=lambda row: -row.accuracy.rmse)  # type: ignore[union-attr]
-    names = [row.method for row in ranked]
-    errors = [row.accuracy.rmse for row in ranked]  # type: ignore[union-attr]
-    spreads = [row.spread.rmse for row in ranked]  # type: ignore[union-attr]
-    colours = [OURS_COLOUR if row.method.startswith(OURS) else RAW for row in ranked]
-    axes.barh(names, errors, xerr=spreads, color=colours, height=0.65)
-    axes.scatter([row.accuracy.top5_rmse for row in ranked], names, marker="|", s=80, color="#1b1b1b")  # type: ignore[union-attr]
-    axes.set_xlim(0, 3 * sorted(errors)[len(errors) // 2])
-    axes.spines[["top", "right"]].set_visible(False)

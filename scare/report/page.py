@@ -89,7 +89,7 @@ def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda 
 
 
 def make_page(run: Run, views: Sequence[View]) -> str:
-    """The page as HTML; the last view is that of all devices."""
+    """Render the report as HTML; the last view is that of all devices."""
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     data = {
@@ -132,12 +132,12 @@ def make_page(run: Run, views: Sequence[View]) -> str:
 
 
 def style() -> Markup:
-    """The colours and the style sheet of our pages."""
+    """The colours and the style sheet that all pages share."""
     return _asset(PAGES / "palette.css") + _asset("report.css")
 
 
 def as_script_data(value: Any) -> str:
-    r"""JSON that is safe inside a <script> element: it cannot close the element.
+    r"""Serialise as JSON that is safe inside a <script> element: it cannot close the element.
 
     >>> as_script_data({"name": "</script>"})
     '{"name":"\\u003c/script>"}'
@@ -147,11 +147,12 @@ def as_script_data(value: Any) -> str:
 
 
 def _hash(script: str) -> str:
+    """The hash that allows an inline script in the Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _asset(name: str | Path) -> Markup:
-    """A file of ours, put into the page unescaped."""
+    """Read a file of the package, to go into the page unescaped."""
     return Markup((ASSETS / name).read_text(encoding="utf-8").strip())
 
 

@@ -1,6 +1,6 @@
-"""The sections of the report, in the order of the page: each takes a run and returns blocks (`blocks`).
+"""The sections of the report, in the order of the page: each takes a run, or a part of it, and returns `blocks`.
 
-The texts are read by agencies: they claim no more than was computed.
+Agencies read these texts, so they claim no more than was computed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +114,7 @@ def scorecard(card: Card) -> list[Block]:
                 badge = Badge(*GRADE_BADGES.get(grade, GRADE_BADGES[None]))
                 rows += [
                     [Cell(entries[0].title, badge=badge)],
-                    *(_entry(one, measures.get(one.measure)) for one in entries),
+                    *(_entry_row(one, measures.get(one.measure)) for one in entries),
                 ]
         blocks += [ReportTable(title, head, rows, "words card")] if rows else []
     legend = (
@@ -125,7 +125,7 @@ def scorecard(card: Card) -> list[Block]:
     return [*blocks, Note(legend)]
 
 
-def _entry(entry: Entry, measure: Measure | None) -> list[str | Cell]:
+def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
     good, fair = bounds(entry.threshold or {}, entry.unit)
     if entry.value is None:
         value = entry.detail.get("reason", NOTHING)
@@ -191,16 +191,15 @@ def coverage(run: Run) -> list[Block]:
         "Over time": [(name, scored.rows(keep)) for name, keep in _periods(scored.times)],
     }
     badge = Badge("bad", "coverage too low") if too_low else Badge("good", "coverage as stated")
-    return [Banner(badge, text), *(_coverage_table(name, rows, level, run) for name, rows in tables.items())]
-
-
-def _coverage_table(caption: str, parts: list[tuple[str, DeviceSeries]], level: float, run: Run) -> ReportTable:
-    rows = []
-    for name, part in parts:
-        covered = cover(part.low, part.high, part.reference, level) if len(part) >= FEW_ROWS else None
-        cells = [percent(covered.share, 1), quantity(covered.width, run.target.unit)] if covered else [NOTHING] * 2
-        rows.append([name, f"{len(part):,}", *cells])
-    return ReportTable(caption, ("rows", "count", "coverage", "mean width"), rows)
+    blocks: list[Block] = [Banner(badge, text)]
+    for caption, parts in tables.items():
+        rows = []
+        for name, part in parts:
+            covered = cover(part.low, part.high, part.reference, level) if len(part) >= FEW_ROWS else None
+            cells = [percent(covered.share, 1), quantity(covered.width, run.target.unit)] if covered else [NOTHING] * 2
+            rows.append([name, f"{len(part):,}", *cells])
+        blocks.append(ReportTable(caption, ("rows", "count", "coverage", "mean width"), rows))
+    return blocks
 
 
 def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -226,14 +225,23 @@ def _periods(times: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: str) -> list[Block]:
     """The study's methods, best first at each window; without a study, the raw reading next to ours."""
     if not study:
-        return _raw_and_calibrated(views[-1], unit)
+        missing = (
+            "No study was given. scare compare trains other methods on the same rows; scare score --study adds them."
+        )
+        view = views[-1]
+        if view.raw_accuracy is None or view.accuracy is None:
+            return [Note(f"The raw reading and the reference are not known to be in the same unit. {missing}")]
+        scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
+        cells = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
+        caption = f"{view.name}, in {display_unit(unit)}"
+        return [ReportTable(caption, ("reading", *ACCURACY.values()), cells), Note(missing)]
     rows = [upgrade_row(row) for row in study]
     blocks: list[Block] = []
     for window in sorted({row.get("window") or 0 for row in rows}):
         here = [row for row in rows if (row.get("window") or 0) == window]
         scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
         most = max((row["rmse"] for row in scored), default=1.0)
-        body = [_method(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
+        body = [_method_row(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
         head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R² (1:1)", "slope", "bytes")
         errors_in = display_unit(unit) or "the target’s unit"
         caption = f"All methods on the same rows, window of {window:,} readings, errors in {errors_in}"
@@ -246,7 +254,7 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
     return [*blocks, Note(f"{own} {star}{bars}")]
 
 
-def _method(row: Mapping[str, Any], most: float) -> list[str | Cell]:
+def _method_row(row: Mapping[str, Any], most: float) -> list[str | Cell]:
     ours = str(row["method"]).startswith(OURS)
     name = f"{'★ ' * bool(row.get('winner'))}{row['method']}"
     share = 100 * min(1.0, row["rmse"] / most) if most else 0.0
@@ -264,15 +272,6 @@ def _difference(row: Mapping[str, Any]) -> str:
     return f"{difference:+.2g}{interval}".replace("-", "−")
 
 
-def _raw_and_calibrated(view: View, unit: str) -> list[Block]:
-    missing = "No study was given. scare compare trains other methods on the same rows; scare score --study adds them."
-    if view.raw_accuracy is None or view.accuracy is None:
-        return [Note(f"The raw reading and the reference are not known to be in the same unit. {missing}")]
-    scores = {"raw reading": view.raw_accuracy, "calibrated": view.accuracy}
-    rows = [[name, *(number(getattr(score, column)) for column in ACCURACY)] for name, score in scores.items()]
-    return [ReportTable(f"{view.name}, in {display_unit(unit)}", ("reading", *ACCURACY.values()), rows), Note(missing)]
-
-
 # --- Board ---
 
 
@@ -287,8 +286,8 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
         badge = Badge("good", "in time") if report["meets_deadline"] else Badge("bad", "too slow")
         longest, period = quantity(report["worst"]["reading_ms"], "ms"), number(report["deadline_ms"] / 1e3)
         banners.append(Banner(badge, f"at most {longest} of the {period} s between readings"))
-    memory = [_memory(what, *(report.get(key) for key in keys)) for what, keys in MEMORY.items()]
-    cost = _cost(report)
+    memory = [_memory_row(what, *(report.get(key) for key in keys)) for what, keys in MEMORY.items()]
+    cost = _cost_rows(report)
     reading = ReportTable("One calibrated reading", ("cost", "typical", "between"), cost, "words")
     legend = (
         "Instructions, RAM and flash are those of the compiled program on a virtual board. Cycles, time, energy and the"
@@ -298,7 +297,7 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
     return [*banners, needs, *[reading] * bool(cost), Note(legend)]
 
 
-def _memory(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
+def _memory_row(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
     if need is None or not capacity:
         return [what, "not known", f"{number(capacity)} B", ""]
     share = 100 * need / capacity
@@ -306,7 +305,7 @@ def _memory(what: str, need: float | None, capacity: float | None) -> list[str |
     return [what, f"{number(need)} B", f"{number(capacity)} B", bar]
 
 
-def _cost(report: Mapping[str, Any]) -> list[list[str]]:
+def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
     """Rows of name, typical number and spread, as far as the board's numbers are known."""
     rows: list[list[str]] = []
     for name, key, middle, low, high, unit in (
@@ -353,11 +352,11 @@ def _target_table(target: Assessment) -> ReportTable:
     names = [name for name in MEASURES if name in target.bounds]
     either = [EITHER] if "nrmse" in target.bounds else []
     period = "days" if target.average_hours == 24 else "hours"
-    rows: list[list[str | Cell]] = [["target", "", _days(None), *(_target_bounds(name, target) for name in names)]]
+    rows: list[list[str | Cell]] = [["target", "", _days_cell(None), *(_target_bounds(name, target) for name in names)]]
     rows[0] += ["is enough"] * len(either)
     for one in target.devices:
-        cells = [_assessed(name, one) for name in names] + [_either(one.one_is_enough)] * len(either)
-        rows.append([one.device, f"{one.averages:,}", _days(one), *cells])
+        cells = [_assessed_cell(name, one) for name in names] + [_either_cell(one.one_is_enough)] * len(either)
+        rows.append([one.device, f"{one.averages:,}", _days_cell(one), *cells])
     caption = f"{target.pollutant}: calibrated against reference, {target.average_hours}-hour averages"
     head = ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either)
     return ReportTable(caption, head, rows)
@@ -373,24 +372,24 @@ def _target_bounds(name: str, target: Assessment) -> str:
     return f"≤ {highest}" if low == 0 else f"{number(low)} to {highest}"
 
 
-def _assessed(name: str, one: TargetResult) -> str | Cell:
+def _assessed_cell(name: str, one: TargetResult) -> str | Cell:
     if name not in one.values:
         return "too few averages"
     value = one.values[name]
     text = percent(value) if name in PERCENT and value is not None else number(value)
-    return Cell(text, badge=_within(one.met[name]), below=True)
+    return Cell(text, badge=_within_badge(one.met[name]), below=True)
 
 
-def _either(within: bool | None) -> str | Cell:
-    return "" if within is None else Cell("", badge=_within(within))
+def _either_cell(within: bool | None) -> str | Cell:
+    return "" if within is None else Cell("", badge=_within_badge(within))
 
 
-def _within(within: bool) -> Badge:
+def _within_badge(within: bool) -> Badge:
     return Badge("good", "within") if within else Badge("bad", "outside")
 
 
-def _days(one: TargetResult | None) -> str | Cell:
-    """Days with an average, with a badge that compares them with the protocol's; None: the protocol's own number."""
+def _days_cell(one: TargetResult | None) -> str | Cell:
+    """Days with an average, and whether they are as many as the protocol asks for; for None, that number itself."""
     need = agency_targets().days
     if one is None:
         return f"≥ {need}"
@@ -406,10 +405,10 @@ def _precision(target: Assessment) -> Block:
             f" reference, and {FEWEST} averages that all of them have."
         )
     head = ("devices side by side", "common averages", "days", *PRECISION.values(), EITHER)
-    limits: list[str | Cell] = ["target", "", _days(None)]
+    limits: list[str | Cell] = ["target", "", _days_cell(None)]
     limits += [*(_target_bounds(name, target) for name in PRECISION), "is enough"]
-    row: list[str | Cell] = [precision.device, f"{precision.averages:,}", _days(precision)]
-    row += [*(_assessed(name, precision) for name in PRECISION), _either(precision.one_is_enough)]
+    row: list[str | Cell] = [precision.device, f"{precision.averages:,}", _days_cell(precision)]
+    row += [*(_assessed_cell(name, precision) for name in PRECISION), _either_cell(precision.one_is_enough)]
     return ReportTable("Precision: agreement between devices", head, [limits, row])
 
 

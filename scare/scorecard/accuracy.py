@@ -25,9 +25,9 @@ from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.errors import DataError
 
-TOP_SHARE = 0.05  # of the rows, by the size of the raw reading's change
+TOP_SHARE = 0.05  # share of the rows, those with the largest changes of the raw reading, in the top-5 % RMSE
 RADIUS = 30  # rows before and after a change
-LEAST = 5.0  # the smallest reading that a change is relative to
+MIN_LEVEL = 5.0  # a change is relative to the reading before it, or to this if that is less
 SIDE = 5  # rows averaged on either side of a lasting change
 FULL = 0.95  # share of the others' rows below which a spared estimate takes no rows from them
 BLOCK_SECONDS = 3 * 3600.0  # of the bootstrap: errors of neighbouring minutes are one event
@@ -38,7 +38,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How close an estimate is to the reference, in the reference's unit."""
+    """How close an estimate is to the reference, in the reference's unit; `top5_rmse` is over the fastest changes."""
 
     rows: int
     rmse: float
@@ -122,7 +122,7 @@ def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, see
 
 @dataclass(frozen=True)
 class AgreementLimits:
-    """Bland and Altman's mean difference and the limits that contain 95 % of normally distributed differences."""
+    """Bland-Altman: the mean difference, and the limits that contain 95 % of normally distributed differences."""
 
     bias: float
     low: float
@@ -142,7 +142,7 @@ def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
 
 
 def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
-    """r² of a regression, invariant to shifting and scaling the estimate; `Accuracy.r2` refers to the 1:1 line.
+    """Compute r² of a regression, which does not change with slope and offset; `Accuracy.r2` refers to the 1:1 line.
 
     >>> squared_correlation(np.array([3.0, 5.0, 7.0]), np.array([1.0, 2.0, 3.0]))
     1.0
@@ -209,7 +209,7 @@ def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float
 
 @dataclass(frozen=True)
 class ErrorChanges:
-    """Relative change of a device's raw error at each row [rows], NaN where unknown, and the row's unbroken run."""
+    """Changes of a device's raw error: relative size at each row [rows], NaN where unknown, and number of its run."""
 
     sizes: np.ndarray
     run: np.ndarray
@@ -219,7 +219,7 @@ class ErrorChanges:
         points = np.flatnonzero(self.sizes >= threshold)
         first = np.searchsorted(self.run, self.run[points], side="left")
         after = np.searchsorted(self.run, self.run[points], side="right")
-        edges = np.zeros(len(self.run) + 1, int)
+        edges = np.zeros(len(self.run) + 1, int)  # +1 where a neighbourhood begins, −1 after its end
         np.add.at(edges, np.maximum(points - RADIUS, first), 1)
         np.add.at(edges, np.minimum(points + RADIUS + 1, after), -1)
         return np.cumsum(edges)[:-1] > 0
@@ -234,7 +234,7 @@ def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, st
     """
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
     before = np.concatenate([[np.nan], raw[:-1]])
-    sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(before), LEAST)
+    sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(before), MIN_LEVEL)
     return ErrorChanges(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
 
 
@@ -247,7 +247,7 @@ def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, s
     sizes = np.full(len(raw), np.nan)
     if len(raw) >= 2 * SIDE:
         ahead = _means(error)[SIDE:] - _means(error)[:-SIDE]
-        relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), LEAST)
+        relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), MIN_LEVEL)
         unbroken = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
         sizes[SIDE : len(raw) - SIDE + 1] = np.where(unbroken, relative, np.nan)
     return ErrorChanges(_peaks(sizes), run)
@@ -287,7 +287,7 @@ def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
 
 
 def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """Which rows of a device, at `times` in seconds, the calibrator was made from; `origin` is a card's dataset."""
+    """Which rows [rows] of a device a calibrator was made from, at `times` in seconds; `origin` is a card's dataset."""
     rows = np.zeros(len(times), bool)
     parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
     parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]

@@ -1,7 +1,7 @@
 """Comparison of calibrated readings with US EPA's performance targets for air sensors, from a dated data file.
 
 Averages are of calibrated and reference readings at the same rows: days (in UTC) for particles, hours for gases. A
-regression has the reference on the x axis; r² is the squared correlation. This is no certification.
+regression has the reference on the x axis; r² is the squared correlation. This is not a certification.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from scare.scorecard.accuracy import rmse, squared_correlation
 from scare.scorecard.series import DeviceSeries
 
 TABLE = Path(__file__).with_name("agency_targets.toml")
-EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # meeting one of two is enough
+EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # pairs of measures of which meeting one is enough
 IN_UNIT = ("intercept", "rmse", "sd")  # bounds that have the unit; the others are ratios
 SAME_PLACE = 0.05  # share of the mean by which references at one place may differ
 FEWEST = 3  # averages needed for a result

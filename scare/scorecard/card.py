@@ -1,4 +1,4 @@
-"""The score card: one entry for every number, with source and grade, and its provenance; demands that it has to meet.
+"""The score card: an entry for every number, with source and grade; its provenance; demands that it has to meet.
 
 Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. Its JSON format is published in
 `scorecard.schema.json`.
@@ -6,7 +6,7 @@ Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. I
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, Requireme
 from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
-NO_CARD = "it is no card that scare score wrote"
+NO_CARD = "this is not a card that scare score wrote"
 DECLARED = "declared"  # the source of measures in words, which have no number to demand
 
 
@@ -36,18 +36,23 @@ class Card:
     targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
-        """The grade of each requirement: the worst of its entries with thresholds that count.
+        """Grade each requirement by the worst of its entries with thresholds that count.
 
-        X if one is; otherwise none where one of them is not known.
+        X if one entry is X; otherwise None if a grade is unknown.
         """
         graded: dict[str, list[Grade | None]] = {entry.requirement: [] for entry in self.entries}
         for entry in self.entries:
             counts = (entry.threshold or {}).get("counts", True)
             graded[entry.requirement] += [entry.grade] if counts and (entry.threshold or entry.grade) else []
-        return {requirement: _worst(grades) for requirement, grades in graded.items()}
+        worst: dict[str, Grade | None] = {}
+        for requirement, grades in graded.items():
+            known = [grade for grade in grades if grade is not None]
+            certain = Grade.POOR in known or len(known) == len(grades) > 0
+            worst[requirement] = max(known, key=GRADES.index) if certain else None
+        return worst
 
     def to_json(self) -> str:
-        """Write the card in the format of the schema."""
+        """Serialise the card in the format of `scorecard.schema.json`."""
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
@@ -65,7 +70,7 @@ class Card:
         except ValueError as error:
             raise DataError(f"{NO_CARD}: {error}") from error
         if not isinstance(facts, dict) or facts.pop("schema", None) != SCHEMA:
-            raise DataError(f"it is no card in the format {SCHEMA}; make it again with scare score")
+            raise DataError(f"this is not a card in the format {SCHEMA}; write it again with scare score")
         return Card.from_dict(facts)
 
     @staticmethod
@@ -83,7 +88,7 @@ class Demand:
     wanted: float | Grade
 
     def missed(self, card: Card, table: RequirementTable) -> str:
-        """Say why the card does not meet the demand; empty if it does."""
+        """Return why the card does not meet the demand; empty if it does."""
         if self.name in table.requirements:
             grade = card.grades().get(self.name)
             return "" if _reaches(grade, self.wanted) else f"{self.name} is {grade or 'not graded'}, not {self.wanted}"
@@ -106,26 +111,25 @@ def read_demands(text: str, table: RequirementTable) -> list[Demand]:
     >>> read_demands("rmse=5,memory=O", RequirementTable.load())
     [Demand(name='rmse', wanted=5.0), Demand(name='memory', wanted=<Grade.GOOD: 'O'>)]
     """
-    return [_demand(part.strip(), table) for part in text.split(",") if part.strip()]
-
-
-def _demand(text: str, table: RequirementTable) -> Demand:
-    name, _, wanted = (part.strip() for part in text.partition("="))
     measures = {one.name: one for one in table.measures.values() if one.source != DECLARED}
-    known = [*measures, *table.requirements]
-    if name not in known:
-        raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
-    graded = name in table.requirements or measures[name].good is not None
-    if graded and wanted in GRADES[:-1]:
-        return Demand(name, Grade(wanted))
-    try:
-        bound = float(wanted)
-    except ValueError:
-        bound = math.nan
-    if name in table.requirements or not math.isfinite(bound):
-        kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * graded
-        raise UsageError(f"--require: {name} takes {', '.join(kinds)}, not '{wanted}'")
-    return Demand(name, bound)
+    known, demands = [*measures, *table.requirements], []
+    for part in filter(str.strip, text.split(",")):
+        name, _, wanted = (side.strip() for side in part.partition("="))
+        if name not in known:
+            raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
+        graded = name in table.requirements or measures[name].good is not None
+        if graded and wanted in GRADES[:-1]:
+            demands.append(Demand(name, Grade(wanted)))
+            continue
+        try:
+            bound = float(wanted)
+        except ValueError:
+            bound = math.nan
+        if name in table.requirements or not math.isfinite(bound):
+            kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * graded
+            raise UsageError(f"--require: {name} takes {', '.join(kinds)}, not '{wanted}'")
+        demands.append(Demand(name, bound))
+    return demands
 
 
 def missed_demands(demands: Iterable[Demand], card: Card, table: RequirementTable) -> list[str]:
@@ -144,17 +148,12 @@ def read_card(path: Path) -> Card:
         raise DataError(f"{path}: {error}") from error
 
 
-def _worst(grades: Sequence[Grade | None]) -> Grade | None:
-    known = [grade for grade in grades if grade is not None]
-    certain = Grade.POOR in known or len(known) == len(grades) > 0
-    return max(known, key=GRADES.index) if certain else None
-
-
 def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
     return grade is not None and isinstance(wanted, Grade) and GRADES.index(grade) <= GRADES.index(wanted)
 
 
 def _plain(value: Any) -> Any:
+    """Convert to what JSON has; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

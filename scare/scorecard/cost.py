@@ -48,9 +48,9 @@ class OperationGrowth:
 def complexity_findings(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int]
 ) -> list[Finding]:
-    """The declared complexity, the fitted exponent, and the counted operations of one reading."""
+    """Find the declared complexity, the fitted exponent, and the counted operations of one reading."""
     counted = calibrator.cost().operations
-    declared, exponent, detail = _grow(calibrator, growth, lengths, counted)
+    declared, exponent, detail = _fit_growth(calibrator, growth, lengths, counted)
     return [
         Finding("declared_complexity", declared),
         Finding("exponent", exponent, detail=detail),
@@ -58,19 +58,17 @@ def complexity_findings(
     ]
 
 
-def _grow(
+def _fit_growth(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int], counted: Operations
 ) -> tuple[str | None, float | None, dict[str, Any]]:
+    """Declared complexity, fitted exponent and detail; both are known without a fit for the simplest plans."""
     if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
-        return "O(1)", 0.0, {"reason": "it reads the newest row alone"}
+        return "O(1)", 0.0, {"reason": "it reads only the newest row"}
     if calibrator.facts.get("outcome") == "ridge":
-        return "O(N)", 1.0, {"reason": "ridge adds in each reading of the window once"}
+        return "O(N)", 1.0, {"reason": "ridge reads each value of the window once"}
     if growth is None:
-        return (
-            None,
-            None,
-            {"reason": "its operations at other lengths are not known: no model of ours, or no extra [train]"},
-        )
+        reason = "operations at other window lengths are unknown: not a model of ours, or the extra [train] is missing"
+        return None, None, {"reason": reason}
     totals = [total(growth.operations(length)) for length in lengths]
     detail = {
         "lengths": list(lengths),
@@ -98,7 +96,7 @@ def total(operations: Operations) -> int:
 
 
 def memory_findings(calibrator: Calibrator) -> list[Finding]:
-    """Bytes of the plan: the peak of values in use, all retained values, weights."""
+    """Count the plan's bytes: the peak of values in use, all values together, weights."""
     cost = calibrator.cost()
     weights = {"weights": cost.weights}
     return [
@@ -179,14 +177,14 @@ class Timed:
 def latency_findings(
     latency: Latency, period_ms: float, name: tuple[str, str], detail: dict[str, Any]
 ) -> list[Finding]:
-    """A sample as the three real-time requirements; the measures are called name[0]_…name[1]."""
+    """Return a sample as the three real-time requirements, for measures called name[0]_…name[1]."""
     numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
     return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
 
 
 def no_latency(reason: str) -> list[Finding]:
-    """The three real-time requirements of a model that cannot run: infinite."""
+    """Return infinite latencies for a model that cannot run."""
     return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
 
 
@@ -206,7 +204,7 @@ def timing(call: Callable[[np.ndarray], object]) -> Timer:
 
 
 def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) -> Timed:
-    """Time windows [n, N, C] as the protocol demands."""
+    """Time windows [n, N, C] on one core, with the protocol's warm-ups and rounds."""
     with one_core() as pinned:
         timer(np.resize(windows, (protocol.warm_ups, *windows.shape[1:])))
         rounds = [timer(windows) for _ in range(protocol.rounds)]
@@ -273,12 +271,12 @@ def _block(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
 
 
 def supported(reason: str = "") -> Finding:
-    """Whether every operation has a kernel, or the reason why not."""
+    """Return whether every operation has a kernel; `reason` says why not."""
     return Finding("supported", 0.0 if reason else 1.0, detail={"reason": reason} if reason else {})
 
 
 def board_findings(report: Report) -> list[Finding]:
-    """Memory, latency, and whether the model fits the board; unknown where the board's cycles are not known."""
+    """Find memory, latency and whether the model fits the board; latency is unknown on a board without cycle counts."""
     board, period_ms = report.board, float(report.step_ms)
     found = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
@@ -298,7 +296,7 @@ def board_findings(report: Report) -> list[Finding]:
 
 
 def no_board() -> list[Finding]:
-    """The board's measures when no board was given: unknown."""
+    """Return the board's measures as unknown, when no board was given."""
     return [Finding(name, None, detail={"reason": "no board was asked for"}) for name in OF_BOARD]
 
 

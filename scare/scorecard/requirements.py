@@ -25,7 +25,7 @@ Several = Annotated[int, Gt(1)]  # a single latency has no jitter
 
 
 class Grade(StrEnum):
-    """Satisfied, partially satisfied, not satisfied."""
+    """How well a requirement is met: O satisfied, △ partially satisfied, X not satisfied."""
 
     GOOD = "O"
     FAIR = "△"
@@ -161,7 +161,11 @@ class RequirementTable:
         """
         table = load_toml(TABLE)
         if changes is not None:
-            table = merge(table, _read_changes(changes, table["measures"]))
+            changed = load_toml(changes)
+            for name in convert(changed, RequirementChanges, changes).measures:
+                if name not in table["measures"]:
+                    raise UsageError(f"{changes}: no measure is called '{name}'{suggestion(name, table['measures'])}")
+            table = merge(table, changed)
         both = {name: with_names(table[name]) for name in ("requirements", "measures")}
         return convert({**table, **both}, RequirementTable, changes or TABLE)
 
@@ -192,14 +196,6 @@ class RequirementTable:
             threshold=threshold,
             detail=finding.detail,
         )
-
-
-def _read_changes(path: Path, measures: Mapping[str, Any]) -> dict[str, Any]:
-    table = load_toml(path)
-    for name in convert(table, RequirementChanges, path).measures:
-        if name not in measures:
-            raise UsageError(f"{path}: no measure is called '{name}'{suggestion(name, measures)}")
-    return table
 
 
 def _number(value: float | str | None) -> float | str | None:

@@ -29,7 +29,7 @@ from scare.scorecard.card import Card, read_card
 from scare.scorecard.requirements import ScoreProtocol
 from scare.scorecard.series import DeviceSeries, device_series
 
-NEEDED = {
+NEEDED = {  # keys of a card that a report reads
     "target": ("name", "unit"),
     "dataset": (
         *("channels", "inputs", "training_devices", "training_period"),
@@ -61,32 +61,26 @@ def read_run(folder: Path | str) -> Run:
     """Read the run in a folder that `scare score --out` wrote."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder; give one that scare score --out wrote")
-    card = _read_card(folder / "scorecard.json")
-    frame = _read_series(folder / "series.parquet")
-    run = make_run(card, frame)
-    if not any(len(one.scored) for one in run.series):
-        raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
-    return run
-
-
-def make_run(card: Card, frame: pl.DataFrame) -> Run:
-    """Make a run of a card and the frame of its series."""
-    raw, humidity = _channels(card.dataset, frame)
-    series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset)
-    return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
-
-
-def _read_card(path: Path) -> Card:
-    card = read_card(path)
+        raise DataError(f"{folder} is not a folder; give one that scare score --out wrote")
+    card = read_card(folder / "scorecard.json")
     for part, names in NEEDED.items():
         facts = getattr(card, part)
         if facts is None and part == "board":
             continue
         missing = names if not isinstance(facts, Mapping) else [name for name in names if name not in facts]
         if missing:
-            raise DataError(f"{path}: its {part} has no {', '.join(missing)}; {AGAIN}")
-    return card
+            raise DataError(f"{folder / 'scorecard.json'}: its {part} has no {', '.join(missing)}; {AGAIN}")
+    run = make_run(card, _read_series(folder / "series.parquet"))
+    if not any(len(one.scored) for one in run.series):
+        raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
+    return run
+
+
+def make_run(card: Card, frame: pl.DataFrame) -> Run:
+    """Build a run from a card and the frame of its series."""
+    raw, humidity = _channels(card.dataset, frame)
+    series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset)
+    return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
 
 
 def _read_series(path: Path) -> pl.DataFrame:
@@ -147,7 +141,7 @@ def digest(path: Path) -> str:
 
 
 def summarize(run: Run) -> dict[str, Any]:
-    """Compute `devices` and `targets` of a card."""
+    """Compute a card's `devices` (accuracy of each) and `targets` (US EPA's, if there are any)."""
     assessment = assess(run.series, run.target)
     devices = tuple(_device(one, run.comparable) for one in run.series)
     return {"devices": devices, "targets": asdict(assessment) if assessment else None}

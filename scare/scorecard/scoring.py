@@ -1,7 +1,7 @@
 """Scoring: measure one calibrator on one co-location and one board, in the arithmetic that is shipped.
 
 Accuracy is that of the plan that the C code computes. All models are timed as compiled C, and in NumPy for comparison.
-Findings come from `series` and `cost`; the entries go to `card`.
+Findings come from `series` and `cost`, entries go to `card`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ import numpy as np
 from scare.board.boards import Board
 from scare.board.exports import read_export
 from scare.board.host import HostModel
-from scare.board.measure import Report, measure
+from scare.board.measure import measure
 from scare.board.vectors import board_windows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
@@ -41,7 +41,7 @@ from scare.scorecard.cost import (
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
-KINDS = 1000  # trial windows, enough to have some of every kind
+KINDS = 1000  # windows to select from, enough to have some of every kind
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Scored:
-    """The entries in the table's order, the calibrated readings, and the board block of a card."""
+    """Graded entries in the order of `requirements.toml`, the calibrated readings, and the board block of a card."""
 
     entries: tuple[Entry, ...]
     series: CalibratedReadings
@@ -68,8 +68,13 @@ class Scored:
 
 
 def score(subject: Subject, table: RequirementTable, advance: Callable[[], object] = lambda: None) -> Scored:
-    """Measure and grade; `advance` is called after each block of requests and each window on the board."""
-    shipped, reason = _shipped(subject)
+    """Measure and grade a calibrator; `advance` is called after each block of requests and each window on the board."""
+    compiled = compile_calibrator(subject.calibrator, subject.arithmetic)
+    try:
+        plan, _program = compiled.plan, compiled.program  # either may raise
+        shipped, reason = replace(subject.calibrator, plan=plan), ""
+    except NotApplicableError as error:  # there is no C program: score the calibrator as it is
+        shipped, reason = subject.calibrator, str(error)
     series = calibrate(shipped, subject.readings)
     found = series.findings(shipped, "float32" if reason else subject.arithmetic)
     found += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
@@ -82,7 +87,9 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
             folder = Path(scratch) / "model"
             export_calibrator(subject.calibrator, "c", subject.arithmetic, folder)
             found += _time(shipped, subject.readings, folder, table, advance)
-            report = _on_board(subject, folder, table, advance)
+            if subject.board is not None:
+                windows = board_trials(subject.calibrator, table.protocol.board_windows)
+                report = measure(folder, subject.board, windows, advance)
     found += board_findings(report) if report else []
     found += no_board() if subject.board is None else []
     order = list(table.measures)
@@ -92,16 +99,6 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
     return Scored(entries, series, board)
 
 
-def _shipped(subject: Subject) -> tuple[Calibrator, str]:
-    """The calibrator with the plan that its C program computes; or as it is, and why there is no program."""
-    compiled = compile_calibrator(subject.calibrator, subject.arithmetic)
-    try:
-        plan, _program = compiled.plan, compiled.program  # either may raise
-    except NotApplicableError as error:
-        return subject.calibrator, str(error)
-    return replace(subject.calibrator, plan=plan), ""
-
-
 def _time(
     shipped: Calibrator,
     readings: Sequence[Readings],
@@ -109,7 +106,7 @@ def _time(
     table: RequirementTable,
     advance: Callable[[], object],
 ) -> list[Finding]:
-    """Latency in C and in NumPy, and utilisation by C."""
+    """Time the compiled C and NumPy, and measure the share of a core that the C takes."""
     windows = successive_windows(shipped, readings, table.protocol.windows)
     period_ms = shipped.inputs.step_seconds * 1e3
     host = HostModel(read_export(folder))
@@ -121,19 +118,16 @@ def _time(
 
 
 def numpy_timer(calibrator: Calibrator) -> Timer:
-    """Make a timer of the calibrator's plan in NumPy; a branch that was chosen holds for later windows."""
+    """Make a timer of the calibrator's plan in NumPy.
+
+    A plan with two branches remembers from window to window which one is in use, as a live stream does.
+    """
 
     def timer(windows: np.ndarray) -> np.ndarray:
         choice = Choice()
         return timing(lambda window: run(calibrator.plan, window, choice))(windows)
 
     return timer
-
-
-def _on_board(subject: Subject, folder: Path, table: RequirementTable, advance: Callable[[], object]) -> Report | None:
-    if subject.board is None:
-        return None
-    return measure(folder, subject.board, board_trials(subject.calibrator, table.protocol.board_windows), advance)
 
 
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:

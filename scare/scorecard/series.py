@@ -1,6 +1,6 @@
 """Series: every device's rows with their calibrated values, and the accuracy on the rows that are scored.
 
-`calibrate` makes the frame that a run stores; `device_series` splits it by device, at once or when read from the file.
+`calibrate` makes the frame that a run stores; `device_series` splits it by device, when it is made or read back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class DeviceSeries:
 
     @property
     def why_not_scored(self) -> str:
-        """The reason, for a device without scored rows."""
+        """Why a device has no scored rows."""
         if (known_rows(self.reference, self.calibrated) & self.trained).any():
             return "all rows with both values are of training or validation, which are not scored"
         return "no row has both a reference and a calibrated value"
@@ -151,7 +151,7 @@ class CalibratedReadings:
             Finding("rmse", found.rmse, _spread(scored.reference), detail),
             Finding("top5_rmse", found.top5_rmse, _spread(scored.reference[fast]), fast_detail),
             Finding("top5_rmse_reference", rmse(error[turning]), detail={"rows": len(turning)}),
-            *_coverage(scored, calibrator),
+            *self._coverage_findings(calibrator),
         ]
 
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
@@ -173,13 +173,26 @@ class CalibratedReadings:
             "flags": count_flags(rows.flags),
         }
 
+    def _coverage_findings(self, calibrator: Calibrator) -> list[Finding]:
+        """Coverage and width of the intervals; empty for a calibrator without intervals."""
+        scored, level = self.rows.scored, calibrator.intervals.level if calibrator.intervals else 0.0
+        found = cover(scored.low, scored.high, scored.reference, level)
+        if found is None:
+            return []
+        detail = {**asdict(found), "origin": calibrator.intervals.origin if calibrator.intervals else ""}
+        return [
+            Finding("interval_coverage", 100 * found.share, 100 * level, detail),
+            Finding("interval_width", found.width),
+        ]
+
     def _why_nothing(self) -> str:
+        """Why no row is scored, and what to do about it."""
         rows = self.rows
         if not np.isfinite(rows.calibrated).any():
             flags = {name: count for name, count in count_flags(rows.flags).items() if count}
             return (
-                f"no row has a calibrated value (flags: {flags}): are there more readings than its window, at the time"
-                " step and in the unit it was made for?"
+                f"no row has a calibrated value (flags: {flags}); check that there are more readings than its window,"
+                " at the time step and in the unit it was made for"
             )
         if not np.isfinite(rows.reference).any():
             return "no row has a reference; name its column with --reference"
@@ -189,9 +202,17 @@ class CalibratedReadings:
 
 
 def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> CalibratedReadings:
-    """Calibrate the readings of all devices."""
-    frame = pl.concat([_calibrate_one(calibrator, one) for one in readings])
-    series = device_series(frame, calibrator.inputs.channels[0].name, None, origin_of(calibrator.facts))
+    """Calibrate the readings of all devices, one after the other."""
+    inputs, frames = calibrator.inputs, []
+    for one in readings:
+        usable = pl.DataFrame(inputs.usable(one), [channel.name for channel in inputs.channels]).fill_nan(None)
+        frame = calibrator.predict(one).with_columns(usable.get_columns())
+        names = [channel.name for channel in one.channels]
+        reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
+        device = pl.lit(one.device).alias(DEVICE)
+        frames.append(frame.select(device, TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS))
+    frame = pl.concat(frames)
+    series = device_series(frame, inputs.channels[0].name, None, origin_of(calibrator.facts))
     return CalibratedReadings(frame, pool(series, "all devices"))
 
 
@@ -205,15 +226,6 @@ def coverage_of(
     return cover(low, high, np.concatenate([one.targets for one in readings]), calibrator.intervals.level)
 
 
-def _calibrate_one(calibrator: Calibrator, readings: Readings) -> pl.DataFrame:
-    inputs = calibrator.inputs
-    usable = pl.DataFrame(inputs.usable(readings), [channel.name for channel in inputs.channels]).fill_nan(None)
-    frame = calibrator.predict(readings).with_columns(usable.get_columns())
-    names = [channel.name for channel in readings.channels]
-    reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
-    return frame.select(pl.lit(readings.device).alias(DEVICE), TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS)
-
-
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:
     """Cut scaled windows [n, window, channels] at successive rows of one device: `count`, or as many as there are."""
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
@@ -224,25 +236,12 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
         if len(best) == count:
             break
     if len(best) < 2:
-        raise DataError("no two rows have a whole window: latency needs more readings without gaps")
+        raise DataError("fewer than two rows have a whole window; to time the model, give more readings without gaps")
     return np.ascontiguousarray(best)
 
 
-def _coverage(scored: DeviceSeries, calibrator: Calibrator) -> list[Finding]:
-    """Coverage and width of the intervals; empty for a calibrator without intervals."""
-    level = calibrator.intervals.level if calibrator.intervals else 0.0
-    found = cover(scored.low, scored.high, scored.reference, level)
-    if found is None:
-        return []
-    detail = {**asdict(found), "origin": calibrator.intervals.origin if calibrator.intervals else ""}
-    return [
-        Finding("interval_coverage", 100 * found.share, 100 * level, detail),
-        Finding("interval_width", found.width),
-    ]
-
-
 def _spread(values: np.ndarray) -> float:
-    """Standard deviation; NaN of constant or no values, which nothing can be compared with."""
+    """Standard deviation; NaN for constant or missing values, which no error can be compared with."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
 

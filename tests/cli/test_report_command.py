@@ -56,7 +56,7 @@ def test_json_is_alone_on_stdout(scare: RunCli, run: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("scare report nowhere", ExitCode.DATA, "nowhere is no folder"),
+        ("scare report nowhere", ExitCode.DATA, "nowhere is not a folder"),
         ("scare report .", ExitCode.DATA, "scorecard.json"),
         ("scare report run --out run", ExitCode.USAGE, "it is a folder"),
         ("scare report run --out run/scorecard.json/page.html", ExitCode.USAGE, "is not a folder"),

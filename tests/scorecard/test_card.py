@@ -94,10 +94,10 @@ def test_what_is_not_known_is_not_taken_for_good(numbers: dict[str, float | None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/2"}', '{"schema": "scare/scorecard/1"}'])
-def test_what_is_no_card_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_card_is_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "scorecard.json"
     path.write_text(text)
-    with pytest.raises(DataError, match="no card"):
+    with pytest.raises(DataError, match="this is not a card"):
         read_card(path)
 
 

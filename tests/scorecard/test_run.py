@@ -109,5 +109,5 @@ def test_series_without_a_column_or_a_row_to_score_are_refused(table: pl.DataFra
         read_run(write_files(tmp_path / "d", table, card(table, dataset={"channels": [], "inputs": []})))
     with pytest.raises(DataError, match="its board has no title, fits, reasons, arithmetic"):
         read_run(write_files(tmp_path / "e", table, card(table, board={"board": "nano33ble"})))
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         read_run(tmp_path / "nowhere")

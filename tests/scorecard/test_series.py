@@ -168,7 +168,7 @@ def test_fewer_windows_than_asked_for_are_all_there_are_and_one_is_too_few() -> 
     calibrator = make_calibrator(newest_plan(3))
     few = successive_windows(calibrator, [colocation(rows=9)], 50)
     assert 2 <= len(few) < 10
-    with pytest.raises(DataError, match="no two rows"):
+    with pytest.raises(DataError, match="fewer than two rows"):
         successive_windows(calibrator, [colocation(rows=1)], 50)
 
 
