@@ -18,9 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.accuracy_page import page
-from benchmarks.accuracy_picture import draw_picture
-from benchmarks.accuracy_results import TaskResult
+from benchmarks.accuracy_page import TaskResult, draw_picture, page
 from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.readings import Readings
 from scare.data.split import Split
@@ -34,12 +32,12 @@ IN_FOLDS = "scare-3,ridge-boosting,boosting,ridge"
 
 
 def ours_of(models: str) -> str:
-    """The method that others are compared with."""
+    """The method that others are compared with: the mean of three networks, if it is among the models."""
     return "scare-3" if "scare-3" in choose(models.split(",")) else "scare"
 
 
 def run_task(task: AccuracyTask, readings: Sequence[Readings], options: argparse.Namespace) -> TaskResult:
-    """One task and its folds."""
+    """Run the study of a task, and one for each of its forward folds."""
     rows = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
     folds = [
         _run(f"{task.name}, fold {number}", split, task, options.fold_models, options)
@@ -57,13 +55,13 @@ def _run(name: str, split: Split, task: AccuracyTask, models: str, options: argp
 
 
 def plain(result: TaskResult) -> dict[str, Any]:
-    """A result for JSON."""
+    """Convert a result to plain values, for JSON."""
     rows, *folds = ([row.as_dict() for row in rows] for rows in (result.rows, *result.folds))
     return {"rows": rows, "folds": folds}
 
 
 def main() -> None:
-    """Run what is asked, write the page."""
+    """Run the tasks that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="folder of the files; without it only simulated tasks")
     parser.add_argument("--models", default=USUAL)

@@ -1,28 +1,34 @@
-"""The page of accuracy.py: protocol, all tasks together, a table per task by set, forward folds."""
+"""The page of accuracy.py: summaries over all tasks, a table per task, forward folds, protocol, and the picture.
+
+A method is compared by ratios to the best other method, by ranks and by significant losses.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 
-from benchmarks.accuracy_results import (
-    SAME,
-    SINGLE,
-    TaskResult,
-    by_set,
-    certain,
-    geometric_mean,
-    mean_over_sets,
-    methods,
-    ranks,
-    ratios,
-    rmse,
-    scored,
-)
+from benchmarks.accuracy_tasks import AccuracyTask
 from scare.data.simulate import SimulationKind, best_achievable_rmse
 from scare.experiments.table import Row
+from scare.files import replacing
+from scare.report.figures import OURS_COLOUR
 
+SINGLE = "scare"  # one member of ours: the same method
+SAME = 1e-4  # of the RMSE: two that ended at the same ridge start differ by rounding
 PLAIN = ("linear", "raw")  # these must never be significantly better
-
+LIMIT = 3.0  # times the lowest error: larger ones are drawn there
+TICKS = (1.0, 1.2, 1.5, 2.0, LIMIT)
+COLOURS = ("#3b6ea5", "#6aa84f", "#8e6bbf", "#b8860b", "#4a4a4a", "#17a2a2", "#9c755f", "#7f7f7f")
+STYLE = {"svg.hashsalt": "scare", "font.size": 9, "axes.prop_cycle": cycler(color=COLOURS)}
 PROTOCOL = """\
 Protocol, written before the numbers: tasks, splits and windows are those of `accuracy.toml`; training before the first
 border, settings and checkpoints chosen between the borders, scores after the second. Nothing is fitted to test rows.
@@ -61,6 +67,87 @@ tables above, the first one least; and these are the same readings, scored at ot
 """
 
 
+@dataclass(frozen=True)
+class TaskResult:
+    """The rows of a task, and of each of its forward folds."""
+
+    task: AccuracyTask
+    rows: list[Row]
+    folds: list[list[Row]] = field(default_factory=list)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The RMSE of every method that is scored on the shared rows, best first."""
+        return {row.method: rmse(row) for row in scored(self.rows)}
+
+    def ratio(self, name: str, ours: str) -> float | None:
+        """The RMSE of a method ÷ that of the best other method; None where either is missing."""
+        found = self.errors
+        same = {ours, SINGLE} if name in (ours, SINGLE) else {name}
+        others = [error for other, error in found.items() if other not in same]
+        return found[name] / min(others) if name in found and others else None
+
+    def losses(self, ours: str) -> list[str]:
+        """The methods to which ours loses significantly, the best first."""
+        own, others = self.errors.get(ours, -np.inf), [row for row in scored(self.rows) if row.method != SINGLE]
+        return [row.method for row in others if certain(row) and rmse(row) < own]
+
+    def beaten(self, name: str, ours: str) -> bool:
+        """Whether a method loses significantly to ours."""
+        own = self.errors.get(ours, np.inf)
+        return any(row.method == name and certain(row) and rmse(row) > own for row in scored(self.rows))
+
+
+def by_set(results: Sequence[TaskResult]) -> dict[str, list[TaskResult]]:
+    """Results by their sets, in order of their first tasks."""
+    order = list(dict.fromkeys(result.task.set for result in results))
+    ranked = sorted(results, key=lambda result: order.index(result.task.set))
+    return {name: list(found) for name, found in groupby(ranked, lambda result: result.task.set)}
+
+
+def methods(results: Sequence[TaskResult], ours: str) -> list[str]:
+    """All methods, by the mean of their ratios over tasks."""
+    names = dict.fromkeys(name for result in results for name in result.errors)
+    return sorted(names, key=lambda name: geometric_mean(ratios(results, name, ours)))
+
+
+def ratios(results: Sequence[TaskResult], name: str, ours: str) -> list[float]:
+    """The ratios of a method on the tasks where it has one."""
+    return [ratio for result in results if (ratio := result.ratio(name, ours)) is not None]
+
+
+def geometric_mean(numbers: Sequence[float]) -> float:
+    """The geometric mean; NaN of an empty list."""
+    return float(np.exp(np.mean(np.log(numbers)))) if numbers else float("nan")
+
+
+def mean_over_sets(results: Sequence[TaskResult], name: str, ours: str) -> float:
+    """The geometric mean of a method's ratios, in which every set counts once."""
+    found = [ratios(part, name, ours) for part in by_set(results).values()]
+    return geometric_mean([geometric_mean(part) for part in found if part])
+
+
+def ranks(results: Sequence[TaskResult], name: str) -> list[int]:
+    """The rank of a method on the tasks where it is scored."""
+    return [list(result.errors).index(name) + 1 for result in results if name in result.errors]
+
+
+def scored(rows: Sequence[Row]) -> list[Row]:
+    """The rows with a score on the shared test rows, best first."""
+    return sorted((row for row in rows if row.accuracy is not None and not row.partial), key=rmse)
+
+
+def certain(row: Row) -> bool:
+    """Whether a row's difference to ours is neither chance nor rounding."""
+    found = row.to_ours
+    return found is not None and found.decided and abs(found.difference) > SAME * rmse(row)
+
+
+def rmse(row: Row) -> float:
+    """The RMSE of a row; NaN if it has no score."""
+    return row.accuracy.rmse if row.accuracy else float("nan")
+
+
 def page(results: Sequence[TaskResult], ours: str, seeds: str, models: str, picture: str = "") -> str:
     """The results as Markdown: all real tasks together, a table a task, then folds. Differences are to `ours`."""
     real = [result for result in results if result.task.simulate is None]
@@ -80,18 +167,17 @@ def page(results: Sequence[TaskResult], ours: str, seeds: str, models: str, pict
 
 
 def _methods(real: Sequence[TaskResult], ours: str) -> list[str]:
-    means = ("RMSE ÷ best other", "each set once", "worst")
-    head = ("", *means, "mean rank", "lowest on", f"significantly worse than {ours}")
-    return _table(head, [_method(real, ours, name) for name in methods(real, ours)])
-
-
-def _method(real: Sequence[TaskResult], ours: str, name: str) -> list[str]:
-    found, places = ratios(real, name, ours), ranks(real, name)
-    some = f" ({len(places)})" if len(places) < len(real) else ""
-    means = [f"{mean:.3f}" for mean in (geometric_mean(found), mean_over_sets(real, name, ours))]
-    worst, lowest = f"{max(found, default=np.nan):.2f}", str(sum(ratio < 1 for ratio in found))
-    lost = "" if name == ours else str(sum(result.beaten(name, ours) for result in real))
-    return [name, *means, worst, f"{np.mean(places):.2f}{some}", lowest, lost]
+    """All real tasks together, a line per method."""
+    ratio_heads = ("RMSE ÷ best other", "each set once", "worst")
+    head, lines = ("", *ratio_heads, "mean rank", "lowest on", f"significantly worse than {ours}"), []
+    for name in methods(real, ours):
+        found, places = ratios(real, name, ours), ranks(real, name)
+        some = f" ({len(places)})" if len(places) < len(real) else ""
+        means = [f"{mean:.3f}" for mean in (geometric_mean(found), mean_over_sets(real, name, ours))]
+        worst, lowest = f"{max(found, default=np.nan):.2f}", str(sum(ratio < 1 for ratio in found))
+        lost = "" if name == ours else str(sum(result.beaten(name, ours) for result in real))
+        lines.append([name, *means, worst, f"{np.mean(places):.2f}{some}", lowest, lost])
+    return _table(head, lines)
 
 
 def _sentences(real: Sequence[TaskResult], ours: str) -> list[str]:
@@ -108,31 +194,21 @@ def _sentences(real: Sequence[TaskResult], ours: str) -> list[str]:
 
 
 def _named(names: Sequence[str]) -> str:
+    """Names in brackets; empty if there are none."""
     return f" ({'; '.join(names)})" if names else ""
 
 
 def _tasks(real: Sequence[TaskResult], ours: str) -> list[str]:
+    """All real tasks, a line each: ours, the best other method, their ratio, and significant losses."""
     head = ("set", "task", f"{ours}", "best other", "RMSE", "ratio", "significantly better than ours")
-    return _table(
-        head,
-        [
-            _task(result, ours, name, not index)
-            for name, part in by_set(real).items()
-            for index, result in enumerate(part)
-        ],
-    )
-
-
-def _task(result: TaskResult, ours: str, name: str, first: bool) -> list[str]:
-    found = result.errors
-    best = next((other for other in found if other not in (ours, SINGLE)), "")
-    ratio = result.ratio(ours, ours)
-    errors = [_number(found.get(ours)), best, _number(found.get(best))]
-    return [name * first, result.task.name, *errors, f"{ratio:.3f}" if ratio else "", ", ".join(result.losses(ours))]
-
-
-def _number(error: float | None) -> str:
-    return "" if error is None else f"{error:.4g}"
+    lines = []
+    for name, part in by_set(real).items():
+        for index, result in enumerate(part):
+            found, ratio = {one: f"{error:.4g}" for one, error in result.errors.items()}, result.ratio(ours, ours)
+            best = next((other for other in found if other not in (ours, SINGLE)), "")
+            errors = [found.get(ours, ""), best, found.get(best, ""), f"{ratio:.3f}" if ratio else ""]
+            lines.append([name if index == 0 else "", result.task.name, *errors, ", ".join(result.losses(ours))])
+    return _table(head, lines)
 
 
 def _section(result: TaskResult, ours: str) -> list[str]:
@@ -183,26 +259,51 @@ def _fold_section(result: TaskResult, ours: str) -> list[str]:
     folds = [{row.method: row for row in scored(rows)} for rows in result.folds]
     lines = []
     for name in dict.fromkeys(row.method for rows in result.folds for row in rows):
-        found = [fold[name] for fold in folds if name in fold]
+        found = [fold[name].accuracy for fold in folds if name in fold]
+        mean, top5 = (
+            float(np.mean([getattr(one, measure) for one in found])) if found else float("nan")
+            for measure in ("rmse", "top5_rmse")
+        )
         pairs = [(fold[ours], fold[name]) for fold in folds if {ours, name} <= fold.keys()]
         better = sum(rmse(own) < rmse(other) for own, other in pairs)
         wins = f"{better} of {len(pairs)}" if pairs and name != ours else ""
-        lines.append((_mean([rmse(row) for row in found]), name, found, wins))
+        lines.append((mean, (name, f"{mean:.4g}", f"{top5:.4g}", wins)))
+    lines.sort(key=lambda line: (np.isnan(line[0]), line[0]))
     head = ("", "mean RMSE", "mean top-5 %", f"folds in which {ours} is better")
-    cells = [
-        (name, f"{mean:.4g}", f"{_mean([_top5(row) for row in found]):.4g}", wins)
-        for mean, name, found, wins in sorted(lines, key=lambda line: (np.isnan(line[0]), line[0]))
-    ]
-    return [f"### {result.task.name}, {len(folds)} folds", "", *_table(head, cells)]
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return float(np.mean(numbers)) if numbers else float("nan")
-
-
-def _top5(row: Row) -> float:
-    return row.accuracy.top5_rmse if row.accuracy else float("nan")
+    return [f"### {result.task.name}, {len(folds)} folds", "", *_table(head, [cells for _, cells in lines])]
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
+
+
+def draw_picture(results: Sequence[TaskResult], ours: str, path: Path) -> Path:
+    """Write an SVG with a line per task and a dot per method; tasks are sorted by how ours does, the best on top."""
+    ranked = sorted(results, key=lambda result: relative(result, ours).get(ours, LIMIT), reverse=True)
+    names = [name for name in methods(results, ours) if name == ours or name != SINGLE]
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(8, 1.2 + 0.26 * len(ranked)), layout="constrained")
+        for name in reversed(names):
+            dots = [(relative(result, ours)[name], row) for row, result in enumerate(ranked) if name in result.errors]
+            style = {"s": 22, "alpha": 0.75, "zorder": 2}
+            if name == ours:
+                style = {"color": OURS_COLOUR, "s": 60, "zorder": 3}
+            axes.scatter(*zip(*dots, strict=True), label=name, **style)
+        axes.set_xscale("log")
+        axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS[:-1]] + [f"≥ {LIMIT:g}"])
+        axes.minorticks_off()
+        axes.set_xlabel("RMSE ÷ the lowest RMSE on the task")
+        axes.set_yticks(range(len(ranked)), [result.task.name for result in ranked])
+        axes.grid(axis="y", color="#e4e4e4", zorder=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=5, frameon=False, reverse=True)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return path
+
+
+def relative(result: TaskResult, ours: str) -> dict[str, float]:
+    """The RMSE of each method ÷ the lowest, at most `LIMIT`; without the single member of ours."""
+    found = {name: error for name, error in result.errors.items() if name == ours or name != SINGLE}
+    return {name: min(error / min(found.values()), LIMIT) for name, error in found.items()}

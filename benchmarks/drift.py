@@ -24,13 +24,14 @@ from benchmarks.drift_fleets import (
     FOUND_WITHIN,
     SETTINGS,
     SOUND,
+    Fleets,
     SimulatedSetting,
+    draw_curves,
     false_alarms,
     make_days,
     waits,
     watch_fleet,
 )
-from benchmarks.drift_picture import Fleets, draw_curves
 from benchmarks.drift_real import WatchedTask, by_day, mean_loss, rank_correlation, watch_tasks
 from scare.data.quantities import display_unit
 from scare.files import replacing
@@ -94,6 +95,7 @@ $boxes
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Watch simulated fleets and real tasks, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=100)
@@ -118,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_settings(boxes: int, seeds: Sequence[int], work: Path) -> dict[SimulatedSetting, Fleets]:
-    """The units of fleets of so many boxes, by setting and drift."""
+    """Watch fleets of this many boxes; returns their units by setting and drift."""
     found: dict[SimulatedSetting, Fleets] = {}
     for setting in SETTINGS:
         print(f"{setting.name}: {boxes} boxes", file=sys.stderr)
@@ -128,7 +130,7 @@ def run_settings(boxes: int, seeds: Sequence[int], work: Path) -> dict[Simulated
 
 
 def print_units(seeds: Sequence[int], work: Path) -> None:
-    """The 99th percentile of what sound boxes show, of every measure."""
+    """Print the 99th percentile of every measure over sound boxes."""
     for setting in SETTINGS:
         assessed = [one for seed in seeds for one in make_days(setting, seed, work).assessed(SOUND, BOXES)]
         sizes = np.nanquantile(np.abs(np.concatenate([one.values for one in assessed])), 0.99, axis=0)
@@ -142,16 +144,18 @@ def print_units(seeds: Sequence[int], work: Path) -> None:
 def page(
     found: Mapping[int, Mapping[SimulatedSetting, Fleets]], real: Sequence[WatchedTask], seeds: Sequence[int]
 ) -> str:
-    """The page."""
+    """Render the page in Markdown."""
     settings = [
         [setting.name, state.label, *_found_cells(fleets, state)]
         for state in ASKED
         for setting, fleets in found[BOXES].items()
     ]
+    together = {
+        boxes: {drift: [one for fleets in by_setting.values() for one in fleets[drift]] for drift in ALL}
+        for boxes, by_setting in found.items()
+    }
     smaller = [
-        [str(boxes), state.label, *_found_cells(_together(settings), state)]
-        for state in ASKED
-        for boxes, settings in found.items()
+        [str(boxes), state.label, *_found_cells(fleets, state)] for state in ASKED for boxes, fleets in together.items()
     ]
     head = ["state", "false alarms a box and month", *(f"found: {drift}" for drift in ALL)]
     return PAGE.substitute(
@@ -165,19 +169,15 @@ def page(
     )
 
 
-def _together(settings: Mapping[SimulatedSetting, Fleets]) -> Fleets:
-    return {drift: [one for fleets in settings.values() for one in fleets[drift]] for drift in ALL}
-
-
 def _found_cells(fleets: Fleets, state: DriftState) -> list[str]:
-    """False alarms of a state, and what became of each drift."""
+    """False alarms of a state, then the share of each drift that was found and the days that took."""
     alarms = {drift: [one.states >= state for one in some] for drift, some in fleets.items()}
-    return [f"{false_alarms(alarms[SOUND]):.3f}", *(_found(waits(alarms[drift])) for drift in ALL)]
-
-
-def _found(days: np.ndarray) -> str:
-    inside = days[days < FOUND_WITHIN]
-    return f"{len(inside) / len(days):.0%}" + (f", {np.median(inside):.0f} d" if len(inside) else "")
+    cells = [f"{false_alarms(alarms[SOUND]):.3f}"]
+    for drift in ALL:
+        days = waits(alarms[drift])
+        inside = days[days < FOUND_WITHIN]
+        cells.append(f"{len(inside) / len(days):.0%}" + (f", {np.median(inside):.0f} d" if len(inside) else ""))
+    return cells
 
 
 REAL_HEAD = ["task", "boxes", "days", "loss", "loss beyond the fleet", "the same, by day"]
@@ -228,7 +228,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_plain(found: Mapping[int, Mapping[SimulatedSetting, Fleets]], real: Sequence[WatchedTask]) -> dict[str, Any]:
-    """The numbers of the page."""
+    """The numbers of the page as plain values, for JSON."""
     simulated = [
         {
             "boxes": boxes,

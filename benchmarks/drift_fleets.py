@@ -1,11 +1,20 @@
-"""Simulated fleets of drift.py: boxes calibrated side by side, then watched in a town where one of them drifts."""
+"""Simulated fleets of drift.py: boxes calibrated side by side, then watched in a town where one of them drifts.
+
+The picture shows drifts found against false alarms for every threshold, a panel per setting.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.accuracy_page import STYLE
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag
@@ -17,6 +26,7 @@ from scare.training.data import prepare_inputs
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import (
     RECENT_DAYS,
+    THRESHOLDS,
     USUAL_DAYS,
     Assessment,
     DriftMeter,
@@ -33,6 +43,8 @@ BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
 TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last counted from deployment
 ASSESSED_FROM = USUAL_DAYS + RECENT_DAYS - 1
 FOUND_WITHIN = 30  # days
+CURVE_UNITS = np.geomspace(0.3, 6, 60)  # thresholds of a curve
+FEWEST = 0.003  # false alarms at the left edge of the picture
 SOUND = "none"
 DRIFTS = {
     "gain −30 %": Drift(DriftKind.GAIN, size=-0.3),
@@ -131,6 +143,9 @@ class FleetUnits:
     states: np.ndarray
 
 
+Fleets = Mapping[str, Sequence[FleetUnits]]  # by drift
+
+
 def watch_fleet(days: FleetHours, drift: str, boxes: int) -> FleetUnits:
     """Watch a fleet of the first `boxes` boxes, of which box 0 has this drift."""
     assessed = list(days.assessed(drift, boxes))
@@ -155,3 +170,35 @@ def waits(alarms: Sequence[np.ndarray]) -> np.ndarray:
     """
     late = [np.flatnonzero(one[0, DRIFTS_ON - ASSESSED_FROM :]) for one in alarms]
     return np.array([float(one[0]) if len(one) else np.inf for one in late])
+
+
+def draw_curves(found: Mapping[SimulatedSetting, Fleets], path: Path) -> Path:
+    """Write the picture as an SVG."""
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(2, 2, figsize=(8, 6.4), layout="constrained", sharex=True, sharey=True)
+        for axes, (setting, fleets) in zip(panels.flat, found.items(), strict=True):
+            for drift in DRIFTS:
+                alarms, share = curve(fleets, drift, CURVE_UNITS.tolist()).T
+                (line,) = axes.plot(np.maximum(alarms, FEWEST), share, label=drift)
+                alarms, share = curve(fleets, drift, list(THRESHOLDS.values())).T
+                axes.plot(np.maximum(alarms, FEWEST), share, "o", color=line.get_color(), markersize=4)
+            axes.set_xscale("log")
+            axes.set_title(setting.name, loc="left")
+            axes.set_ylim(-0.03, 1.03)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[1, 1].legend(loc="lower right", frameon=False)
+        figure.supxlabel("false alarms a box and month (dots: look, re-collocate)")
+        figure.supylabel(f"share of drifts found within {FOUND_WITHIN} days")
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return path
+
+
+def curve(fleets: Fleets, drift: str, thresholds: Sequence[float]) -> np.ndarray:
+    """False alarms and the share found, at each threshold [thresholds, 2]."""
+    pairs = []
+    for least in thresholds:
+        sound, worn = ([one.units >= least for one in fleets[name]] for name in (SOUND, drift))
+        pairs.append((false_alarms(sound), float((waits(worn) < FOUND_WITHIN).mean())))
+    return np.array(pairs)

@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.accuracy_results import SINGLE
+from benchmarks.accuracy_page import SINGLE
 from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from scare.calibrator.linear import same_unit
 from scare.calibrator.plan import run

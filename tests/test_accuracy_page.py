@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 
 from benchmarks.accuracy import run_task
-from benchmarks.accuracy_page import page
-from benchmarks.accuracy_picture import LIMIT, draw_picture, relative
-from benchmarks.accuracy_results import TaskResult
+from benchmarks.accuracy_page import LIMIT, TaskResult, draw_picture, page, relative
 from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
 from scare.experiments.table import Row
