@@ -20,13 +20,11 @@ import equinox as eqx
 import jax
 from jax import Array
 
-from scare.baselines.linear import Linear, project
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
-from scare.kernels import Operations
+from scare.kernels import Operations, add_step, dense_step
 from scare.layers.ecoformer_attention import Bias, HashAttention
-from scare.layers.feed_forward import Activation, FeedForward, LayerNorm
-from scare.layers.plan_steps import add, dense
+from scare.layers.feed_forward import Activation, FeedForward, LayerNorm, Linear, project
 from scare.models.contract import Network
 from scare.records import Count
 
@@ -140,14 +138,14 @@ class EcoFormerNetwork(Network):
     def plan(self) -> Plan:
         """The network as kernel calls."""
         steps = [
-            dense(INPUT, "tokens", self.embedding.weight, self._constant),
+            dense_step(INPUT, "tokens", self.embedding.weight, self._constant),
             *self.norms[0].steps("tokens", "normed"),
             *self.attention.newest_steps("normed", "attended"),
             Step("newest", ("tokens",), "token"),
-            add("token", "attended", "first"),
+            add_step("token", "attended", "first"),
             *self.norms[1].steps("first", "block"),
             *self.feed_forward.steps("block", "fed"),
-            add("first", "fed", "second"),
+            add_step("first", "fed", "second"),
             *self.head.steps("second", "y"),
         ]
         return Plan(self.window, self.channels, tuple(steps))

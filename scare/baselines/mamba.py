@@ -21,11 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.baselines.linear import Linear, draw_within, project
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
-from scare.kernels import Operations
-from scare.layers.plan_steps import add, dense
+from scare.kernels import Operations, add_step, dense_step
+from scare.layers.feed_forward import Linear, draw_within, project
 from scare.models.contract import Network
 from scare.records import Count
 
@@ -148,7 +147,7 @@ class RootMeanSquareNorm(eqx.Module):
         rows, few = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
         share = len(rows) / rows.shape[1]  # the kernel's mean is over fewer numbers
         steps = [
-            dense(source, f"{output}.few", few[:-1], few[-1]),
+            dense_step(source, f"{output}.few", few[:-1], few[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),
         ]
         return steps, rows * np.asarray(self.gain) * share**-0.5
@@ -190,7 +189,7 @@ class CausalConvolution(eqx.Module):
         """`newest` as kernel calls: of source [rows, r] only what the newest row's taps reach."""
         return [
             Step("newest_rows", (source,), f"{output}.rows", settings={"rows": min(rows, len(self.taps))}),
-            dense(f"{output}.rows", f"{output}.part", weight),
+            dense_step(f"{output}.rows", f"{output}.part", weight),
             *self.steps(f"{output}.part", f"{output}.mixed"),
             Step("newest", (f"{output}.mixed",), output),
         ]
@@ -250,22 +249,22 @@ class StateSpaceMixer(eqx.Module):
         """The layer as kernel calls, for tokens source · basis of this many rows."""
         weights = {"decay": -np.exp(np.asarray(self.log_decay)), "direct": np.asarray(self.direct)}
         return [
-            dense(source, "value", basis @ np.asarray(self.value)),
+            dense_step(source, "value", basis @ np.asarray(self.value)),
             *self.value_convolution.steps("value", "value.mixed"),
             Step("silu", ("value.mixed",), "value.active"),
-            dense(source, "write", basis @ np.asarray(self.write)),
+            dense_step(source, "write", basis @ np.asarray(self.write)),
             *self.write_convolution.steps("write", "write.mixed"),
             Step("silu", ("write.mixed",), "write.active"),
             *self.read_convolution.newest_steps(source, basis @ np.asarray(self.read), rows, "read"),
             Step("silu", ("read",), "read.active"),
-            dense(source, "step", basis @ np.asarray(self.step), self.step_bias),
+            dense_step(source, "step", basis @ np.asarray(self.step), self.step_bias),
             Step("state_space", ("value.active", "write.active", "read.active", "step"), "state", weights),
             Step("newest", (source,), "gate.row"),
-            dense("gate.row", "gate", basis @ np.asarray(self.gate)),
+            dense_step("gate.row", "gate", basis @ np.asarray(self.gate)),
             Step("silu", ("gate",), "gate.active"),
             Step("multiply", ("state", "gate.active"), "gated"),
             *self.norm.steps("gated", "gated.norm"),
-            dense("gated.norm", output, self.norm.folded_into(self.out)),
+            dense_step("gated.norm", output, self.norm.folded_into(self.out)),
         ]
 
 
@@ -305,9 +304,9 @@ class MambaNetwork(Network):
             *self.mixer.steps("rows", basis, "mixed", self.window),
             Step("newest", (INPUT,), "now"),
             *self.embedding.steps("now", "token"),
-            add("token", "mixed", "block"),
+            add_step("token", "mixed", "block"),
             *self.last_norm.steps("block", "block.norm"),
-            dense("block.norm", "y", self.last_norm.folded_into(self.head.weight), self.head.bias),
+            dense_step("block.norm", "y", self.last_norm.folded_into(self.head.weight), self.head.bias),
         ]
         return Plan(self.window, self.channels, tuple(steps))
 

@@ -18,12 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.baselines.linear import Linear
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
-from scare.kernels import Operations, count_patches, patch_rows
+from scare.kernels import Operations, add_step, count_patches, dense_step, patch_rows
 from scare.layers.buffers import Buffer
-from scare.layers.plan_steps import add, dense
+from scare.layers.feed_forward import Linear
 from scare.models.contract import Network
 from scare.records import Amount, Count
 
@@ -149,7 +148,7 @@ class PatchEmbedding(eqx.Module):
         settings = {"patch": self.patch, "stride": self.stride}
         return [
             Step("patches", (source,), f"{output}.patches", settings=settings),
-            dense(f"{output}.patches", output, self.linear.weight, self.linear.bias + self.position),
+            dense_step(f"{output}.patches", output, self.linear.weight, self.linear.bias + self.position),
         ]
 
 
@@ -234,13 +233,13 @@ class ResidualAttention(eqx.Module):
         scale = (self.query.weight.shape[1] // self.heads) ** -0.5
         own = scores if before is None else f"{name}.own"
         return [
-            dense(source, query, self.query.weight * scale, self.query.bias * scale),
-            dense(source, key, self.key.weight),
-            dense(source, value, self.value.weight),
+            dense_step(source, query, self.query.weight * scale, self.query.bias * scale),
+            dense_step(source, key, self.key.weight),
+            dense_step(source, value, self.value.weight),
             Step("attention_scores", (query, key), own, settings={"heads": self.heads}),
-            *([] if before is None else [add(own, before, scores)]),
+            *([] if before is None else [add_step(own, before, scores)]),
             Step("softmax_mix", (scores, value), mixed),
-            dense(mixed, name, self.out.weight, self.value.bias @ self.out.weight + self.out.bias),
+            dense_step(mixed, name, self.out.weight, self.value.bias @ self.out.weight + self.out.bias),
         ]
 
 
@@ -290,12 +289,12 @@ class EncoderLayer(eqx.Module):
         attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
         return [
             *self.attention.steps(source, attended, before),
-            add(source, attended, f"{name}.first"),
+            add_step(source, attended, f"{name}.first"),
             *self.first_norm.steps(f"{name}.first", block),
             *self.inner.steps(block, hidden),
             Step("gelu", (hidden,), f"{name}.active"),
             *self.outer.steps(f"{name}.active", f"{name}.fed"),
-            add(block, f"{name}.fed", f"{name}.second"),
+            add_step(block, f"{name}.fed", f"{name}.second"),
         ]
 
     @staticmethod
@@ -367,7 +366,7 @@ class PatchTSTNetwork(Network):
         bias = np.asarray(self.head.bias) + (weight @ shift).sum()
         return [
             Step("flatten", (source,), "read"),
-            dense("read", output, (weight * scale).reshape(-1, 1), bias),
+            dense_step("read", output, (weight * scale).reshape(-1, 1), bias),
         ]
 
 

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.baselines.linear import Linear, draw_within
 from scare.calibrator.plan import INPUT, SELECT, Plan, Step
 from scare.kernels import Operations
+from scare.layers.feed_forward import Linear, draw_within
 from scare.models.contract import EvaluateAll, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count

@@ -22,11 +22,10 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import INPUT, Plan, Step
-from scare.kernels import Operations
+from scare.kernels import Operations, add_step
 from scare.layers.feed_forward import LayerNorm
 from scare.layers.front import DualEmbedding, SequenceLensProjector, logarithmic_bins
 from scare.layers.heads import TwoStepHead
-from scare.layers.plan_steps import add
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
 from scare.records import Count
@@ -159,7 +158,7 @@ class TeslaNetwork(Network):
         steps = [
             *self.binner.steps(INPUT, self.embedding, "tokens"),
             *self.attention.steps("tokens", "attended"),
-            add("tokens", "attended", "both"),
+            add_step("tokens", "attended", "both"),
             *self.norm.steps("both", "out"),
             *self.head.steps("out", "y"),
         ]

@@ -34,8 +34,9 @@ from scare.kernels.c_arguments import MakeForm
 from scare.kernels.choice import PERIODS, THRESHOLD, BatchChoice, Choice, choose
 from scare.kernels.contract import INPUT, Kernel, KernelTable, Operations, Shape, Step, expect
 from scare.kernels.fixed_point import FULL, QuantisationRule
+from scare.kernels.linear import dense_step
 from scare.kernels.patches import count_patches, patch_rows
-from scare.kernels.pointwise import window_q
+from scare.kernels.pointwise import add_step, window_q
 from scare.kernels.tensor import MakeTensor
 from scare.kernels.window import hat_fractions, hat_matrix
 
@@ -88,9 +89,11 @@ __all__ = [
     "QuantisationRule",
     "Shape",
     "Step",
+    "add_step",
     "bitwise_attention",
     "choose",
     "count_patches",
+    "dense_step",
     "expect",
     "hash_activations",
     "hat_fractions",

@@ -3,6 +3,7 @@
 from math import prod
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
@@ -49,6 +50,12 @@ def dense(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mix features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
     mixed = one_product(x, weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
+
+
+def dense_step(source: str, output: str, weight: ArrayLike, bias: ArrayLike | None = None) -> Step:
+    """Make the plan step output = source · weight + bias."""
+    weights = {"weight": np.asarray(weight)} | ({} if bias is None else {"bias": np.asarray(bias)})
+    return Step("dense", (source,), output, weights)
 
 
 def _dense_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:

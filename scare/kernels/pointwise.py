@@ -69,6 +69,11 @@ def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> n
     return a + b
 
 
+def add_step(first: str, second: str, output: str) -> Step:
+    """Make the plan step output = first + second."""
+    return Step("add", (first, second), output)
+
+
 def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Add two values of one shape, the second shifted right to the unit of the first."""
     return a + (b >> settings["shift"])

@@ -12,16 +12,18 @@ vectors (q, k and supports are L2-normalised, so codes do not collapse), the ban
 literal form.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
+from scare.kernels import dense_step
 from scare.layers.buffers import Buffer
-from scare.layers.plan_steps import dense, hash_codes
 
 EPSILON = 1e-12  # under the square root of a norm
 MEMORY = 0.99  # share of the old bandwidth kept at each step
@@ -120,11 +122,11 @@ class EfficientBitwiseAttention(eqx.Module):
         """The layer as kernel calls."""
         hashing = self.hashing.folded()
         return [
-            dense(source, "query", self.query),
-            dense(source, "key", self.key),
-            dense(source, "value", self.value),
-            hash_codes("query", "query_codes", hashing),
-            hash_codes("key", "key_codes", hashing),
+            dense_step(source, "query", self.query),
+            dense_step(source, "key", self.key),
+            dense_step(source, "value", self.value),
+            hash_codes_step("query", "query_codes", hashing),
+            hash_codes_step("key", "key_codes", hashing),
             Step(
                 "bitwise_attention",
                 ("query_codes", "key_codes", "value"),
@@ -134,8 +136,24 @@ class EfficientBitwiseAttention(eqx.Module):
         ]
 
 
+def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Step:
+    """Packed codes of the rows of source; `hashing` gives supports, bandwidth, projection, bias, epsilon and raw.
+
+    Centring by the mean kernel value is folded into the projection or the bias by the caller.
+    """
+    sharpness = 1 / float(hashing["bandwidth"])
+    weights = {"projection": np.asarray(hashing["projection"])}
+    if hashing.get("raw"):
+        weights["supports"] = np.asarray(hashing["supports"])
+        return Step("raw_hash_codes", (source,), output, weights, {"sharpness": sharpness})
+    weights["supports"] = np.asarray(hashing["supports"] / hashing["bandwidth"])
+    if hashing.get("bias") is not None:
+        weights["bias"] = np.asarray(hashing["bias"])
+    return Step("hash_codes", (source,), output, weights, {"sharpness": sharpness, "epsilon": hashing["epsilon"]})
+
+
 def unit(x: Array) -> Array:
-    """Rows of length one."""
+    """Normalise rows to length one."""
     return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
 
 

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.bitwise_attention import EPSILON, draw_distinct, sign, unit
+from scare.kernels import dense_step
+from scare.layers.bitwise_attention import EPSILON, draw_distinct, hash_codes_step, sign, unit
 from scare.layers.buffers import Buffer
-from scare.layers.plan_steps import dense, hash_codes
 
 NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
 ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
@@ -93,9 +93,9 @@ class HashAttention(eqx.Module):
         pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),
-            dense(source, "value", self.value, self.value_bias),
+            dense_step(source, "value", self.value, self.value_bias),
             pairs if self.form == Bias.SUM else self._memory_step("codes", "value", "mixed"),
-            dense("mixed", output, self.out, self.out_bias),
+            dense_step("mixed", output, self.out, self.out_bias),
         ]
 
     def newest_steps(self, source: str, output: str) -> list[Step]:
@@ -105,10 +105,13 @@ class HashAttention(eqx.Module):
         """
         code = [*self._code_steps(source), Step("newest", ("codes",), "code")]
         if self.form == Bias.SUM:
-            mix = [self._memory_step("code", source, "seen"), dense("seen", "mixed", self.value, self.value_bias)]
+            mix = [self._memory_step("code", source, "seen"), dense_step("seen", "mixed", self.value, self.value_bias)]
         else:
-            mix = [dense(source, "value", self.value, self.value_bias), self._memory_step("code", "value", "mixed")]
-        return [*code, *mix, dense("mixed", output, self.out, self.out_bias)]
+            mix = [
+                dense_step(source, "value", self.value, self.value_bias),
+                self._memory_step("code", "value", "mixed"),
+            ]
+        return [*code, *mix, dense_step("mixed", output, self.out, self.out_bias)]
 
     def _memory_step(self, queries: str, values: str, output: str) -> Step:
         settings = self._settings | {"own": self.form == Bias.TOKEN}
@@ -128,8 +131,8 @@ class HashAttention(eqx.Module):
             "epsilon": EPSILON,
         }
         return [
-            dense(source, "query_key", self.query_key, self.query_key_bias),
-            hash_codes("query_key", "codes", hashing),
+            dense_step(source, "query_key", self.query_key, self.query_key_bias),
+            hash_codes_step("query_key", "codes", hashing),
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":

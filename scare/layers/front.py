@@ -22,8 +22,7 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.kernels import hat_fractions, hat_matrix
-from scare.layers.plan_steps import dense
+from scare.kernels import dense_step, hat_fractions, hat_matrix
 
 
 class DualEmbedding(eqx.Module):
@@ -57,7 +56,7 @@ class DualEmbedding(eqx.Module):
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
         """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
         if self.overall is None:
-            return [dense(source, output, self.local, self.local_bias)]
+            return [dense_step(source, output, self.local, self.local_bias)]
         rows = np.ones(len(scale), np.asarray(self.local).dtype)
         return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from scare.calibrator.plan import Step
-from scare.layers.plan_steps import dense
+from scare.kernels import dense_step
 
 LIMIT = 3.0  # standard deviations
 Numbers = TypeVar("Numbers", np.ndarray, Array)
@@ -37,7 +37,7 @@ class FlatHead(eqx.Module):
 
     def steps(self, source: str, output: str) -> list[Step]:
         """The layer as kernel calls."""
-        return [Step("flatten", (source,), "read"), dense("read", output, self.weight[:, None], self.bias[None])]
+        return [Step("flatten", (source,), "read"), dense_step("read", output, self.weight[:, None], self.bias[None])]
 
 
 class TwoStepHead(eqx.Module):
@@ -68,7 +68,7 @@ class TwoStepHead(eqx.Module):
         return [
             Step("lens", (source,), "pooled", weights),
             Step("flatten", ("pooled",), "read"),
-            dense("read", output, self.over_width[:, None], self.bias[None]),
+            dense_step("read", output, self.over_width[:, None], self.bias[None]),
         ]
 
 

@@ -8,8 +8,8 @@ from jax import Array
 from scipy.linalg import block_diag
 
 from scare.calibrator.plan import Step
+from scare.kernels import dense_step
 from scare.layers.front import DualEmbedding
-from scare.layers.plan_steps import dense
 
 
 class SoftmaxAttention(eqx.Module):
@@ -62,12 +62,12 @@ class SoftmaxAttention(eqx.Module):
         keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
         scale = (channels * self.heads / len(keys)) ** 0.5  # the kernel divides by the root of its own width
         return [
-            dense(tokens, "query", self.query, self.query_bias),
-            dense("query", "slopes", keys * scale),
-            dense(source, "rows", np.tile(np.eye(channels, dtype=keys.dtype), self.heads)),
+            dense_step(tokens, "query", self.query, self.query_bias),
+            dense_step("query", "slopes", keys * scale),
+            dense_step(source, "rows", np.tile(np.eye(channels, dtype=keys.dtype), self.heads)),
             Step("softmax_attention", ("slopes", "rows", "rows"), "means", settings={"heads": self.heads}),
-            dense("means", "mixed", values.T, bias @ self.value + self.value_bias),
-            dense("mixed", output, self.out, self.out_bias),
+            dense_step("means", "mixed", values.T, bias @ self.value + self.value_bias),
+            dense_step("mixed", output, self.out, self.out_bias),
         ]
 
     def _block_diagonal(self, projected: Array) -> np.ndarray:
@@ -80,11 +80,11 @@ class SoftmaxAttention(eqx.Module):
     def steps(self, source: str, output: str) -> list[Step]:
         """The layer as kernel calls."""
         return [
-            dense(source, "query", self.query, self.query_bias),
-            dense(source, "key", self.key, self.key_bias),
-            dense(source, "value", self.value, self.value_bias),
+            dense_step(source, "query", self.query, self.query_bias),
+            dense_step(source, "key", self.key, self.key_bias),
+            dense_step(source, "value", self.value, self.value_bias),
             Step("softmax_attention", ("query", "key", "value"), "mixed", settings={"heads": self.heads}),
-            dense("mixed", output, self.out, self.out_bias),
+            dense_step("mixed", output, self.out, self.out_bias),
         ]
 
 

@@ -21,13 +21,12 @@ from jax import Array
 
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
-from scare.kernels import Operations
+from scare.kernels import Operations, add_step
 from scare.layers.bitwise_attention import EfficientBitwiseAttention, RbfHash, draw_stratified, draw_uniform
 from scare.layers.ecoformer_attention import HashAttention
 from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
 from scare.layers.heads import FlatHead, TwoStepHead, count_products, product_steps, products
-from scare.layers.plan_steps import add
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import LazyDesignMatrix, Network
 from scare.models.selection import Selection, SelectionRules, Solution, select
@@ -373,10 +372,10 @@ class ScareNetwork(Network):
             steps += self.attention.steps("tokens", "attended")
         else:
             steps += self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
-        steps += [add("tokens", "attended", "first")]
+        steps += [add_step("tokens", "attended", "first")]
         block, out = ("block", "out") if self.norms else ("first", "second")
         steps += self.norms[0].steps("first", block) if self.norms else []
-        steps += [*self.feed_forward.steps(block, "fed"), add(block, "fed", "second")]
+        steps += [*self.feed_forward.steps(block, "fed"), add_step(block, "fed", "second")]
         steps += self.norms[1].steps("second", out) if self.norms else []
         steps += self.head.steps(out, "deep")
         steps += self._skip_steps(source, "deep", scale)
@@ -395,17 +394,17 @@ class ScareNetwork(Network):
             weights, scale = {"weight": newest[:, None], **bias}, np.ones(len(line))
             steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "straight", weights)]
         if curved:
-            steps += [*self._curve_steps(scale), add("straight", "curved", "y")]
+            steps += [*self._curve_steps(scale), add_step("straight", "curved", "y")]
         return Plan(self.window, self.channels, tuple(steps))
 
     def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
         """deep + line + curve of the source, whose rows are 1/scale of the features."""
         if self.skip is None:
             return []
-        steps = [*self._line_steps(source, scale, {}), add(deep, "straight", "lined")]
+        steps = [*self._line_steps(source, scale, {}), add_step(deep, "straight", "lined")]
         if self.curve is None:
             return steps
-        return [*steps, self._now(scale), *self._curve_steps(scale), add("lined", "curved", "y")]
+        return [*steps, self._now(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
         """The line of all features."""

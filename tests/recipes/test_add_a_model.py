@@ -18,9 +18,8 @@ from scare.calibrator.cost import count
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import INPUT, Plan, Step, run
 from scare.export.package import export_calibrator
-from scare.kernels import Operations
+from scare.kernels import Operations, dense_step
 from scare.layers.buffers import split_trainable
-from scare.layers.plan_steps import dense
 from scare.models import Network
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
@@ -41,7 +40,7 @@ class LatestNetwork(Network):
         return (features[:, -1] @ self.weight + self.bias)[:, 0]
 
     def plan(self) -> Plan:
-        steps = Step("newest", (INPUT,), "now"), dense("now", "y", self.weight, self.bias)
+        steps = Step("newest", (INPUT,), "now"), dense_step("now", "y", self.weight, self.bias)
         return Plan(self.window, self.channels, steps)
 
 
