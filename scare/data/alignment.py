@@ -90,8 +90,8 @@ def shift(readings: Readings, seconds: float) -> Readings:
 def check_step(readings: Readings) -> None:
     """Raise a DataError if over a tenth of the rows, in one block, have another step than the rest.
 
-    Steps within a fifth of each other are alike; the block is the run of rows in which the other step
-    outnumbers all else the most, so scattered gaps and jitter never add up to one.
+    Steps within a fifth of each other are alike. The block is the run of rows in which the other step outnumbers
+    everything else by most (a maximum-sum subarray), so scattered gaps and jitter never add up to one.
     """
     if len(readings) <= STEP_BLOCK:
         return
@@ -101,25 +101,20 @@ def check_step(readings: Readings) -> None:
     if not len(others):
         return
     alike = sizes == others[counts.argmax()]
-    start, end, surplus = _densest_block(alike)
+    sums = np.concatenate([[0], np.cumsum(np.where(alike, 1, -1))])
+    lowest = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - lowest))
+    start, surplus = int(np.argmin(sums[: end + 1])), int(sums[end] - lowest[end])
     if surplus < max(STEP_BLOCK, len(steps) / 10):
         return
     other = float(np.median(steps[start:end][alike[start:end]]))
-    begins = start >= len(steps) - end
-    before, after, change = (usual, other, start) if begins else (other, usual, end)
+    is_later = start >= len(steps) - end
+    before, after, change = (usual, other, start) if is_later else (other, usual, end)
     raise DataError(
         f"{readings.device}: the time step changes from {duration(before)} to {duration(after)} at"
         f" {readings.frame[TIME][change]:%Y-%m-%d %H:%M:%S}; split the file there or average it to the"
         " coarser step with data.step in a --config file"
     )
-
-
-def _densest_block(hits: np.ndarray) -> tuple[int, int, int]:
-    """Start, end and surplus of the block of `hits` (bool [n]) in which true outnumbers false the most."""
-    sums = np.concatenate([[0], np.cumsum(np.where(hits, 1, -1))])
-    lowest = np.minimum.accumulate(sums)
-    end = int(np.argmax(sums - lowest))
-    return int(np.argmin(sums[: end + 1])), end, int(sums[end] - lowest[end])
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,14 @@ def cross_correlate(
     A lag needs at least half as many pairs (times at which both sides have values) as the best-covered lag.
     """
     step_seconds = _common_step(sensor, reference)
-    truth = _to_step(_rows_near(reference, sensor, max_seconds), step_seconds, sensor.times[0])
+    first, last = sensor.times[0] - max_seconds, sensor.times[-1] + max_seconds
+    near = (reference.times >= first) & (reference.times <= last)
+    if not near.any():
+        raise DataError(
+            f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
+            f" together; the readings cover {_period(sensor)} and the reference {_period(reference)}"
+        )
+    truth = _to_step(reference.rows(near), step_seconds, sensor.times[0])
     rows = _to_step(sensor, step_seconds, reference.times[0])
     start = min(rows.times[0], truth.times[0])
     lags = int(max_seconds // step_seconds)
@@ -159,7 +161,10 @@ def cross_correlate(
         lags,
     )
     if np.isnan(correlations).all():
-        raise DataError(f"{sensor.device}: '{channel}' and the reference do not both vary when both have values")
+        raise DataError(
+            f"{sensor.device}: '{channel}' and the reference never vary at the same times, so their clocks cannot be"
+            " compared"
+        )
     return CrossCorrelation(step_seconds * np.arange(-lags, lags + 1), correlations)
 
 
@@ -193,23 +198,11 @@ def _without_unusable(readings: Readings) -> Readings:
     return replace(readings, frame=readings.frame.with_columns(columns)).with_flags(flags)
 
 
-def _rows_near(reference: Readings, sensor: Readings, max_seconds: float) -> Readings:
-    """The reference's rows from `max_seconds` before the sensor's first row to as long after its last."""
-    first, last = sensor.times[0] - max_seconds, sensor.times[-1] + max_seconds
-    near = (reference.times >= first) & (reference.times <= last)
-    if not near.any():
-        raise DataError(
-            f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
-            f" together; the readings cover {_period(sensor)} and the reference {_period(reference)}"
-        )
-    return reference.rows(near)
-
-
 def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -> np.ndarray:
     """Usable values of a channel at `start` and every step after it, NaN where there is none [cells]."""
     names = [channel.name for channel in readings.channels]
     if name not in names:
-        raise DataError(f"{readings.device}: no channel '{name}'; there is {', '.join(names)}")
+        raise DataError(f"{readings.device}: no channel '{name}'; there are {', '.join(names)}")
     values = usable_values(readings.values, readings.channels)[0][:, names.index(name)]
     known = np.isfinite(values)
     cells = np.rint((readings.times[known] - start) / step_seconds).astype(int)
@@ -237,7 +230,7 @@ def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
-    """Whether there is a value, the standardised value, its square; zero where there is none [3, cells]."""
+    """1 where there is a value, the standardised value, and its square; all 0 where there is none [3, cells]."""
     known = np.isfinite(values)
     scaled = np.zeros(len(values))
     if known.any():

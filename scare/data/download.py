@@ -26,7 +26,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class MissingError(UnreachableError):
-    """The server answers, but has no such file."""
+    """The server responds, but does not have the file (HTTP 404)."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +68,10 @@ class RecordFile:
 def download_record(record: str, out: Path, base_url: str = ZENODO, progress: Progress | None = None) -> list[Path]:
     """Download all files of a record into the folder `out`, unless they are there; returns their paths.
 
-    `progress` is called after each chunk with the bytes so far, the bytes in all and the name of the file.
-    However it was stopped, the same call resumes.
+    `progress` is called after each chunk with the bytes so far, the total and the name of the file. After an
+    interruption, the same call resumes.
     """
-    return [download_file(file, out, progress) for file in _list_files(f"{base_url}/{quote(record, safe='')}")]
-
-
-def download_file(file: RecordFile, out: Path, progress: Progress | None = None) -> Path:
-    """Download a file into the folder `out`, unless it is there; returns its path."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return _download(file, out, progress)
-    except OSError as error:
-        raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
-
-
-def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Read the body of a server's answer."""
-    with _open(url, headers=headers or {}) as response:
-        return _read(response, url)
-
-
-def _list_files(url: str) -> list[RecordFile]:
+    url = f"{base_url}/{quote(record, safe='')}"
     content = read_url(url)
     try:
         files = [
@@ -97,27 +79,39 @@ def _list_files(url: str) -> list[RecordFile]:
             for entry in json.loads(content)["files"]
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"the answer of {url} is not a record with a list of files") from error
+        raise DataError(f"{url} did not return a record with a list of files") from error
     if not files:
         raise DataError(f"the record at {url} has no files")
-    return files
+    return [download_file(file, out, progress) for file in files]
 
 
-def _download(file: RecordFile, out: Path, progress: Progress | None) -> Path:
+def download_file(file: RecordFile, out: Path, progress: Progress | None = None) -> Path:
+    """Download a file into the folder `out`, unless it is there; returns its path."""
     path, part = out / file.name, out / f"{file.name}.part"
-    if file.is_at(path):
-        return path
-    if part.exists() and file.size and part.stat().st_size > file.size:
-        part.unlink()
-    if not part.exists() or not file.size or part.stat().st_size < file.size:
-        _fetch(file, part, progress)
-    if not file.is_at(part):
-        part.unlink()
-        raise DataError(f"{file.name} arrived with a wrong checksum and was removed; download it again")
-    return part.replace(path)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if file.is_at(path):
+            return path
+        if part.exists() and file.size and part.stat().st_size > file.size:
+            part.unlink()
+        if not part.exists() or not file.size or part.stat().st_size < file.size:
+            _fetch(file, part, progress)
+        if not file.is_at(part):
+            part.unlink()
+            raise DataError(f"{file.name} arrived with a wrong checksum and was removed; download it again")
+        return part.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
+    """Read the body of a response."""
+    with _open(url, headers=headers or {}) as response:
+        return _read(response, url)
 
 
 def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
+    """Append to `part` what it lacks of the file."""
     done = part.stat().st_size if part.exists() else 0
     with _open(file.url, start=done) as response:
         # A server that ignores the range sends the file from its beginning.
@@ -131,7 +125,7 @@ def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
                 if not chunk and not size:
                     return
                 if not chunk:
-                    raise _unreachable(file.url, f"it stopped after {done} of {size} bytes")
+                    raise _unreachable(file.url, f"the connection ended after {done:,} of {size:,} bytes")
                 handle.write(chunk)
                 done += len(chunk)
                 if progress:
@@ -141,9 +135,9 @@ def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
 def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyType({})) -> HTTPResponse:
     if not url.startswith(("http://", "https://")):
         raise DataError(f"'{url}' is not a web address")
-    asked = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
+    sent = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        return urlopen(Request(url, headers=asked), timeout=TIMEOUT_SECONDS)
+        return urlopen(Request(url, headers=sent), timeout=TIMEOUT_SECONDS)
     except HTTPError as error:
         error.close()
         if error.code == NO_SUCH_RANGE and start:  # a file of unknown size is already complete: start again

@@ -151,7 +151,7 @@ def write_months(
             if LATITUDE in part.columns and part[LATITUDE].count():
                 places[device] = {name: part[name].drop_nulls()[-1] for name in (LATITUDE, LONGITUDE)}
     if not rows:
-        raise DataError("nothing was found: the source has no file of these devices and days")
+        raise DataError("nothing was found: the source has no files for these devices and days")
     return {"rows": rows, "places": places}
 
 
@@ -175,7 +175,14 @@ def write_sidecar(out: Path, name: str, source: FetchSource, found: Mapping[str,
 
 def openaq_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
     """List month (2026-01) and file for each location and day: gzipped CSV in a public bucket that needs no key."""
-    locations = request.devices or tuple(_openaq_locations_near(request.area, source))
+    locations = request.devices
+    if not locations:
+        area, key = request.area, os.environ.get(OPENAQ_KEY)
+        if area is None or not key:
+            raise UsageError(f"OpenAQ searches by place only with an API key: set {OPENAQ_KEY}, or name the locations")
+        query = {"coordinates": f"{area.latitude},{area.longitude}", "radius": round(1000 * area.kilometres)}
+        url = f"{source.hosts['near']}?{urlencode({**query, 'limit': 1000})}"
+        locations = tuple(str(location["id"]) for location in json.loads(read_url(url, {"X-API-Key": key}))["results"])
     months = dict.fromkeys((day.year, day.month) for day in request.days())
     for location in locations:
         for year, month in months:
@@ -186,15 +193,6 @@ def openaq_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[s
                     yield f"{year}-{month:02}", file
 
 
-def _openaq_locations_near(area: SearchArea | None, source: FetchSource) -> Iterator[str]:
-    if area is None or not os.environ.get(OPENAQ_KEY):
-        raise UsageError(f"OpenAQ searches by place only with an API key: set {OPENAQ_KEY}, or name the locations")
-    query = {"coordinates": f"{area.latitude},{area.longitude}", "radius": round(1000 * area.kilometres)}
-    url = f"{source.hosts['near']}?{urlencode({**query, 'limit': 1000})}"
-    answer = json.loads(read_url(url, {"X-API-Key": os.environ[OPENAQ_KEY]}))
-    yield from (str(location["id"]) for location in answer["results"])
-
-
 def _list_bucket(bucket: str, prefix: str) -> Iterator[RecordFile]:
     """List the files of a folder of an S3 bucket; the ETag of a file stored in one part is its MD5."""
     token = ""
@@ -202,14 +200,14 @@ def _list_bucket(bucket: str, prefix: str) -> Iterator[RecordFile]:
         query = {"list-type": "2", "prefix": prefix} | ({"continuation-token": token} if token else {})
         url = f"{bucket}/?{urlencode(query)}"
         try:
-            answer = ElementTree.fromstring(read_url(url))
+            listing = ElementTree.fromstring(read_url(url))
         except ElementTree.ParseError as error:
-            raise DataError(f"the answer of {url} is not a list of files") from error
-        for entry in answer.iterfind("{*}Contents"):
+            raise DataError(f"{url} did not return a list of files") from error
+        for entry in listing.iterfind("{*}Contents"):
             key, size, tag = (str(entry.findtext(f"{{*}}{name}")) for name in ("Key", "Size", "ETag"))
             checksum = "" if "-" in tag else f"md5:{tag.strip(chr(34))}"
             yield RecordFile(key.rpartition("/")[2], int(size), checksum, f"{bucket}/{quote(key)}")
-        token = answer.findtext("{*}NextContinuationToken") or ""
+        token = listing.findtext("{*}NextContinuationToken") or ""
         if not token:
             return
 
@@ -237,26 +235,24 @@ def read_openaq(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def sensor_community_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
-    """List month and file for each sensor and day: CSV with semicolons, of older years in year folders and gzipped."""
+    """List month and file for each sensor and day: CSV with semicolons; older years are gzipped, in a folder per year.
+
+    A day that the archive lacks is skipped.
+    """
     sensors = set(request.devices)
-    if area := request.area:  # the interface knows the sensors that reported in the last minutes
+    if area := request.area:  # the API lists the sensors that reported in the last minutes
         query = f"{area.latitude},{area.longitude},{area.kilometres:g}"
         sensors |= {str(entry["sensor"]["id"]) for entry in json.loads(read_url(f"{source.hosts['near']}{query}"))}
     for day in request.days():
-        folder, page = _sensor_community_day(source.hosts["archive"], day)
-        for name, sensor in SENSOR_COMMUNITY_LINK.findall(page):
-            if sensor in sensors:
-                yield f"{day:%Y-%m}", RecordFile(name, 0, "", f"{folder}/{name}")
-
-
-def _sensor_community_day(host: str, day: date) -> tuple[str, str]:
-    """Find a day's folder and its page; both are empty if the archive lacks the day."""
-    for folder in (f"{host}/{day}", f"{host}/{day.year}/{day}"):
-        try:
-            return folder, read_url(f"{folder}/").decode("utf-8", "replace")
-        except MissingError:
-            continue
-    return "", ""
+        for folder in (f"{source.hosts['archive']}/{day}", f"{source.hosts['archive']}/{day.year}/{day}"):
+            try:
+                page = read_url(f"{folder}/").decode("utf-8", "replace")
+            except MissingError:
+                continue
+            for name, sensor in SENSOR_COMMUNITY_LINK.findall(page):
+                if sensor in sensors:
+                    yield f"{day:%Y-%m}", RecordFile(name, 0, "", f"{folder}/{name}")
+            break
 
 
 def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:
@@ -313,7 +309,15 @@ def find_airnow_stations(request: FetchRequest, source: FetchSource) -> dict[str
 
 def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
     """Read the rows of these stations: device, time (the end of the hour), and a column for each quantity."""
-    table = _read_aqs(path, stations) if path.suffix == ".zip" else _read_airnow_hour(path)
+    if path.suffix == ".zip":
+        table = _read_aqs(path, stations)
+    else:
+        schema = dict.fromkeys(AIRNOW_COLUMNS, pl.String())
+        lines = pl.read_csv(
+            path, separator="|", has_header=False, schema=schema, quote_char=None, encoding="utf8-lossy"
+        )
+        begins = pl.concat_str("date", "clock", separator=" ").str.to_datetime("%m/%d/%y %H:%M", time_unit="us")
+        table = lines.with_columns(begins.alias(TIME), pl.col(DEVICE).str.slice(-9))
     known = pl.col("parameter").is_in(list(source.columns)) & pl.col(DEVICE).is_in(list(stations))
     names = {theirs: column.name for theirs, column in source.columns.items()}
     factors = {theirs: column.times for theirs, column in source.columns.items()}
@@ -328,15 +332,8 @@ def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl
     return long.pivot("name", index=[DEVICE, TIME], values="value", aggregate_function="mean")
 
 
-def _read_airnow_hour(path: Path) -> pl.DataFrame:
-    schema = dict.fromkeys(AIRNOW_COLUMNS, pl.String())
-    table = pl.read_csv(path, separator="|", has_header=False, schema=schema, quote_char=None, encoding="utf8-lossy")
-    begins = pl.concat_str("date", "clock", separator=" ").str.to_datetime("%m/%d/%y %H:%M", time_unit="us")
-    return table.with_columns(begins.alias(TIME), pl.col(DEVICE).str.slice(-9))
-
-
 def _read_aqs(path: Path, stations: frozenset[str]) -> pl.DataFrame:
-    """Read a year's lines that begin with one of the stations, without unpacking the others to memory."""
+    """Read the lines of these stations from a zipped yearly file, which is too large to hold in memory."""
     starts = tuple(f'"{name[:2]}","{name[2:5]}","{name[5:]}"'.encode() for name in stations)
     try:
         with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as handle:
@@ -367,7 +364,7 @@ def read_purpleair(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def _purpleair_sensor(path: Path) -> str:
-    """The sensor's number, with which file names begin, or else the file's name.
+    """The sensor's number at the beginning of the file name, or else the whole name.
 
     >>> _purpleair_sensor(Path("12345 2023-01-01 60-Minute Average.csv")), _purpleair_sensor(Path("roof.csv"))
     ('12345', 'roof')

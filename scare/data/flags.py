@@ -8,7 +8,7 @@ Comes from `readings`; goes to `alignment`, `split` and `windowing`.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import cached_property
@@ -23,13 +23,13 @@ from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.records import Amount
 
-LARGEST = 1e30  # a larger number is no reading, and would not survive in float32
+LARGEST = 1e30  # a larger number is no reading, and would overflow in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
-SPIKE_FLOOR = 0.001  # of the channel's range: keeps one step of a coarse converter from being a spike
+SPIKE_FLOOR = 0.001  # of the channel's range, so that one step of a coarse A/D converter is not a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
 WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
 TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
-DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices is named by itself
+DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a message of its own
 
 
 class Flag(IntFlag):
@@ -82,7 +82,7 @@ NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.NOT_FINITE  # bits of
 
 @dataclass(frozen=True)
 class QualitySettings:
-    """The numbers the rules compare with."""
+    """The thresholds of the rules."""
 
     sentinels: Annotated[tuple[float, ...], MaxLen(100)] = (-200.0, -999.0, -9999.0, 65535.0)
     stuck_rows: int = 60
@@ -93,7 +93,7 @@ class QualitySettings:
 
     def __post_init__(self) -> None:
         if self.stuck_rows < 2:
-            raise UsageError(f"stuck_rows is {self.stuck_rows}; give a number from 2 on")
+            raise UsageError(f"stuck_rows is {self.stuck_rows}; it must be at least 2")
 
 
 DEFAULT_SETTINGS = QualitySettings()
@@ -101,7 +101,7 @@ DEFAULT_SETTINGS = QualitySettings()
 
 @dataclass(frozen=True)
 class FlagState:
-    """What the rules keep of earlier rows, for many devices at once."""
+    """What the rules remember of earlier rows, for many devices at once."""
 
     time: np.ndarray  # of the last row, NaN if there is none [devices]
     started: np.ndarray  # when the box last started, in seconds [devices]
@@ -271,7 +271,7 @@ def usable_values(
     """
     usable = np.array(values, float)
     flags = np.zeros(usable.shape[:-1], np.uint32)
-    rows = RuleInput(usable.copy(), channels, np.empty(0), inf, NO_STATE)  # these rules look at no time
+    rows = RuleInput(usable.copy(), channels, np.empty(0), inf, NO_STATE)  # these rules ignore time
     for rule in RULES:
         if rule.flag in UNUSABLE:
             marks = rule.marks(rows, settings)
@@ -363,10 +363,11 @@ def find_dead_channels(readings: Readings) -> tuple[str, ...]:
 def drop_dead_devices(
     parts: Mapping[str, Sequence[Readings]],
 ) -> tuple[dict[str, tuple[Readings, ...]], tuple[str, ...]]:
-    """Drop devices without one complete row from each part ("training", …; "" is the whole), with a message for each.
+    """Drop devices without one complete row from each part ("training", …; "" is the whole), with messages.
 
     A device that is dead in training is dropped from all parts, since nothing was learned about it; one that is dead
-    later only from that part. Raises a DataError for a part with no device left.
+    later only from that part. A message names each such device with the reason, and another each channel that is dead
+    on most devices, with the remedy. Raises a DataError for a part with no device left.
     """
     kept: dict[str, tuple[Readings, ...]] = {}
     messages: list[str] = []
@@ -375,8 +376,11 @@ def drop_dead_devices(
         left = [one for one in readings if one.device not in untrained]
         dead = {one.device: names for one in left if (names := find_dead_channels(one))}
         where = f" in {part}" if part else ""
-        if dead:
-            messages += _dead_messages(dead, [channel.name for channel in left[0].channels], len(left), where)
+        channels = [channel.name for one in left[:1] for channel in one.channels]
+        messages += [f"{device} is left out: {_dead_reason(names, channels, where)}" for device, names in dead.items()]
+        for name, count in Counter(name for names in dead.values() for name in names).items():
+            if count > max(1, DEAD_SHARE * len(left)):
+                messages.append(_dead_reason([name], channels, f" on {count} of {len(left)} devices{where}"))
         kept[part] = tuple(one for one in left if one.device not in dead)
         if readings and not kept[part]:
             raise DataError(f"no device is left{where}: {messages[-1]}")
@@ -384,24 +388,12 @@ def drop_dead_devices(
     return kept, tuple(messages)
 
 
-def _dead_messages(
-    dead: Mapping[str, Sequence[str]], channels: Sequence[str], devices: int, where: str
-) -> Iterator[str]:
-    """Name each dropped device with the reason, then the channels that are dead on most devices, with the remedy."""
-    for device, names in dead.items():
-        yield f"{device} is left out: {_dead_reason(names, channels, where)}"
-    counts = Counter(name for names in dead.values() for name in names)
-    for name, count in counts.items():
-        if count > max(1, DEAD_SHARE * devices):
-            yield _dead_reason([name], channels, f" on {count} of {devices} devices{where}")
-
-
 def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
-    """What has no value, and which option avoids it; none avoids the first channel, the sensor to calibrate."""
+    """What has no value, and what to do; the first channel is the one to calibrate, so no option leaves it out."""
     if len(dead) == len(channels) > 1:
         return f"no row has a usable value in every channel{where}; look at it with 'scare inspect'"
     rest = shlex.quote(",".join(name for name in channels if name not in dead))
-    remedy = "look at it with 'scare inspect'" if channels[0] in dead else f"--channels {rest} does without it"
+    remedy = "look at it with 'scare inspect'" if channels[0] in dead else f"use --channels {rest} to leave it out"
     return f"{', '.join(dead)} has no usable value{where}; {remedy}"
 
 

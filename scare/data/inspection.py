@@ -1,7 +1,7 @@
-"""Inspect a table nobody has described and propose which column is what.
+"""Inspect a table without a description and propose which column is what.
 
-Comes from `table_files.open_table`; its `mapping` goes, as TOML that a person corrects, to `read_readings`.
-Repeated and unordered rows are no errors here: they are counted.
+Comes from `tables.open_table`; its `mapping` goes, as TOML that a person may correct, to `mapping.read_readings`.
+Repeated and unordered rows are not errors here: they are counted.
 """
 
 import re
@@ -133,7 +133,9 @@ class Inspection:
     def mapping(self) -> ColumnMapping:
         """All channels and the first reference that is not weather, ready for `read_readings`."""
         if not self.channels:
-            raise DataError(f"{self.table.path}: no column looks like a sensor's; write the mapping by hand")
+            raise DataError(
+                f"{self.table.path}: no column looks like a sensor's; name them with --channels or in a --config file"
+            )
         references = sorted(self.references, key=lambda column: is_weather(column.name))
         return ColumnMapping(
             self.time,
@@ -176,11 +178,23 @@ def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
-    columns = tuple(_summary(column) for column in rest if _is_quantity(column))
+    columns = []
+    for column in rest:
+        if not column.dtype.is_numeric() or not column.count() or words(column.name) & NO_QUANTITY:
+            continue
+        steps = column.diff().drop_nulls()
+        if len(steps) >= 10 and (steps == 1).all():  # a row number
+            continue
+        values = column.drop_nulls().to_numpy()
+        low, median, high = np.quantile(values, [0, 0.5, 1]).tolist()
+        missing = column.null_count() / len(column)
+        columns.append(ColumnSummary(column.name, missing, low, median, high, find_sentinels(values)))
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
-    return Inspection(table, time, columns, device, _find_site(rest), stamps, numbers, dates)
+    texts = [name for name, kind in rest.schema.items() if kind == pl.String]
+    site = next((name for name in texts if words(name) & SITE_WORDS), "")
+    return Inspection(table, time, tuple(columns), device, site, stamps, numbers, dates)
 
 
 def find_time_and_device(
@@ -190,7 +204,7 @@ def find_time_and_device(
     table = open_table(path)
     raw = next(table.batches(table.columns), None)
     if raw is None:
-        raise DataError(f"{table.path}: there is a header but no row of numbers")
+        raise DataError(f"{table.path}: the file has a header but no rows")
     frame = with_numbers(raw.drop(LINE), table.decimal)
     table.require(time)
     time = time or _find_time(table, frame)
@@ -219,20 +233,6 @@ def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     return tuple(number for number in outside if np.sum(values == number) >= often)
 
 
-def _summary(column: pl.Series) -> ColumnSummary:
-    values = column.drop_nulls().to_numpy()
-    low, median, high = np.quantile(values, [0, 0.5, 1]).tolist()
-    missing = column.null_count() / len(column)
-    return ColumnSummary(column.name, missing, low, median, high, find_sentinels(values))
-
-
-def _is_quantity(column: pl.Series) -> bool:
-    if not column.dtype.is_numeric() or not column.count() or words(column.name) & NO_QUANTITY:
-        return False
-    steps = column.diff().drop_nulls()
-    return len(steps) < 10 or bool((steps != 1).any())  # not a row number
-
-
 def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
     named = [name for name in frame.columns if words(name) & TIME_WORDS]
     texts = [name for name, kind in frame.schema.items() if not kind.is_numeric() and name not in named]
@@ -246,8 +246,9 @@ def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
-    """The column that distinguishes rows of equal times, or else one of few values with a device's name."""
-    labels = [column for column in frame if _is_label(column)]
+    """The column that tells rows of equal times apart, or else one with few values and a name like `device`."""
+    few = [column for column in frame if not column.null_count() and column.n_unique() <= len(column) / 2]
+    labels = [column for column in few if column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS]
     repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
     named = [name for name in repeats if words(name) and words(name) <= DEVICE_WORDS]
     best = min(repeats, key=lambda name: (repeats[name], name not in named), default="")
@@ -256,15 +257,5 @@ def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
     return named[0] if named else ""
 
 
-def _is_label(column: pl.Series) -> bool:
-    few = not column.null_count() and column.n_unique() <= len(column) / 2
-    return few and (column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS)
-
-
 def _count_repeats(frame: pl.DataFrame) -> int:
     return frame.height - frame.n_unique()
-
-
-def _find_site(frame: pl.DataFrame) -> str:
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    return next((name for name in texts if words(name) & SITE_WORDS), "")

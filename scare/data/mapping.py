@@ -134,8 +134,8 @@ def iterate_tables(
 ) -> Iterator[pl.DataFrame]:
     """Stream a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
 
-    Without a device column all rows belong to `device`, by default the file's name. A Parquet file that was `probed`
-    is not read by a child process first.
+    Without a device column all rows belong to `device`, by default the file's name. `probed` skips the check that a
+    Parquet file can be read, for one that was checked before.
     """
     table = open_table(path, probed)
     if mapping.reference and mapping.reference.name not in table.columns:
@@ -145,6 +145,7 @@ def iterate_tables(
 
 
 def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, rows: int) -> Iterator[pl.DataFrame]:
+    """Batches with the line, site, device and time of each row, and the mapped columns by our names."""
     labels = filter(None, [mapping.device_column, mapping.site_column])
     columns = [*mapping.time, *mapping.quantities.values(), *labels]
     table.require(columns)
@@ -202,21 +203,19 @@ def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None =
     """
     table = open_table(path)
     frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
-    groups = frame.partition_by(DEVICE, maintain_order=True)
-    return [_device_readings(group, mapping, table) for group in groups]
-
-
-def _device_readings(group: pl.DataFrame, mapping: ColumnMapping, table: TableFile) -> Readings:
-    if mapping.sort:
-        group = group.unique(TIME, keep="first", maintain_order=True).sort(TIME)
-    late = group.filter(pl.col(TIME) <= pl.col(TIME).shift())
-    for line, time in late.select(LINE, TIME).head(1).rows():
-        raise DataError(
-            f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
-            " data.sort in a --config file orders the rows and drops repeated times"
-        )
-    device, site = group[DEVICE][0], next(iter(group[SITE].drop_nulls()), "")
-    return Readings(device, group.drop(LINE, SITE, DEVICE), mapping.channels, mapping.reference, site)
+    readings = []
+    for group in frame.partition_by(DEVICE, maintain_order=True):
+        rows = group.unique(TIME, keep="first", maintain_order=True).sort(TIME) if mapping.sort else group
+        late = rows.filter(pl.col(TIME) <= pl.col(TIME).shift())
+        for line, time in late.select(LINE, TIME).head(1).rows():
+            raise DataError(
+                f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
+                " data.sort in a --config file orders the rows and drops repeated times"
+            )
+        site = next(iter(rows[SITE].drop_nulls()), "")
+        columns = rows.drop(LINE, SITE, DEVICE)
+        readings.append(Readings(rows[DEVICE][0], columns, mapping.channels, mapping.reference, site))
+    return readings
 
 
 def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:

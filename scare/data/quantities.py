@@ -147,7 +147,7 @@ def units() -> dict[str, str]:
 
 
 def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None:
-    """How many of `other` one `unit` is, None if they do not convert; mixing ratio to mass needs the molar mass.
+    """The factor from `unit` to `other`, None if they do not convert; mixing ratio to mass needs the molar mass.
 
     >>> unit_factor("ppm", "ppb", None), unit_factor("ppb", "ug/m3", 48.0), unit_factor("ppb", "nA", 48.0)
     (1000.0, 1.963, None)

@@ -1,13 +1,13 @@
-"""SensEURCity, the data of the paper (Zenodo record 7669644): reader, window protocols and sensor splits.
+"""SensEURCity, the paper's data set (Zenodo record 7669644): reader, window rules and sensor splits.
 
-Each box carries a PMS5003 (to calibrate), an OPC-N3 (the paper's reference) and, while it stands at a
-reference site, the values of that site's monitors. Comes from `download`; goes to `windowing`.
+Each box carries a PMS5003 (the sensor to calibrate) and an OPC-N3 (the paper's reference). While it stands at a
+reference site, its rows also have the values of that site's monitors. Comes from `download`; goes to `windowing`.
 
-Paper gap: unreleased scripts cut the first co-location; here: the first unbroken stay at one `_REF_` site.
-Paper gap: an empty Location.ID (a box in the field) ends a stay; a box never at a `_REF_` site is left out.
-Paper gap: "missing values dropped" is taken as sensor or reference missing, of the pollutant at hand only.
-Paper gap: of rows with the same time, the first in the file counts.
-Paper gap: the split is called alphabetical but follows the list order of the code; both orders are here.
+Paper gap: the scripts that cut out the first co-location are unreleased; here it is the first unbroken stay at one
+`_REF_` site. An empty Location.ID (a box in the field) ends a stay. A box that is never at such a site is left out.
+Paper gap: "missing values dropped" here drops rows where the sensor or the reference of this pollutant is missing.
+Paper gap: rows may repeat a time; the first in the file is kept.
+Paper gap: the split is called alphabetical but follows the list order of the code; both orders are available.
 """
 
 import logging
@@ -32,7 +32,7 @@ DATE, LOCATION, REFERENCE_SITE = "date", "Location.ID", "_REF_"
 
 
 class City(StrEnum):
-    """The three cities, as their files are named."""
+    """The three cities, as file names spell them."""
 
     ANTWERP = "Antwerp"
     OSLO = "Oslo"
@@ -48,25 +48,25 @@ class Pollutant(StrEnum):
 
 
 class ReferenceKind(StrEnum):
-    """The reference: the OPC-N3 in the same box (as in the paper) or the monitor of the site."""
+    """The reference: the OPC-N3 in the same box (as in the paper) or the site's monitor."""
 
     OPC = "opc"
     MONITOR = "monitor"
 
 
 class SensorOrder(StrEnum):
-    """The order of the list whose last sensor is for testing and the one before it for validation."""
+    """How sensors are listed: the last one is for testing, the one before it for validation."""
 
     PUBLISHED = "published"
     ALPHABETICAL = "alphabetical"
 
 
 class WindowRule(StrEnum):
-    """How windows are cut from rows with gaps."""
+    """Which windows are valid where rows have gaps."""
 
-    RECENT = "recent"  # by time, 80 % of the newest hour there (`windowing.grid`)
-    TESLA = "tesla"  # by rows, whatever the gaps, as in TESLA's code
-    STRICT = "strict"  # by rows that span at most 1.2 times the window
+    RECENT = "recent"  # on a time grid, with 80 % of the newest hour present (`windowing.grid`)
+    TESLA = "tesla"  # consecutive rows, whatever the gaps, as in TESLA's code
+    STRICT = "strict"  # consecutive rows that span at most 1.2 times the window
 
 
 SENSOR_COLUMNS = {Pollutant.PM10: "5310CAT", Pollutant.PM25: "5325CAT", Pollutant.PM1: "5301CAT"}
@@ -100,7 +100,7 @@ SENSORS = {city: published.split() for city, published in PUBLISHED_LISTS.items(
 
 
 def split_sensors(city: City, order: SensorOrder = SensorOrder.PUBLISHED) -> tuple[list[str], str, str]:
-    """List the training sensors, the validation sensor and the test sensor of a city.
+    """A city's training sensors, its validation sensor and its test sensor.
 
     >>> split_sensors(City.ZAGREB)[1:]
     ('648169', '649738')
@@ -114,24 +114,24 @@ def split_sensors(city: City, order: SensorOrder = SensorOrder.PUBLISHED) -> tup
 def split_readings(
     readings: Sequence[Readings], city: City, order: SensorOrder = SensorOrder.PUBLISHED
 ) -> tuple[list[Readings], Readings, Readings]:
-    """Split readings into those of the training sensors that exist, the validation sensor and the test sensor."""
+    """Split readings by `split_sensors`; training sensors without readings are skipped with a warning."""
     by_device = {one.device: one for one in readings}
     training, validation, test = split_sensors(city, order)
     for role, sensor in (("validation", validation), ("test", test)):
         if sensor not in by_device:
-            raise DataError(f"no readings of {city} {sensor}, the {role} sensor of the {order} split")
+            raise DataError(f"no readings of {city} {sensor}, the {role} sensor of the {order} split; add its file")
     missing = [sensor for sensor in training if sensor not in by_device]
     if missing:
         logger.warning("%s: no readings of training sensors %s", city, ", ".join(missing))
-    there = [by_device[sensor] for sensor in training if sensor in by_device]
-    return there, by_device[validation], by_device[test]
+    present = [by_device[sensor] for sensor in training if sensor in by_device]
+    return present, by_device[validation], by_device[test]
 
 
 def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
     """The newest row of each window that TESLA's code accepts, int [windows], for `times` in seconds [rows].
 
-    The span it tests reaches one row beyond the window, so the last row is never a target. Its upper bound is
-    years for 360 rows, so gaps pass; only windows of rows denser than one a minute are rejected.
+    The span it tests reaches one row beyond the window, so the last row is never a target. The longest span it
+    allows is years for 360 rows, so gaps pass: it rejects only windows of rows less than a minute apart.
 
     >>> tesla_windows(np.array([0, 60, 120, 9000, 9060]), window=2)
     array([1, 2, 3])
@@ -142,7 +142,7 @@ def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
 
 
 def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
-    """The newest row of each window that spans at most 1.2 minutes per row, int [windows]; gaps are rejected.
+    """The newest row of each window that spans at most 1.2 minutes per row, int [windows], so long gaps are rejected.
 
     >>> strict_windows(np.array([0, 60, 120, 9000, 9060]), window=2)
     array([1, 2, 4])
@@ -152,21 +152,21 @@ def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
 
 
 def complete_rows(readings: Readings) -> Readings:
-    """The rows with both sensor and reference, to which the window protocols apply."""
+    """The rows with both sensor and reference, to which the window rules apply."""
     return readings.rows(~np.isnan(readings.values).any(axis=1) & ~np.isnan(readings.targets))
 
 
 def close_gaps(readings: Readings, rule: WindowRule, window: int) -> Readings:
-    """The complete rows as if each came one step after the one before it: any `window` rows in a row are a window.
+    """Move the complete rows to consecutive time steps, so that any `window` of them form a window without gaps.
 
-    References are left where the rule accepts the window that ends there, by the times that the rows really had.
+    A row keeps its reference only if `rule` accepts the window that ends there, judged by the original times.
     """
     rows = complete_rows(readings)
     ends = {WindowRule.TESLA: tesla_windows, WindowRule.STRICT: strict_windows}[rule](rows.times, window)
     targets = np.full(len(rows), np.nan)
     targets[ends] = rows.targets[ends]
-    since = pl.Series(np.rint(np.arange(len(rows)) * rows.step_seconds * 1e6).astype(np.int64))
-    times = rows.frame[TIME][0] + since.cast(pl.Duration("us")) if len(rows) else rows.frame[TIME]
+    elapsed = pl.Series(np.rint(np.arange(len(rows)) * rows.step_seconds * 1e6).astype(np.int64))
+    times = rows.frame[TIME][0] + elapsed.cast(pl.Duration("us")) if len(rows) else rows.frame[TIME]
     columns = times.alias(TIME), pl.Series(REFERENCE, targets)
     return replace(rows, frame=rows.frame.with_columns(*columns))
 
@@ -177,9 +177,9 @@ def read_senseurcity(
     pollutant: Pollutant,
     reference: ReferenceKind = ReferenceKind.OPC,
 ) -> list[Readings]:
-    r"""The first co-location of each listed sensor of a city, in list order, missing values kept.
+    r"""Read the first co-location of each listed sensor of a city, in list order, with missing values kept.
 
-    `path` is the zip or a folder with the original files, at any depth; files of other sensors are ignored.
+    `path` is the record's zip, or a folder with its files at any depth; files of other sensors are ignored.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -197,20 +197,16 @@ def read_senseurcity(
     colocations = []
     for sensor, member in _find_members(path, city).items():
         table = _parse(_read_member(path, member), PurePath(member).name, [channel.name, truth.name])
-        stay = _first_stay(table)
+        rows = table.drop_nulls(DATE).unique(DATE, keep="first", maintain_order=True).sort(DATE)
+        stays = rows.with_columns(pl.col(LOCATION).rle_id().alias("stay"))  # a new number whenever the box moves
+        stays = stays.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
+        stay = stays.filter(pl.col("stay") == pl.col("stay").first())
         if stay.is_empty():
-            logger.warning("%s left out: it never stays at a reference site", PurePath(member).name)
+            logger.warning("%s is left out: the box was never at a reference site", PurePath(member).name)
             continue
         frame = stay.rename({DATE: TIME, truth.name: REFERENCE})
         colocations.append(Readings(sensor, frame, (channel,), truth, site=stay[LOCATION][0]))
     return colocations
-
-
-def _first_stay(table: pl.DataFrame) -> pl.DataFrame:
-    rows = table.drop_nulls(DATE).unique(DATE, keep="first", maintain_order=True).sort(DATE)
-    rows = rows.with_columns(pl.col(LOCATION).rle_id().alias("stay"))
-    rows = rows.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
-    return rows.filter(pl.col("stay") == pl.col("stay").first())
 
 
 def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
@@ -228,32 +224,31 @@ def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
 
 
 def _find_members(path: Path, city: City) -> dict[str, str]:
-    sensors = {f"{city}_{sensor}.csv": sensor for sensor in SENSORS[city]}
-    found: dict[str, str] = {}
-    for member in _list_members(path):
-        sensor = sensors.get(PurePath(member).name)
-        if sensor in found:
-            raise DataError(f"{path} holds both {found[sensor]} and {member}; give the folder of one of them")
-        if sensor:
-            found[sensor] = member
-    if not found:
-        raise DataError(
-            f"no file of a listed sensor, such as {city}_{SENSORS[city][0]}.csv, in {path};"
-            " give the zip of the record or the folder of its files"
-        )
-    return {sensor: found[sensor] for sensor in SENSORS[city] if sensor in found}
-
-
-def _list_members(path: Path) -> list[str]:
-    if path.is_dir():
-        return [str(file.relative_to(path)) for file in path.rglob("*.csv")]
+    """The file of each listed sensor, as a path inside the zip or folder, in list order."""
     try:
-        with ZipFile(path) as archive:
-            return archive.namelist()
+        if path.is_dir():
+            members = [str(file.relative_to(path)) for file in path.rglob("*.csv")]
+        else:
+            with ZipFile(path) as archive:
+                members = archive.namelist()
     except BadZipFile as error:
         raise DataError(f"{path} is not a complete zip archive; download it again") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
+    sensors = {f"{city}_{sensor}.csv": sensor for sensor in SENSORS[city]}
+    found: dict[str, str] = {}
+    for member in members:
+        sensor = sensors.get(PurePath(member).name)
+        if sensor in found:
+            raise DataError(f"{path} has both {found[sensor]} and {member}; name the folder that holds only one")
+        if sensor:
+            found[sensor] = member
+    if not found:
+        raise DataError(
+            f"{path} has no file of a {city} sensor, such as {city}_{SENSORS[city][0]}.csv;"
+            " name the record's zip or the folder of its files"
+        )
+    return {sensor: found[sensor] for sensor in SENSORS[city] if sensor in found}
 
 
 def _read_member(path: Path, member: str) -> bytes:

@@ -48,7 +48,7 @@ class LinearAir(Air):
 
     @classmethod
     def draw(cls, rng: Generator, clock: Clock) -> Self:
-        """Draw PM that wanders around its mean, and a reference with white noise."""
+        """Draw autoregressive PM around its mean, and a reference with white noise."""
         pm_ugm3 = MEAN_UGM3 + wandering(rng, clock, MEMORY_SECONDS, SPREAD_UGM3)
         return cls(clock, pm_ugm3, pm_ugm3 + rng.normal(0, REFERENCE_NOISE_UGM3, clock.rows))
 
@@ -115,7 +115,7 @@ class Simulation:
         if not 0 < 2 * self.step_seconds <= self.days * DAY:
             raise UsageError(f"two steps of {duration(self.step_seconds)} do not fit into {self.days:g} days")
         if self.seed < 0:
-            raise UsageError(f"a seed cannot be negative, as {self.seed} is")
+            raise UsageError(f"the seed is {self.seed}; it cannot be negative")
         if self.start.tzinfo is None:
             raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
         if not 0 <= self.place_spread <= 1:
@@ -124,7 +124,7 @@ class Simulation:
             if drift.box >= self.boxes:
                 raise UsageError(f"there is no box-{drift.box + 1:02d} to drift; the last is box-{self.boxes:02d}")
             if self.kind is SimulationKind.LINEAR and drift.kind not in (DriftKind.GAIN, DriftKind.OFFSET):
-                raise UsageError(f"the linear world has no drift '{drift.kind}'; choose gain or offset")
+                raise UsageError(f"a linear simulation has no drift '{drift.kind}'; choose gain or offset")
 
     @property
     def clock(self) -> Clock:
@@ -231,7 +231,7 @@ def linear_system(step_seconds: float) -> StateSpace:
 
 
 def filtered_covariance(system: StateSpace) -> np.ndarray:
-    """The state's error covariance given all readings up to now, in steady state.
+    """The Kalman filter's error covariance given all readings up to now, in steady state.
 
     A random walk of unit steps, read with noise of variance 2, is known to variance 1:
 
@@ -243,8 +243,8 @@ def filtered_covariance(system: StateSpace) -> np.ndarray:
     while change > 1e-13:
         before = covariance
         predicted = system.transition @ before @ system.transition.T + system.process
-        surprise = system.observation @ predicted @ system.observation.T + system.noise
-        gain = predicted @ system.observation.T @ np.linalg.inv(surprise)
+        innovation = system.observation @ predicted @ system.observation.T + system.noise
+        gain = predicted @ system.observation.T @ np.linalg.inv(innovation)
         covariance = predicted - gain @ system.observation @ predicted
         change = np.abs(covariance - before).max() / np.abs(covariance).max()
     return covariance

@@ -4,8 +4,8 @@ Every rate and memory is given in seconds, hours or days, so it means the same a
 day are UTC. Particles swell with humidity by κ-Köhler theory (Petters and Kreidenweis 2007) in the form
 used to correct optical counters (Crilley et al. 2018); the zero of an electrochemical cell rises
 exponentially with temperature (Popoola et al. 2016); nitrogen dioxide and ozone share one budget of
-oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any instrument. A `Drift` changes what a
-box senses, so a drift of gain is one of the sensor and not of its numbers.
+oxidant (Clapp and Jenkin 2001). The numbers are plausible, not fitted to any instrument. A `Drift` changes the
+sensor itself, before noise, limits and rounding, not the numbers that it reports.
 """
 
 from abc import ABC, abstractmethod
@@ -65,7 +65,7 @@ class Drift:
     def __post_init__(self) -> None:
         if self.box < 0 or self.day < 0 or self.ramp_days < 0:
             raise UsageError(
-                f"box {self.box}, day {self.day:g} and a ramp of {self.ramp_days:g} days of a drift cannot be negative"
+                f"a drift's box, day and ramp cannot be negative: {self.box}, {self.day:g}, {self.ramp_days:g} days"
             )
         if self.kind is DriftKind.DYING and not 0 <= self.size <= 1:
             raise UsageError(f"the dead share of a cell is {self.size:g}; give a share from 0 to 1")
@@ -118,7 +118,7 @@ class Clock:
         return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
-        """Share left after one step of what decays by a factor e in `memory_seconds`."""
+        """Share that remains after one step of what decays by a factor e in `memory_seconds`."""
         return float(np.exp(-self.step_seconds / memory_seconds))
 
 
@@ -183,7 +183,7 @@ def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
 
 
 def around(rng: Generator, usual: float, spread: float) -> float:
-    """Draw a unit's own positive constant, log-normal around the usual one."""
+    """Draw one sensor's own constant, log-normal around the usual value."""
     return float(usual * rng.lognormal(0.0, spread))
 
 
@@ -239,10 +239,10 @@ class Air(ABC):
 
     @abstractmethod
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """What one new box reads [rows, channels], NaN where silent, and where it reads a fault [rows]."""
+        """Readings of one new box [rows, channels], NaN where it is silent, and where a reading is a fault [rows]."""
 
     def elsewhere(self, rng: Generator, spread: float) -> Self:
-        """The air at another place of the town: everything is scaled by a factor that wanders."""
+        """The air elsewhere in town: truth and reference times a factor that wanders slowly around one."""
         factor = np.exp(rng.normal(0, spread) + wandering(rng, self.clock, PLACE_SECONDS, spread))
         return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
@@ -255,7 +255,7 @@ class WeatheredAir(Air):
 
     @abstractmethod
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """What one new box's cells read, with a fault where `spikes` is true."""
+        """Readings of one new box's sensing cells, with a fault where `spikes` is true."""
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
         """What a sensor with this lag sees of the air, given its dead share [rows]."""
@@ -265,7 +265,7 @@ class WeatheredAir(Air):
         return (1 - dead) * seen + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """What one new box reads, its weather last."""
+        """Readings of one new box: its cells first, then temperature and humidity."""
         silent = dropouts(rng, self.clock)
         spikes = rng.random(self.clock.rows) < SPIKES_PER_DAY * self.clock.step_seconds / DAY
         spikes &= ~silent
@@ -295,7 +295,7 @@ class ParticleAir(WeatheredAir):
         return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """Whole ug/m3 of a laser counter that swells, lags, counts, drifts and saturates."""
+        """Whole ug/m3 of a laser counter that sees swollen particles, lags, counts, drifts and saturates."""
         lag_seconds = around(rng, 60.0, 0.3)
         seen_ugm3 = lagged(self._visible_mass(0.0), self.clock, lag_seconds)
         counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
@@ -324,7 +324,7 @@ class GasAir(WeatheredAir):
 
     @classmethod
     def draw(cls, rng: Generator, clock: Clock) -> Self:
-        """Draw log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves over."""
+        """Draw log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves."""
         daily = 0.6 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2))
         slow, fast = wandering(rng, clock, 1.5 * DAY, 0.35), wandering(rng, clock, HOUR / 2, 0.2)
         no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, 6.0, 10.0, 300.0)

@@ -27,7 +27,7 @@ SAME_REFERENCE = 0.5  # above this share of equal values at equal times two refe
 
 @dataclass(frozen=True)
 class Split:
-    """Three parts, how they were made, what the results therefore cannot show, and which devices are left out."""
+    """Three parts, how they were made, what results on them cannot show, and which devices are left out."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
@@ -43,7 +43,7 @@ class Split:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a result records of its split."""
+        """What a result records about its split."""
         return {"split": self.description} | ({"left_out": list(self.left_out)} if self.left_out else {})
 
 
@@ -160,7 +160,14 @@ def split_by_time(
     if borders:
         first, second = ((border if border.tzinfo else border.replace(tzinfo=UTC)).timestamp() for border in borders)
     else:
-        first, second = _borders_by_share(readings, validation_share, test_share)
+        if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
+            raise UsageError(
+                f"the shares of validation and test are {validation_share:g} and {test_share:g};"
+                " give two shares above zero that leave some rows for training"
+            )
+        times = reference_times(readings)
+        before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
+        first, second = map(float, times[np.minimum(before, len(times) - 1)])
     dates = " and ".join(f"{datetime.fromtimestamp(border, UTC):%Y-%m-%d %H:%M:%S}" for border in (first, second))
     split = Split(
         _rows_between(readings, -np.inf, first, 0.0),
@@ -173,9 +180,9 @@ def split_by_time(
 
 
 def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFrame]) -> Split:
-    """Split as a column says: `labels` gives each device's `label` (train, validate or test) at each `time`.
+    """Split by labels: `labels` gives each device's `label` (train, validate or test) at each `time`.
 
-    Windows are made of one part's rows only, so no row is in two parts; the gap between parts is up to the file.
+    Windows contain rows of one part only, so no row is in two parts; the labels decide how far apart the parts are.
     """
     readings, left_out = _drop_dead(readings)
     parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
@@ -187,9 +194,9 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
             parts[part] += [rows] if len(rows) else []
         unknown = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
         for word in unknown.head(1):
-            raise DataError(f"{one.device}: the split column says '{word}'; it may say train, validate or test")
+            raise DataError(f"{one.device}: the split column has '{word}'; use train, validate or test")
     train, validation, test = (tuple(found) for found in parts.values())
-    return _check(Split(train, validation, test, "as a column says", left_out=left_out), gap_seconds=0.0)
+    return _check(Split(train, validation, test, "by the labels of a column", left_out=left_out), gap_seconds=0.0)
 
 
 def cut_by_time(
@@ -233,11 +240,11 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
     left = sorted(set(names))
     if len(left) < 3 or "" in left:
         listed = ", ".join(name or f"no {kind}" for name in left)
-        raise DataError(f"a split by {kind} needs at least three named {kind}s; there is {listed}")
+        raise DataError(f"a split by {kind} needs at least three named {kind}s; found {listed}")
     for name in (validation, test):
         if name is not None:
             if name not in left:
-                raise UsageError(f"no {kind} '{name}' is left to choose; there is {', '.join(left)}")
+                raise UsageError(f"no {kind} '{name}' is left to choose from; there are {', '.join(left)}")
             left.remove(name)
     test = left.pop() if test is None else test
     validation = left.pop() if validation is None else validation
@@ -249,19 +256,6 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
     return _check(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
 
 
-def _borders_by_share(readings: Sequence[Readings], validation_share: float, test_share: float) -> tuple[float, float]:
-    """Times (seconds) at which the last shares of all rows with a reference begin."""
-    if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
-        raise UsageError(
-            f"the shares of validation and test are {validation_share:g} and {test_share:g};"
-            " give two shares above zero that leave some rows for training"
-        )
-    times = reference_times(readings)
-    before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
-    first, second = times[np.minimum(before, len(times) - 1)]
-    return float(first), float(second)
-
-
 def reference_times(readings: Sequence[Readings]) -> np.ndarray:
     """Sorted times (seconds) of all rows with a reference, of all devices that are not dead."""
     known = [one.times[np.isfinite(one.targets)] for one in _drop_dead(readings)[0]]
@@ -269,7 +263,7 @@ def reference_times(readings: Sequence[Readings]) -> np.ndarray:
     if not len(times):
         names = sorted({one.reference.name for one in readings if one.reference})
         raise DataError(
-            f"no row has a reference; {f'{names[0]} has no value' if names else 'align the readings with one'}"
+            f"no row has a reference: {f'{names[0]} has no value' if names else 'align the readings with one'}"
         )
     return times
 
@@ -295,7 +289,7 @@ def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tupl
 
 
 def _check(split: Split, gap_seconds: float) -> Split:
-    """Drop what is dead in a part, add notes, and make sure that every part has a reference and nothing leaks."""
+    """Drop devices that are dead in a part, add notes, and check that every part has a reference and nothing leaks."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
     kept, left_out = drop_dead_devices(parts)
     train, validation, test = kept.values()
@@ -305,7 +299,7 @@ def _check(split: Split, gap_seconds: float) -> Split:
             raise DataError(f"{part} has no rows with a reference; {split.description}")
     check_leakage(split, gap_seconds)
     notes = [
-        f"{part} shares its reference and period with training: this measures a new unit, not a new time"
+        f"{part} shares its reference and period with training: scores show how a new device does, not a new period"
         for part in ("validation", "test")
         if any(_share_reference(one, other) for one, other in product(split.parts[part], split.train))
     ]
@@ -320,7 +314,7 @@ def _shortest_distance(times: np.ndarray, others: np.ndarray) -> float:
 
 
 def _share_reference(one: Readings, other: Readings) -> bool:
-    """Whether most reference values are equal at the times that both have."""
+    """Whether most reference values are equal where both devices have one at about the same time."""
     if one.reference is None or other.reference is None:
         return False
     half_step = one.step_seconds / 2 if len(one) > 1 else 0.0

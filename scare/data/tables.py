@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -56,8 +55,8 @@ READABLE = (
     | cs.datetime()
     | cs.by_dtype(pl.Null)
 )
-PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may take: the larger of this and so many file sizes
-PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time it may take: this, and what reading at this speed takes
+PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may use: the larger of this and 16 times the file
+PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: this, plus the file at this speed
 STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
 
 
@@ -110,7 +109,7 @@ class TableFile:
         block = b"".join(lines)
         for line, text in enumerate(lines if b'"' in block else [], first):
             if text.count(b'"') % 2:
-                raise DataError(f"{self.place(line)}: a quoted text does not end on its line")
+                raise DataError(f"{self.place(line)}: quoted text does not end on its line")
         return pl.scan_csv(
             block,
             separator=self.delimiter,
@@ -135,7 +134,7 @@ class TableFile:
         """Read all rows of `batches` into one frame."""
         batches = list(self.batches(columns))
         if not batches:
-            raise DataError(f"{self.path}: there is a header but no row of numbers")
+            raise DataError(f"{self.path}: the file has a header but no rows")
         return pl.concat(batches)
 
     def place(self, line: int, column: str = "") -> str:
@@ -156,13 +155,22 @@ class TableFile:
 def open_table(path: Path | str, probed: bool = False) -> TableFile:
     """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
 
-    A Parquet file is read by a child process first, unless it was `probed` before.
+    A child process first checks that a Parquet file can be read, unless it was `probed` before.
     """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     try:
-        table = _open_parquet(path, probed) if path.suffix.lower() == ".parquet" else _open_csv(path)
+        if path.suffix.lower() == ".parquet":
+            if not probed:
+                check_parquet(path)
+            schema = pl.scan_parquet(path, glob=False).collect_schema()
+            columns = cs.expand_selector(schema, READABLE)
+            unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
+            temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
+            table = TableFile(path, columns, unreadable=unreadable, temporal=temporal)
+        else:
+            table = _open_csv(path)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
     except READ_ERRORS as error:
@@ -171,16 +179,6 @@ def open_table(path: Path | str, probed: bool = False) -> TableFile:
         if table.columns.count(name) > 1:
             raise DataError(f"{path}: two columns are called '{name}'; rename one of them")
     return table
-
-
-def _open_parquet(path: Path, probed: bool) -> TableFile:
-    if not probed:
-        check_parquet(path)
-    schema = pl.scan_parquet(path, glob=False).collect_schema()
-    columns = cs.expand_selector(schema, READABLE)
-    unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
-    temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
-    return TableFile(path, columns, unreadable=unreadable, temporal=temporal)
 
 
 def _open_csv(path: Path) -> TableFile:
@@ -194,7 +192,7 @@ def _open_csv(path: Path) -> TableFile:
     if len(names) < 2:
         raise DataError(f"{path}: the header '{header[:60]}' is one field; separate columns by comma, semicolon or tab")
     if not filled:
-        raise DataError(f"{path}: there is a header but no row of numbers")
+        raise DataError(f"{path}: the file has a header but no rows")
     columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
     return TableFile(path, columns, delimiter, _find_decimal(path, filled, delimiter))
 
@@ -206,7 +204,7 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 
 def find_delimiter(lines: list[str]) -> str:
-    r"""The delimiter that splits header and first rows into the same number of fields, more than one.
+    r"""Find the delimiter that splits header and first rows into the same number of fields, more than one.
 
     >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
     ';'
@@ -256,7 +254,8 @@ def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
 
 def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
     if column.dtype == pl.String and decimal == ",":
-        column = column.str.replace_many([".", ","], ["_", "."])  # a point would group thousands, so it makes no number
+        # A point would group thousands, so it becomes a character that no number has.
+        column = column.str.replace_many([".", ","], ["_", "."])
     numbers = column.cast(pl.Float64, strict=False)
     return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
 
@@ -350,18 +349,13 @@ def _parquet_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 def check_parquet(path: Path) -> None:
-    """Raise a DataError for a Parquet file that cannot be read, or that would end this process."""
-    if problem := _parquet_probe().find_problem(path):
+    """Raise a DataError for a Parquet file that cannot be read, or that would crash this process."""
+    if problem := PARQUET_PROBE.find_problem(path):
         raise DataError(f"{path}: the file is damaged or not a table ({problem})")
 
 
-@cache
-def _parquet_probe() -> "ParquetProbe":
-    return ParquetProbe()
-
-
 class ParquetProbe:
-    """A child process that tries to read files; a new one is started when a file has ended it."""
+    """A child process that tries to read files; a file that crashes it gets the next one a new child."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -369,7 +363,7 @@ class ParquetProbe:
         atexit.register(self.end)
 
     def find_problem(self, path: Path) -> str:
-        """Why a file cannot be read; empty if it can."""
+        """Try to read a file; returns why it cannot be read, empty if it can."""
         with self._lock:
             child = self._running_child()
             assert child.stdin is not None
@@ -389,7 +383,7 @@ class ParquetProbe:
             return json.loads(answer) if answer else "reading it crashes or never ends"
 
     def end(self) -> None:
-        """Stop the child."""
+        """Stop the child process."""
         if self._child is not None:
             with suppress(OSError):  # its pipe is broken
                 self._child.communicate()
@@ -411,9 +405,18 @@ class ParquetProbe:
         return self._child
 
 
+PARQUET_PROBE = ParquetProbe()
+
+
 def _try_reading(path: str) -> str:
-    """Read a whole Parquet file within a limit of memory; returns the problem, empty if there is none."""
-    _limit_memory(max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size))
+    """In the child: read a whole Parquet file within a memory limit; returns the problem, empty if there is none."""
+    if sys.platform != "win32":  # which has no such limit
+        import resource
+
+        used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
+        more = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + more, hard))
     try:
         table = pl.scan_parquet(path, glob=False)
         for start in range(0, table.select(pl.len()).collect().item(), ROWS):
@@ -421,17 +424,6 @@ def _try_reading(path: str) -> str:
     except (Exception, pl.exceptions.PanicException) as error:
         return " ".join(str(error).split())[:80] or type(error).__name__
     return ""
-
-
-def _limit_memory(size: int) -> None:
-    """Allow `size` bytes more than are in use now; Windows has no such limit."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + size, hard))
 
 
 if __name__ == "__main__":

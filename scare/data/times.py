@@ -2,7 +2,7 @@
 
 A time without an offset is UTC. Whether a slash date is day first or month first is decided by the whole column: a
 number above 12 anywhere proves it, and a warning reports it. Where nothing proves it, the user must state it.
-Comes from `table_files`; goes to `tables` and `inspection`.
+Comes from `tables`; goes to `mapping` and `inspection`.
 """
 
 import logging
@@ -33,7 +33,7 @@ TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How a table writes its times: columns, a sample, and the function that parses all like it."""
+    """How a table writes its times: columns, a sample, and the function that parses all times of this format."""
 
     columns: tuple[str, ...]
     sample: str
@@ -50,42 +50,41 @@ def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = 
     table.require(columns)
     if columns[0] in table.temporal and len(columns) == 1:
         return TimeFormat(columns, "", _from_temporal)
-    first = _first_time(table, columns)
+    written = (batch.select(LINE, _joined_text(columns)).drop_nulls() for batch in table.batches(columns, HEAD_LINES))
+    first = next((rows.head(1) for rows in written if rows.height), None)
+    if first is None:
+        raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no times")
     sample, doubt = str(first[TIME][0]), ""
     if SLASHES.match(sample) and not dates:
         dates, doubt = _date_order(table, columns)
-    for read in _time_readers(first[TIME], month_first=dates == "month-first"):
+    formats = TIME_FORMATS if first[TIME].dtype == pl.String else []
+    if dates == "month-first":
+        formats = [form.replace("%d/%m", "%m/%d") for form in formats]
+    readers: list[TimeReader] = [_from_epoch, *(partial(_from_text, form) for form in formats)]
+    if first[TIME].dtype.is_temporal():
+        readers = [_from_temporal]
+    for read in readers:
         if read(first[TIME]).count():
             return TimeFormat(columns, sample, read, doubt)
     place, known = table.place(first[LINE][0], " ".join(columns)), "2026-01-31T12:00:00Z or 31/01/2026 12:00"
     raise DataError(f"{place}: '{first[TIME][0]}' is not a time; write it like {known}")
 
 
-def _first_time(table: TableFile, columns: tuple[str, ...]) -> pl.DataFrame:
-    for batch in table.batches(columns, HEAD_LINES):
-        written = batch.select(LINE, _joined_text(columns)).drop_nulls()
-        if written.height:
-            return written.head(1)
-    raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no time at all")
-
-
-def _time_readers(first: pl.Series, month_first: bool) -> list[TimeReader]:
-    if first.dtype.is_temporal():
-        return [_from_temporal]
-    formats = TIME_FORMATS if first.dtype == pl.String else []
-    if month_first:
-        formats = [form.replace("%d/%m", "%m/%d") for form in formats]
-    return [_from_epoch, *(partial(_from_text, form) for form in formats)]
-
-
 def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]:
     """The order of slash dates that the whole column proves, or why it is ambiguous."""
-    dates = _slash_dates(table, columns)
+    numbers = [
+        _joined_text(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
+    ]
+    dates: dict[tuple[int, int], str] = {}  # the first two numbers of every date, each pair with a text that has them
+    for batch in table.batches(columns):
+        rows = batch.select(*numbers, _joined_text(columns)).drop_nulls()
+        for first, second, text in rows.unique(["1", "2"], keep="first", maintain_order=True).rows():
+            dates.setdefault((first, second), text)
     day = next((text for (first, _), text in dates.items() if first > 12), "")
     month = next((text for (_, second), text in dates.items() if second > 12), "")
     either = next((text for pair, text in dates.items() if 1 <= min(pair) < max(pair) <= 12), "")
     if day and month:
-        return "", f"'{day}' and '{month}' are day first and month first in one column; write dates like 2026-01-31"
+        return "", f"'{day}' is day first and '{month}' month first, in one column; write dates like 2026-01-31"
     if either and not day and not month:
         first, second = (int(number) for number in SLASHES.findall(either)[0])
         return "", (
@@ -98,26 +97,8 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]
     return order, ""
 
 
-def _slash_dates(table: TableFile, columns: tuple[str, ...]) -> dict[tuple[int, int], str]:
-    """The first two numbers of every date, each pair with a text that has them."""
-    numbers = [
-        _joined_text(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
-    ]
-    found: dict[tuple[int, int], str] = {}
-    for batch in table.batches(columns):
-        pairs = (
-            batch.select(*numbers, _joined_text(columns))
-            .drop_nulls()
-            .unique(["1", "2"], keep="first", maintain_order=True)
-        )
-        for first, second, text in pairs.rows():
-            found.setdefault((first, second), text)
-    return found
-
-
-@cache
+@cache  # a file may be read several times
 def _warn_once(message: str) -> None:
-    """A file may be read several times."""
     logger.warning(message)
 
 

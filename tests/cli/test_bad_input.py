@@ -49,7 +49,7 @@ def files(folder: Path) -> dict[str, bytes]:
         (None, "there is no such file"),
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("date,NO2,Ref.NO2\n", "no row of numbers"),
+        ("date,NO2,Ref.NO2\n", "a header but no rows"),
         ("date|NO2|Ref.NO2\n2026-01-01|1|2\n", "separate columns by comma, semicolon or tab"),
         ("when,NO2\nyesterday,1\ntoday,2\n", "no column holds times"),
         ("date,NO2\n2026-01-01 00:00:00,1,5\n", "more fields than the header"),
@@ -94,7 +94,7 @@ def test_text_in_a_file_to_calibrate_is_named_by_line_and_column(refused, sim: P
 
 def test_a_channel_without_a_number_is_refused(refused) -> None:
     write(colocation().with_columns(pl.lit(None).alias("OX")), "box.csv")
-    refused(TRAIN, DATA, "no device is left: box", "OX has no usable value; --channels NO2,T,RH does without it")
+    refused(TRAIN, DATA, "no device is left: box", "OX has no usable value; use --channels NO2,T,RH to leave it out")
 
 
 def test_a_channel_of_nothing_but_sentinels_is_refused(refused) -> None:

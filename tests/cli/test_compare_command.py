@@ -96,7 +96,7 @@ def test_a_dead_box_is_left_out_and_the_result_says_so(scare: RunCli) -> None:
     columns = f"--time date {CHANNELS} --reference Ref.NO2"
     output = scare(f"scare compare box0.csv box1.csv box2.csv {columns} {QUICK} --out study --json")
     alive = scare(f"scare compare box1.csv box2.csv {columns} {QUICK} --out alive --json")
-    dead = "box0 is left out: T has no usable value; --channels NO2,OX,RH does without it"
+    dead = "box0 is left out: T has no usable value; use --channels NO2,OX,RH to leave it out"
     assert dead in output.err
     assert json.loads(output.out)["left_out"] == [dead]
     assert "left_out" not in json.loads(alive.out)
@@ -137,7 +137,7 @@ def test_the_file_may_say_what_is_train_and_test(scare: RunCli) -> None:
     Path("c.toml").write_text("[split]\ncolumn = 'part'\n")
     output = scare(f"{line} --config c.toml")
     assert output.code == 0, output.err
-    assert json.loads(output.out)["split"] == "as a column says"
+    assert json.loads(output.out)["split"] == "by the labels of a column"
     assert json.loads(output.out)["rows"][0]["rows"] > 150
 
 

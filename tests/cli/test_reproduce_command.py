@@ -189,7 +189,7 @@ def test_a_folder_without_the_data_says_what_is_missing(scare: RunCli, tiny: Pat
     Path("empty").mkdir()
     output = scare(f"scare reproduce main --config {tiny} --data empty --out run")
     assert output.code == 3
-    assert "no file of a listed sensor" in output.err
+    assert "has no file of a " in output.err
 
 
 def test_data_that_are_not_there_are_refused_even_by_the_board_which_reads_none(scare: RunCli, tiny: Path) -> None:

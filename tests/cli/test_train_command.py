@@ -241,7 +241,7 @@ def test_a_reference_file_wins_over_a_reference_in_the_table(scare: RunCli) -> N
 
 # --- dead boxes ---
 
-DEAD = "box4 is left out: OX has no usable value; --channels NO2,T,RH does without it"
+DEAD = "box4 is left out: OX has no usable value; use --channels NO2,T,RH to leave it out"
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_a_box_that_dies_before_the_test_is_not_tested(scare: RunCli, boxes: lis
     write(colocation(600, 3).with_columns(died), "box4.csv")
     output = scare(f"scare train {' '.join(boxes)} box4.csv {COLUMNS} --window 8 --out no2.scare")
     assert trained(output).facts["devices"] == ["box1", "box2", "box3", "box4"]
-    assert "box4 is left out: OX has no usable value in test; --channels NO2,T,RH does without it" in output.err
+    assert "box4 is left out: OX has no usable value in test; use --channels NO2,T,RH to leave it out" in output.err
 
 
 def test_a_channel_dead_on_most_boxes_is_named_with_the_option_that_leaves_it_out(
@@ -279,7 +279,7 @@ def test_a_channel_dead_on_most_boxes_is_named_with_the_option_that_leaves_it_ou
         write(colocation(600).with_columns(pl.lit(-999.0).alias("T")), name)
     output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
     assert trained(output).facts["devices"] == ["box1"]
-    assert "T has no usable value on 2 of 3 devices; --channels NO2,OX,RH does without it" in output.err
+    assert "T has no usable value on 2 of 3 devices; use --channels NO2,OX,RH to leave it out" in output.err
     again = COLUMNS.replace("NO2,OX,T,RH", "NO2,OX,RH")
     assert (
         len(trained(scare(f"scare train {' '.join(boxes)} {again} --window 8 --out no2.scare")).facts["devices"]) == 3
@@ -305,7 +305,7 @@ def test_a_split_by_device_tests_on_a_device_never_seen(scare: RunCli, boxes: li
 def test_devices_that_share_a_reference_are_noted(scare: RunCli, sim: Path) -> None:
     output = scare(f"scare train {sim} --split device --window 8 --out no2.scare")
     assert output.code == 0
-    assert "this measures a new unit, not a new time" in output.err
+    assert "scores show how a new device does, not a new period" in output.err
 
 
 def test_a_split_by_site_keeps_sites_apart(scare: RunCli, fleet: str) -> None:

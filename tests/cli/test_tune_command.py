@@ -98,7 +98,7 @@ def test_a_dead_box_is_left_out_of_the_search(scare: RunCli, sim: Path, started:
     pl.read_parquet(sim).with_columns(dead).write_parquet("fleet.parquet")
     ask(trials=1)
     output = scare(f"scare tune fleet.parquet {QUICK} --json")
-    sentence = "box-02 is left out: humidity has no usable value; --channels pm25_raw,temperature does without it"
+    sentence = "box-02 is left out: humidity has no usable value; use --channels pm25_raw,temperature to leave it out"
     assert json.loads(output.out)["left_out"] == [sentence]
     assert sentence in output.err
 

@@ -183,7 +183,7 @@ def test_a_clock_offset_to_a_coarser_reference_is_in_its_steps() -> None:
 
 def test_a_clock_offset_needs_a_channel_that_exists_and_varies() -> None:
     one = readings(minutes(*([0.1] * 50)))
-    with pytest.raises(DataError, match="no channel 'o3'; there is no2"):
+    with pytest.raises(DataError, match="no channel 'o3'; there are no2"):
         find_clock_offset(one, one, "o3")
-    with pytest.raises(DataError, match="do not both vary"):
+    with pytest.raises(DataError, match="never vary at the same times"):
         find_clock_offset(one, one, "no2")

@@ -136,7 +136,7 @@ def test_a_damaged_file_is_replaced(serve, tmp_path, damaged):
 
 def test_a_cut_connection_is_resumed_by_the_next_run(serve, tmp_path):
     server = serve(CutsTheFirstAnswer)
-    with pytest.raises(UnreachableError, match=f"stopped after {HALF} of {len(CONTENT)} bytes.*to resume") as failure:
+    with pytest.raises(UnreachableError, match=f"ended after {HALF:,} of {len(CONTENT):,} bytes.*to resume") as failure:
         fetch(server, tmp_path)
     assert failure.value.exit_code == ExitCode.UNREACHABLE == 7
     assert names(tmp_path) == [f"{NAME}.part"]
@@ -242,7 +242,7 @@ def test_a_name_that_leaves_the_folder_is_refused(serve, tmp_path, key):
 def test_an_answer_that_is_no_record_is_refused(serve, tmp_path, record):
     server = serve()
     server.record = record
-    with pytest.raises(DataError, match="is not a record with a list of files"):
+    with pytest.raises(DataError, match="did not return a record with a list of files"):
         fetch(server, tmp_path)
 
 

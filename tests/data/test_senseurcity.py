@@ -147,7 +147,7 @@ def test_a_sensor_never_at_a_reference_site_is_left_out_with_a_note(tmp_path, ca
     write(tmp_path, "Antwerp_402B00.csv", [row(1, "VITO"), row(2, "")])
     write(tmp_path, "Antwerp_4043AE.csv", [row(1)])
     assert [readings.device for readings in read(tmp_path)] == ["4043AE"]
-    assert caplog.messages == ["Antwerp_402B00.csv left out: it never stays at a reference site"]
+    assert caplog.messages == ["Antwerp_402B00.csv is left out: the box was never at a reference site"]
 
 
 def test_sensors_outside_the_list_are_ignored(two_sensors):
@@ -158,13 +158,13 @@ def test_sensors_outside_the_list_are_ignored(two_sensors):
 
 def test_a_file_found_twice_is_refused(two_sensors):
     write(two_sensors / "older", "Antwerp_402B00.csv", [row(1)])
-    with pytest.raises(DataError, match=r"holds both .*Antwerp_402B00.csv and .*Antwerp_402B00.csv"):
+    with pytest.raises(DataError, match=r"has both .*Antwerp_402B00.csv and .*Antwerp_402B00.csv"):
         read(two_sensors)
 
 
 def test_a_folder_without_listed_sensors_is_refused(tmp_path):
     write(tmp_path, "Antwerp_402B01.csv", [row(1)])
-    with pytest.raises(DataError, match=r"such as Antwerp_402B00\.csv, in .*; give the zip"):
+    with pytest.raises(DataError, match=r"such as Antwerp_402B00\.csv; name the record.s zip"):
         read(tmp_path)
 
 

@@ -15,7 +15,7 @@ from scare.errors import DataError, UsageError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NO2 = Channel("no2", "ppb")
-SHARED = "shares its reference and period with training: this measures a new unit, not a new time"
+SHARED = "shares its reference and period with training: scores show how a new device does, not a new period"
 
 
 def box(device: str, rows: int = 10, first: int = 0, site: str = "", level: float | None = 0.0) -> Readings:
@@ -60,16 +60,16 @@ def test_names_given_come_first(validation: str | None, test: str | None, expect
 
 def test_a_device_that_is_unknown_or_wanted_twice_is_refused() -> None:
     boxes = [box(name) for name in "abc"]
-    with pytest.raises(UsageError, match="no device 'x' is left to choose; there is a, b, c"):
+    with pytest.raises(UsageError, match="no device 'x' is left to choose from; there are a, b, c"):
         split_by_device(boxes, test="x")
-    with pytest.raises(UsageError, match="no device 'a' is left to choose; there is b, c"):
+    with pytest.raises(UsageError, match="no device 'a' is left to choose from; there are b, c"):
         split_by_device(boxes, validation="a", test="a")
 
 
 def test_two_devices_or_a_device_without_a_site_cannot_be_split() -> None:
-    with pytest.raises(DataError, match="at least three named devices; there is a, b"):
+    with pytest.raises(DataError, match="at least three named devices; found a, b"):
         split_by_device([box("a"), box("b")])
-    with pytest.raises(DataError, match="at least three named sites; there is no site, x, y"):
+    with pytest.raises(DataError, match="at least three named sites; found no site, x, y"):
         split_by_site([box("a", site="x"), box("b", site="y"), box("c")])
 
 
@@ -165,7 +165,7 @@ def test_an_empty_part_is_named_with_the_reason() -> None:
     )
     with pytest.raises(DataError, match="test has no rows with a reference; by device: train a; validation b"):
         split_by_device([box("a"), box("b"), box("c", level=None)])
-    with pytest.raises(DataError, match="no row has a reference; align the readings"):
+    with pytest.raises(DataError, match="no row has a reference: align the readings"):
         split_by_time([], 60.0)
 
 

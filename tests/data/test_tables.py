@@ -207,7 +207,7 @@ class TestTimes:
 
     def test_slash_dates_of_both_orders_are_refused(self, tmp_path: Path) -> None:
         message = refusal(tmp_path, "time,pm25\n13/4/2026,1\n4/14/2026,2\n")
-        assert message.startswith(": '13/4/2026' and '4/14/2026' are day first and month first in one column")
+        assert message.startswith(": '13/4/2026' is day first and '4/14/2026' month first, in one column")
 
     def test_a_time_that_is_none_is_refused(self, tmp_path: Path) -> None:
         message = refusal(tmp_path, "time,pm25\n\nyesterday,1\n")
@@ -229,7 +229,7 @@ class TestTimes:
         assert refusal(tmp_path, GOOD + ",1\n") == ": line 5, column 'time': the time is missing"
 
     def test_a_column_without_times_is_refused(self, tmp_path: Path) -> None:
-        assert refusal(tmp_path, "time,pm25\n,1\n") == ": the column 'time' has no time at all"
+        assert refusal(tmp_path, "time,pm25\n,1\n") == ": the column 'time' has no times"
 
 
 class TestRefusals:
@@ -242,7 +242,7 @@ class TestRefusals:
         assert refusal(tmp_path, text) == ": the file is empty"
 
     def test_a_header_alone(self, tmp_path: Path) -> None:
-        assert refusal(tmp_path, "time,pm25\n\n") == ": there is a header but no row of numbers"
+        assert refusal(tmp_path, "time,pm25\n\n") == ": the file has a header but no rows"
 
     def test_another_delimiter(self, tmp_path: Path) -> None:
         assert ": the header 'time|pm25' is one field" in refusal(tmp_path, "time|pm25\n2026-01-01|1\n")
@@ -267,7 +267,7 @@ class TestRefusals:
 
     def test_a_quote_that_does_not_end(self, tmp_path: Path) -> None:
         message = refusal(tmp_path, GOOD + '2026-01-02,"1\n')
-        assert message == ": line 5: a quoted text does not end on its line"
+        assert message == ": line 5: quoted text does not end on its line"
 
     @pytest.mark.parametrize("time", ["2026-01-01 12:02:00", "2025-01-01 12:02:00"])
     def test_repeated_or_unsorted_times(self, tmp_path: Path, time: str) -> None:
@@ -529,7 +529,7 @@ AS_NUMBERS = {
 }
 AS_TIMES = {
     **{name: text.replace("pm25", "time") for name, text in AS_NUMBERS.items() if isinstance(text, str)},
-    "nothing": "the column 'time' has no time at all",
+    "nothing": "the column 'time' has no times",
     "categories": "row 1, column 'time': '1.5' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",
     "decimals": "row 1, column 'time': '1.5' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",
     "truths": "row 1, column 'time': 'True' is not a time; write it like 2026-01-31T12:00:00Z or 31/01/2026 12:00",

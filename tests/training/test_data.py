@@ -77,7 +77,7 @@ def with_dead_rows(device: str, rows: slice) -> Readings:
 
 def test_a_channel_without_a_usable_value_is_refused_by_name() -> None:
     with pytest.raises(
-        DataError, match="box-1 is left out: warmth has no usable value; --channels raw does without it"
+        DataError, match="box-1 is left out: warmth has no usable value; use --channels raw to leave it out"
     ):
         fit(with_dead_rows("box-1", slice(None)), recipe=RECIPE)
 
@@ -89,7 +89,7 @@ def test_a_fleet_with_a_dead_box_is_trained_as_if_it_were_not_there(per_device: 
     dead = fit([*alive, with_dead_rows("ccc", slice(None))], recipe=recipe)
     without = fit(alive, recipe=recipe)
     assert dead.facts["left_out"] == [
-        "ccc is left out: warmth has no usable value in training; --channels raw does without it"
+        "ccc is left out: warmth has no usable value in training; use --channels raw to leave it out"
     ]
     assert without.facts == {name: fact for name, fact in dead.facts.items() if name != "left_out"}
     np.testing.assert_array_equal(dead.golden.numbers, without.golden.numbers)
