@@ -1,5 +1,7 @@
 """Updating from co-location sessions: half of the time trains, then one day at the reference every two weeks.
 
+A second part transfers a calibrator to a new box after hours next to the reference.
+
     python -m benchmarks.continual [--data FOLDER] [--tasks Denver,simulated] [--work out/continual]
         [--out docs/benchmarks/continual.md] [--json]
 
@@ -17,9 +19,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.accuracy_tasks import load_tasks, read_task
+from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
 from benchmarks.continual_page import page
-from benchmarks.transfer import run_transfer
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, REFERENCE, Readings
@@ -30,7 +31,7 @@ from scare.errors import DataError
 from scare.files import replacing
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.upkeep.update import update
+from scare.upkeep.update import adopt, update
 
 DAY = 86400.0
 EVERY, LENGTH = 14 * DAY, DAY  # between sessions, and of one
@@ -38,6 +39,8 @@ STEPS, SEED = 600, 0  # of every fit: short, the same for all
 NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
 REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
 LOOKED_AT = ("UCI CO", "Antwerp PM2.5")  # the rules of updates were chosen on these, and on simulated ones
+NEW_BOX = "new box"  # prefix of the names of the tasks with a new box
+HOURS = (2, 4, 8, 24, 48, 96)  # of co-location of a new box
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,12 @@ class CoLocatedFleet:
     def known(self, sessions: Sequence[float]) -> list[Readings]:
         """All readings until the end of these sessions, with references only in the first half and in the sessions."""
         end = sessions[-1] + LENGTH if sessions else self.start
-        return [_only(one.rows(one.times < end), self._is_known(sessions)) for one in self.readings]
+
+        def known(times: np.ndarray) -> np.ndarray:
+            during = [(times >= start) & (times < start + LENGTH) for start in sessions]
+            return np.any([times < self.start, *during], axis=0)
+
+        return [_only(one.rows(one.times < end), known) for one in self.readings]
 
     def session(self, start: float) -> list[Readings]:
         """Readings of one session, with the history that its first windows need."""
@@ -74,16 +82,9 @@ class CoLocatedFleet:
             parts.append(_only(rows, lambda times: times >= start))
         return parts
 
-    def _is_known(self, sessions: Sequence[float]) -> Callable[[np.ndarray], np.ndarray]:
-        def known(times: np.ndarray) -> np.ndarray:
-            during = [(times >= start) & (times < start + LENGTH) for start in sessions]
-            return np.any([times < self.start, *during], axis=0)
-
-        return known
-
 
 def _only(readings: Readings, known: Callable[[np.ndarray], np.ndarray]) -> Readings:
-    """The readings with references only at the times that are known."""
+    """Blank the references at times that are not known."""
     kept = np.where(known(readings.times), readings.targets, np.nan)
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, kept).fill_nan(None)))
 
@@ -96,13 +97,12 @@ def simulated_fleets() -> list[CoLocatedFleet]:
         "simulated gas, gain and offset": (SimulationKind.GAS, 23, (DriftKind.GAIN, DriftKind.OFFSET)),
         "simulated PM, humidity and dying": (SimulationKind.PM, 24, (DriftKind.HUMIDITY, DriftKind.DYING)),
     }
-    return [_simulated(name, *settings) for name, settings in drifts.items()]
-
-
-def _simulated(name: str, kind: SimulationKind, seed: int, drifts: Sequence[DriftKind]) -> CoLocatedFleet:
-    wear = tuple(Drift(drift, box, day=100.0, ramp_days=60.0) for box, drift in enumerate(drifts))
-    boxes = simulate(Simulation(boxes=3, days=180, step_seconds=3600, kind=kind, seed=seed, drifts=wear))
-    return CoLocatedFleet(name, tuple(boxes), 24)
+    fleets = []
+    for name, (kind, seed, kinds) in drifts.items():
+        wear = tuple(Drift(drift, box, day=100.0, ramp_days=60.0) for box, drift in enumerate(kinds))
+        boxes = simulate(Simulation(boxes=3, days=180, step_seconds=3600, kind=kind, seed=seed, drifts=wear))
+        fleets.append(CoLocatedFleet(name, tuple(boxes), 24))
+    return fleets
 
 
 def real_fleets(folder: Path | None) -> list[CoLocatedFleet]:
@@ -115,7 +115,7 @@ def real_fleets(folder: Path | None) -> list[CoLocatedFleet]:
 
 
 def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
-    """The error of each method in the weeks after each session, and in all of them."""
+    """Compute the error of each method in the weeks after each session, and in all of them."""
     shipped = _fitted(fleet, (), work / "shipped.scare")
     boxes = {one.device: shipped for one in fleet.readings}
     sums, rows, changed_count = [], [], 0
@@ -133,11 +133,23 @@ def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
         sums.append(found)
         rows.append(count)
         print(f"{fleet.name}: session {index + 1} of {len(fleet.sessions)}", file=sys.stderr)
-    return _summary(fleet, sums, rows, changed_count)
+    every = max(sum(rows), 1)
+    return {
+        "boxes": len(fleet.readings),
+        "visits": len(sums),
+        "changed": changed_count,
+        "rows": sum(rows),
+        "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / every)) for name in sums[0]},
+        "periods": [
+            {name: float(np.sqrt(total / count)) for name, total in one.items()}
+            for one, count in zip(sums, rows, strict=True)
+            if count
+        ],
+    }
 
 
 def _fitted(fleet: CoLocatedFleet, sessions: Sequence[float], path: Path) -> Calibrator:
-    """A fit to all that is known after these sessions, from its file if that exists."""
+    """Fit to all that is known after these sessions, or load the fit from its file."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = Recipe.preset("default", window=fleet.window, steps=STEPS, seed=SEED)
@@ -178,22 +190,53 @@ def _values(calibrator: Calibrator, readings: Readings) -> np.ndarray:
     return calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
 
 
-def _summary(
-    fleet: CoLocatedFleet, sums: Sequence[dict[str, float]], rows: Sequence[int], changed_count: int
-) -> dict[str, Any]:
-    every = max(sum(rows), 1)
+def run_transfer(data: Path, work: Path, words: Sequence[str]) -> dict[str, Any]:
+    """Transfer a calibrator to the new box of each task whose files are there; returns the errors."""
+    tasks = [task for task in load_tasks() if task.name.startswith(NEW_BOX)]
+    wanted = [task for task in tasks if not words or any(word in task.name for word in words)]
+    return {task.name: _transfer(task, data, work / task.name) for task in wanted if read_task(task, data)}
+
+
+def _transfer(task: AccuracyTask, data: Path, work: Path) -> dict[str, Any]:
+    """Errors in the test: of known boxes, of the new one settled and unsettled, and after hours of co-location."""
+    readings = read_task(task, data)
+    split = split_task(task, readings, data)
+    path = work / "fleet.scare"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fit(split.train, split.validation, Recipe.preset("default", window=task.window)).save(path)
+    calibrator = Calibrator.load(path)
+    scored = split.test[0]
+    start = float(scored.times[np.isfinite(scored.targets)][0])
+    box = next(one for one in readings if one.device == scored.device)
+    known = [_rmse(calibrator, one, start) for one in readings if one.device != box.device]
+    as_fleet = replace(calibrator.inputs.scaling, devices={box.device: calibrator.inputs.scaling.fleet})
+    unsettled = replace(calibrator, inputs=replace(calibrator.inputs, scaling=as_fleet))
     return {
-        "boxes": len(fleet.readings),
-        "visits": len(sums),
-        "changed": changed_count,
-        "rows": sum(rows),
-        "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / every)) for name in sums[0]},
-        "periods": [
-            {name: float(np.sqrt(total / count)) for name, total in one.items()}
-            for one, count in zip(sums, rows, strict=True)
-            if count
-        ],
+        "fleet": float(np.mean(known)),
+        "settled": _rmse(calibrator, box, start),
+        "unsettled": _rmse(unsettled, box, start),
+        "hours": {str(hours): _rmse_after(calibrator, box, start, hours, hours) for hours in HOURS},
+        "all rows": {str(hours): _rmse_after(calibrator, box, start, hours, np.inf) for hours in HOURS},
     }
+
+
+def _rmse_after(calibrator: Calibrator, box: Readings, start: float, hours: float, rows: float) -> float | None:
+    """The error after `hours` with a reference among the last `rows` hours before the test; None if rejected."""
+    session = box.rows((box.times >= start - 3600 * rows) & (box.times < start))
+    references = np.where(session.times >= start - 3600 * hours, session.targets, np.nan)
+    frame = session.frame.with_columns(pl.Series(REFERENCE, references).fill_nan(None))
+    try:
+        return _rmse(adopt(calibrator, replace(session, frame=frame)).calibrator, box, start)
+    except DataError as error:
+        print(f"{hours} h: {error}", file=sys.stderr)
+        return None
+
+
+def _rmse(calibrator: Calibrator, readings: Readings, start: float) -> float:
+    values = _values(calibrator, readings)
+    rows = np.isfinite(values) & np.isfinite(readings.targets) & (readings.times >= start)
+    return float(np.sqrt(np.square(values - readings.targets)[rows].mean()))
 
 
 def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -207,7 +250,7 @@ def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is asked, write the page."""
+    """Run the fleets and transfers that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the real readings")
     parser.add_argument("--tasks", default="", help="tasks with one of these words in their names")

@@ -1,12 +1,17 @@
-"""The paper's tables and its figure on adaptability, each from a reproduction, with the paper's values next to ours.
+"""The paper's tables and figures as rows, each from a reproduction, with the paper's values next to ours.
 
 Table 1 grades every model and requirement by the scorecard (O, △, X). Table 2 has accuracy over cities and pollutants,
 speed, complexity, memory and CPU load of every model; Table 3 the same for six settings of one model (`ABLATION` of
-`scare.models`). The figure shows RMSE within ±30 rows of changes of the raw sensor's error.
+`scare.models`). One figure shows RMSE within ±30 rows of changes of the raw sensor's error, the other latency and size
+of every model on the board, with random weights. `MAKERS` lists all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,12 +19,23 @@ import numpy as np
 from benchmarks.reproduce.hardware import board_note, card_columns, find_cards
 from benchmarks.reproduce.protocol import Protocol, describe_best_rate, paper_values
 from benchmarks.reproduce.run import Reproduction, TaskKey, checklist_methods
+from scare.board.boards import board
+from scare.board.measure import measure
 from scare.data.senseurcity import Pollutant
+from scare.errors import NotApplicableError, UsageError
 from scare.experiments.study import Progress, SharedRows
 from scare.experiments.table import Row
+from scare.experiments.task import upgrade_row
+from scare.experiments.untrained import draw_method
+from scare.export.compiled import compile_calibrator
+from scare.export.lowering import Arithmetic
+from scare.export.package import export_calibrator
+from scare.export.tflite import make_flatbuffer
+from scare.extras import require
 from scare.scorecard.accuracy import ErrorChanges, error_near, fastest, lasting_changes, rmse, sudden_changes
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, RequirementTable
+from scare.scorecard.scoring import board_trials
 
 PAPER = "paper_"  # prefix of a column with the paper's values
 SPREAD = "_sd"  # suffix of a column with the standard deviation over seeds
@@ -74,6 +90,20 @@ CHECKLIST_NOTES = [
     "Accuracy is graded by the error as a share of the reference's spread, the mean of all places and pollutants;"
     " in a quick run it is not graded.",
 ]
+BOARD = {
+    "method": "model",
+    "window": "N",
+    "arithmetic": "arithmetic",
+    "milliseconds": "ms (estimate)",
+    "instructions": "instructions, most",
+    "model_bytes": "weights [B]",
+    "flash_bytes": "flash [B]",
+    "ram_bytes": "RAM [B]",
+    "flatbuffer_bytes": "FlatBuffer [B]",
+    "why_not": "does not run because",
+    "why_no_flatbuffer": "no FlatBuffer because",
+}
+BOARD_FACTS = ("milliseconds", "instructions", "model_bytes", "flash_bytes", "ram_bytes", "flatbuffer_bytes")
 
 
 @dataclass(frozen=True)
@@ -276,6 +306,88 @@ def _shares(one: SharedRows, method: str) -> list[tuple[float, float]]:
     spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
     errors = [values - one.reference for values in one.of_method(method)]
     return [(rmse(error) / spread, rmse(error[fast]) / spread_fast) for error in errors]
+
+
+def make_board(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
+    """Run every model, window and arithmetic on the virtual board; rows that do not run have a reason."""
+    protocol, rows = reproduction.protocol, []
+    grid = list(product(protocol.board, protocol.board_windows, Arithmetic))
+    for done, (name, window, arithmetic) in enumerate(grid, start=1):
+        key = f"board-{protocol.board_name}-{name}-w{window}-{arithmetic}-{protocol.figure_trials}"
+        row = upgrade_row(reproduction.remember(key, partial(_measure_on_board, name, window, arithmetic, protocol)))
+        if not _why_no_flatbuffers():
+            row |= reproduction.remember(
+                f"flatbuffer-{name}-w{window}-{arithmetic}", partial(_flatbuffer_size, name, window, arithmetic)
+            )
+        rows.append(row)
+        progress(done, len(grid), f"{name}, N = {window}, {arithmetic}")
+    chosen = board(protocol.board_name)
+    origin = [
+        f"A virtual {chosen.title}, {chosen.chip} at {chosen.clock_hz / 1e6:g} MHz: instructions and bytes are counted,"
+        " milliseconds are estimates, means over the windows, never checked on hardware. Weights are random, and no"
+        " reading is used.",
+    ]
+    notes = [
+        f"Windows run of each model: {protocol.figure_trials:,}, of all kinds, both branches; one if it does not fit.",
+        "The paper gives a figure without numbers; it ran TFLite-Micro, ours is generated C. The FlatBuffer is the file"
+        " of `scare export tflite`, without the interpreter that runs it.",
+    ]
+    if _why_no_flatbuffers():
+        notes.append(f"FlatBuffers were not made: {_why_no_flatbuffers()}.")
+    table = ResultTable("board", f"On the {chosen.title}", BOARD, rows)
+    return ExperimentResult("board", "Figure: latency and size on the board", (table,), notes, origin=origin)
+
+
+def _measure_on_board(name: str, window: int, arithmetic: Arithmetic, protocol: Protocol) -> dict[str, Any]:
+    """Run a model with random weights on the virtual board; `why_not` says why it does not run."""
+    place = {"method": name, "window": window, "arithmetic": str(arithmetic), **dict.fromkeys(BOARD_FACTS)}
+    chosen = board(protocol.board_name)
+    try:
+        calibrator = draw_method(name, window)
+        with TemporaryDirectory() as scratch:
+            model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
+            count = protocol.figure_trials if model.memory_bytes <= chosen.ram else 1
+            report = measure(Path(scratch) / "model", chosen, board_trials(calibrator, count))
+    except NotApplicableError as error:
+        return {**place, "why_not": str(error)}
+    time, counted = report.milliseconds, report.instructions
+    return {
+        **place,
+        "milliseconds": time.typical if time else None,
+        "instructions": counted["max"] if counted else None,
+        "model_bytes": calibrator.cost().weight_bytes if arithmetic is Arithmetic.FLOAT32 else None,
+        "flash_bytes": report.flash_bytes,
+        "ram_bytes": report.ram_bytes,
+        "why_not": "; ".join(report.reasons),
+    }
+
+
+def _flatbuffer_size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
+    """Bytes of the FlatBuffer, or why there is none."""
+    try:
+        made = make_flatbuffer(compile_calibrator(draw_method(name, window), arithmetic))
+    except NotApplicableError as error:
+        return {"flatbuffer_bytes": None, "why_no_flatbuffer": str(error)}
+    return {"flatbuffer_bytes": len(made.content)}
+
+
+@cache
+def _why_no_flatbuffers() -> str:
+    """Why no FlatBuffer can be made here; empty if it can."""
+    try:
+        require("tflite")
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+MAKERS: dict[str, Callable[[Reproduction, Progress], ExperimentResult]] = {
+    "checklist": make_checklist,
+    "main": make_main,
+    "ablation": make_ablation,
+    "adaptability": make_adaptability,
+    "board": make_board,
+}
 
 
 def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:

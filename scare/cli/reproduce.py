@@ -110,8 +110,8 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     """Run one experiment, write its pages and figure, show its first table."""
-    from benchmarks.reproduce.catalogue import MAKERS
     from benchmarks.reproduce.figures import draw_result, format_table, write_result
+    from benchmarks.reproduce.tables import MAKERS
 
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):

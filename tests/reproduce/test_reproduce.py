@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.reproduce import board_figure
+from benchmarks.reproduce import tables
 from benchmarks.reproduce.figures import as_markdown, draw_result, write_result
 from benchmarks.reproduce.hardware import find_cards, time_in_jax
 from benchmarks.reproduce.protocol import (
@@ -330,8 +330,8 @@ def test_a_missing_flatbuffer_has_its_reason(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> None:
         raise NotApplicableError("no such operation")
 
-    monkeypatch.setattr(board_figure, "make_flatbuffer", refuse)
-    row = board_figure._size("dlinear", 15, Arithmetic.FIXED)
+    monkeypatch.setattr(tables, "make_flatbuffer", refuse)
+    row = tables._flatbuffer_size("dlinear", 15, Arithmetic.FIXED)
     assert row == {"flatbuffer_bytes": None, "why_no_flatbuffer": "no such operation"}
 
 
