@@ -36,7 +36,7 @@ class Sample:
 
 
 class CalibratedReading(NamedTuple):
-    """One calibrated reading: its value and interval, NaN where there is none, and the row's flags."""
+    """One calibrated reading with its interval, NaN where there is none, and the row's flags."""
 
     value: float
     low: float
@@ -53,7 +53,7 @@ class CalibratedRows(NamedTuple):
     flags: np.ndarray
 
     def columns(self) -> list[pl.Series]:
-        """As columns of a table, null where there is no number."""
+        """Make table columns, with null for NaN."""
         numbers = zip((CALIBRATED, LOW, HIGH), self[:3], strict=True)
         return [*(pl.Series(name, array).fill_nan(None) for name, array in numbers), pl.Series(FLAGS, self.flags)]
 
@@ -83,8 +83,8 @@ class Calibrator:
     intervals
         Conformal prediction intervals.
     training_hours
-        Borders of bins of equal weight of each channel's hourly means in training, scaled [7, channels]; files made
-        before drift was watched have none.
+        Edges of equally filled bins of each channel's hourly means in training, scaled [7, channels], for drift
+        detection (PSI); older files have none.
 
     Examples
     --------
@@ -168,21 +168,19 @@ class Calibrator:
         return float(self.compute(affine.apply(usable)[None].astype(np.float32))[0])
 
     def compute(self, scaled: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
-        """Calibrated values, in the target's unit, of scaled windows [n, window, channels]: [n].
+        """Calibrate scaled windows [n, window, channels]: values in the target's unit [n].
 
-        The plan sees them clamped to the training range, if that is known. Windows of a stream come oldest first with
-        the `choice` that the stream carries, windows of many streams with theirs.
+        The plan sees the windows clamped to the training range, if that is known. `choice` is as in `plan.run`.
         """
         training_range = self.inputs.training_range
-        return self.compute_clamped(
-            training_range.clamp(scaled) if training_range else scaled, scaled[:, -1, 0], choice
-        )
+        clamped = training_range.clamp(scaled) if training_range else scaled
+        return self.compute_clamped(clamped, scaled[:, -1, 0], choice)
 
     def compute_clamped(
         self, clamped: np.ndarray, first: np.ndarray, choice: Choice | BatchChoice | None = None
     ) -> np.ndarray:
         """Like `compute`, for windows already clamped; `first` is the unclamped newest value of channel 0 [n]."""
-        with np.errstate(over="ignore", invalid="ignore"):  # NaN below
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes NaN below
             outputs = run(self.plan, clamped, choice).astype(np.float64)
             if self.inputs.training_range is not None:
                 outputs = self.inputs.training_range.extrapolate(outputs, first)
@@ -190,7 +188,7 @@ class Calibrator:
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
     def add_intervals(self, values: np.ndarray, flags: np.ndarray) -> CalibratedRows:
-        """Calibrated values [n] of rows with these flags [n], with intervals if the calibrator has any.
+        """Add intervals, if the calibrator has any, to calibrated values [n] of rows with these flags [n].
 
         A row without a value and without a flag that explains it is flagged `NOT_FINITE`.
         """
@@ -203,19 +201,19 @@ class Calibrator:
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def cost(self) -> Cost:
-        """The cost of one reading; where the plan chooses a branch, as often as on the validation windows."""
+        """Count what one reading costs; branches are weighted as the validation windows choose them."""
         return count(self.plan, deep_share(self.plan, self.validation.windows))
 
     def stream(self, device: str = "") -> "Stream":
-        """A stream that calibrates one device chunk by chunk."""
+        """Start a stream that calibrates one device chunk by chunk."""
         return Stream(self, device)
 
     def live(self, device: str = "") -> "Live":
-        """A stream that calibrates one device reading by reading."""
+        """Start a stream that calibrates one device reading by reading."""
         return Live(self, device)
 
     def with_facts(self, **facts: Any) -> "Calibrator":
-        """The same calibrator with facts added."""
+        """Copy the calibrator, with facts added."""
         return replace(self, facts={**self.facts, **facts})
 
     def save(self, path: Path | str) -> Path:
@@ -238,15 +236,6 @@ class Calibrator:
         """
         return bundle.save(self, Path(path))
 
-    def _with_intervals(self) -> "Calibrator":
-        """With intervals derived from the validation windows, if the file has none."""
-        if self.intervals is not None:
-            return self
-        with np.errstate(all="ignore"):  # a window may be too far off to have a value
-            return replace(
-                self, intervals=derive_intervals(self.compute(self.validation.windows), self.validation.numbers)
-            )
-
     @staticmethod
     def load(path: Path | str) -> "Calibrator":
         """Read a `.scare` file.
@@ -268,8 +257,13 @@ class Calibrator:
         """
         with bundle.load_errors(Path(path)):
             parts = bundle.load(Path(path))
-            parts |= {name: Sample(*parts[name]) for name in ("golden", "validation")}
-            return Calibrator(**parts)._with_intervals()
+            parts |= {name: Sample(*parts[name]) for name in bundle.SAMPLES}
+            calibrator = Calibrator(**parts)
+            if calibrator.intervals is not None:
+                return calibrator
+            kept = calibrator.validation
+            with np.errstate(all="ignore"):  # a window may be too far off to have a value
+                return replace(calibrator, intervals=derive_intervals(calibrator.compute(kept.windows), kept.numbers))
 
 
 class Stream:
@@ -290,7 +284,7 @@ class Stream:
         return self._calibrator.add_intervals(calibrated, flags)
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
-        """Calibrated values of the windows that end in these slots [n]; a slot is clamped once, not in each window."""
+        """Calibrate the windows that end in these slots [n]; a slot is clamped once, not in each of its windows."""
         training_range, values = self._calibrator.inputs.training_range, np.empty(len(ends))
         clamped = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
         for start in range(0, len(ends), CHUNK):
@@ -300,18 +294,18 @@ class Stream:
         return values
 
     def state(self) -> dict[str, np.ndarray]:
-        """What the stream remembers: plain arrays by name."""
+        """Copy what the stream remembers, as plain arrays by name."""
         choice = {"deep": np.array(self._choice.deep), "left": np.array(self._choice.left)}
         return {**self._feed.state(), **choice, "history": np.array(self._history)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue where another stream of the same calibrator and device was."""
+        """Continue from the state of another stream of the same calibrator and device."""
         self._feed.restore(state)
         self._choice, self._history = Choice(bool(state["deep"]), int(state["left"])), int(state["history"])
 
 
 class Live:
-    """One device's calibration, reading by reading: `LiveWindows` of one device, and the plan."""
+    """Calibrates one device reading by reading, in fixed memory."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._windows, self._choice = calibrator, LiveWindows(calibrator.inputs, [device]), Choice()
@@ -327,24 +321,24 @@ class Live:
 
 
 class DeviceStreams:
-    """A stream for each device of a table that comes in chunks; the size of chunks changes nothing."""
+    """Calibrates a table of many devices chunk by chunk; results do not depend on the size of chunks."""
 
     def __init__(self, calibrator: Calibrator, on_new_device: Callable[[str], object] = lambda device: None) -> None:
         self._calibrator, self._on_new_device = calibrator, on_new_device
         self._streams: dict[str, Stream] = {}
 
     def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a chunk (`device`, `time`, the channels …), in their order, with the calibrated columns."""
+        """Add the calibrated columns to a chunk with the columns `device`, `time` and the channels."""
         numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
         return pl.concat(parts).sort(ROW).drop(ROW)
 
     def state(self) -> dict[str, dict[str, np.ndarray]]:
-        """What the stream of each device remembers."""
+        """Copy what the stream of each device remembers."""
         return {device: stream.state() for device, stream in self._streams.items()}
 
     def restore(self, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Continue with these devices where other streams were."""
+        """Continue from the state of other streams."""
         self._streams = {device: self._calibrator.stream(device) for device in state}
         for device, stream in self._streams.items():
             stream.restore(state[device])

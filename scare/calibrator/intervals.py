@@ -1,12 +1,15 @@
-"""Prediction intervals by split conformal prediction: between `low` and `high` lies the reference as often as stated.
+"""Prediction intervals by split conformal prediction: the reference lies between `low` and `high` as often as stated.
 
 An interval is looked up: distances below and above the calibrated value, by band of that value, in the target's unit.
-Rows with a flag of `UNCERTAIN` have wider ones. Distances are learned from errors whose reference is known, by band and
-by blocks of time: errors of successive rows are correlated, so what counts as independent is a block longer than that
-correlation. The mean error of some days may come with the other sign in the next, so a run of blocks counts with both.
-A band has its own size of error; the shape is shared. Several parts of the readings, such as training and validation,
-are each to be covered. Comes from `training` or, for a file without one, from the windows it keeps; goes to
-`calibrator` and `export`. docs/decisions/intervals.md says how this was chosen.
+Rows with a flag of `UNCERTAIN` have wider ones. The distances are quantiles of errors whose reference is known:
+
+    blocks of time   successive errors are correlated, so a block longer than that correlation counts as one observation
+    mirrored errors  a mean error of some days may have the other sign in the next, so a run of blocks counts with both
+    bands            each band has its own RMSE; the shape of the distribution is shared by all
+    parts            training and validation are covered separately; the wider distances are kept
+
+Comes from `training` or, for a file without intervals, from the windows it keeps; goes to `calibrator` and `export`.
+docs/decisions/intervals.md says how this was chosen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,24 +30,24 @@ BANDS = 8  # at most: a board searches them all
 LEVEL = 0.9
 UNCERTAIN = Flag.UNSETTLED | Flag.SPIKE | Flag.OUTSIDE  # rows with any of these bits have wider intervals
 COVERAGE_FACT = "test_interval"  # of a calibrator: level, rows, share, width on test rows
-LACKING = 0.03  # of coverage, below what is stated: less than that is chance
+COVERAGE_SLACK = 0.03  # coverage that may be missing by chance
 
-FEWEST = 30  # errors that say anything
+MIN_ERRORS = 30  # fewer say nothing
 UNCORRELATED = 0.2  # autocorrelation below which errors count as independent
-LENGTHS = 2  # correlation lengths in a block
-RUNS = 12  # of blocks, at most: long enough for a mean error that is no accident
-BLOCKS, ROWS = 2, 20  # fewest in a band
-TOWARDS_THE_TOP = 1.6  # 1: as many rows in every band; more: fewer in the upper ones, where errors are larger
-WIDEST = 10.0  # widening
-WITHOUT_TRAINING = 1.2  # factor on intervals that know nothing of the errors in training
+BLOCK_LENGTHS = 2  # correlation lengths in a block
+MAX_RUNS = 12  # runs of blocks: each is long enough for its mean error to be no accident
+MIN_BLOCKS, MIN_ROWS = 2, 20  # in a band
+RANK_EXPONENT = 1.6  # 1: equally many rows in every band; more: fewer in the upper ones, where errors are larger
+MAX_WIDENING = 10.0
+KEPT_WINDOWS_FACTOR = 1.2  # on intervals from kept windows, which know nothing of the errors in training
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Distances below and above a calibrated value, one of each for a band; `edges` lie between the bands.
+    """Distances below and above a calibrated value for each band of that value; `edges` lie between the bands.
 
-    A value on an edge belongs to the band above it. `kept_windows` is the number of windows kept in a file that they
-    were derived from; 0 if they were made when the calibrator was fitted.
+    A value on an edge belongs to the band above it. `kept_windows` is the number of windows of a file that the
+    intervals were derived from, 0 if they were made when the calibrator was fitted.
 
     >>> intervals = Intervals(0.9, edges=(10.0,), below=(1.0, 4.0), above=(2.0, 5.0), widening=1.5)
     >>> intervals.around(np.array([5.0, 10.0, np.nan]), np.array([0, Flag.SPIKE, 0], np.uint32))
@@ -69,11 +72,11 @@ class Intervals:
 
     @property
     def origin(self) -> str:
-        """How they were made, for people."""
+        """How the intervals were made, in words."""
         return f"derived from {self.kept_windows} kept windows" if self.kept_windows else "made at fit"
 
     def around(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high [n] of calibrated `values` [n] of rows with these `flags` [n]; NaN where there is no value."""
+        """Look up low and high [n] for calibrated `values` [n] of rows with these `flags` [n]; NaN without a value."""
         band = np.searchsorted(self.edges, values, side="right").clip(max=len(self.below) - 1)  # NaN sorts last
         factor = np.where(np.asarray(flags) & UNCERTAIN, self.widening, 1.0)
         return values - factor * np.take(self.below, band), values + factor * np.take(self.above, band)
@@ -102,49 +105,49 @@ class CalibrationErrors:
 
     @cached_property
     def blocks(self) -> np.ndarray:
-        """The block of time that each row is in, as its number [n]."""
+        """Number of the block of time that each row is in [n]."""
         steps = np.diff(self.times)
         step = np.median(steps[steps > 0]) if (steps > 0).any() else 1.0
-        length = LENGTHS * correlation_length(self.residuals) * step
+        length = BLOCK_LENGTHS * correlation_length(self.residuals) * step
         return np.unique(np.floor((self.times - self.times.min()) / length), return_inverse=True)[1]
 
     @cached_property
     def mirrored(self) -> np.ndarray:
-        """The residuals as they would be if the mean error of each run of blocks had the other sign [n]."""
-        runs = self.blocks // -(-(self.blocks.max() + 1) // RUNS)
+        """The residuals if the mean error of each run of blocks had the other sign [n]."""
+        runs = self.blocks // -(-(self.blocks.max() + 1) // MAX_RUNS)
         means = np.bincount(runs, self.residuals) / np.bincount(runs)
         return np.asarray(self.residuals - 2 * means[runs])
 
 
 def fit_intervals(parts: Sequence[CalibrationErrors], level: float = LEVEL) -> Intervals | None:
-    """Intervals that cover `level` of each part; None if the last part, held out from training, has too few rows.
+    """Fit intervals that cover `level` of each part; None if the last part, held out from training, has too few rows.
 
-    They are fitted to rows without a flag of `UNCERTAIN`, unless nearly all of the last part have one.
+    They are fitted to rows without a flag of `UNCERTAIN`, unless nearly all rows of the last part have one.
     """
     parts = [part.rows(np.isfinite(part.values) & np.isfinite(part.references)) for part in parts]
-    if len(parts[-1]) < FEWEST:
+    if len(parts[-1]) < MIN_ERRORS:
         return None
     certain = [part.rows((part.flags & UNCERTAIN) == 0) for part in parts]
-    certain[-1] = certain[-1] if len(certain[-1]) >= FEWEST else parts[-1]
+    certain[-1] = certain[-1] if len(certain[-1]) >= MIN_ERRORS else parts[-1]
     edges = _edges(certain[-1])
-    tables = [_table(part, edges, (1 + level) / 2) for part in certain if len(part) >= FEWEST]
+    tables = [_table(part, edges, (1 + level) / 2) for part in certain if len(part) >= MIN_ERRORS]
     below, above = np.max(tables, axis=0).astype(np.float32).tolist()
     intervals = Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
     return replace(intervals, widening=_widening(parts, intervals))
 
 
 def derive_intervals(values: np.ndarray, references: np.ndarray) -> Intervals | None:
-    """Intervals from the windows that a calibrator keeps, in order: its values for them [n], and references [n]."""
+    """Fit intervals to the windows that a file keeps, oldest first: calibrated values [n] and references [n]."""
     times, flags = np.arange(len(values)), np.zeros(len(values), np.uint32)
     fitted = fit_intervals([CalibrationErrors(values, references, times, flags)])
     if fitted is None:
         return None
-    below, above = (WITHOUT_TRAINING * np.array([fitted.below, fitted.above])).astype(np.float32).tolist()
+    below, above = (KEPT_WINDOWS_FACTOR * np.array([fitted.below, fitted.above])).astype(np.float32).tolist()
     return replace(fitted, below=tuple(below), above=tuple(above), kept_windows=len(values))
 
 
 def correlation_length(residuals: np.ndarray) -> int:
-    """After how many rows errors are uncorrelated; at least 1.
+    """Find the lag in rows after which errors are uncorrelated, by their autocorrelation; at least 1.
 
     >>> correlation_length(np.repeat(np.random.default_rng(0).normal(size=500), 10)) in range(7, 10)
     True
@@ -157,7 +160,7 @@ def correlation_length(residuals: np.ndarray) -> int:
 
 
 def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], unit: str) -> list[str]:
-    """A line about the intervals of a calibrator, and one about their coverage of test rows.
+    """Describe the intervals of a calibrator in one line, and their coverage of test rows in another.
 
     >>> intervals = Intervals(0.9, (), (1.0,), (2.0,), widening=1.5)
     >>> facts = {COVERAGE_FACT: {"level": 0.9, "rows": 2000, "share": 0.8, "width": 3.0}}
@@ -182,38 +185,37 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
 
 
 def under_covers(level: float, share: float) -> bool:
-    """Whether clearly less is covered than stated."""
-    return share < level - LACKING
+    """Whether the coverage is clearly lower than stated."""
+    return share < level - COVERAGE_SLACK
 
 
 def _edges(part: CalibrationErrors) -> np.ndarray:
-    """Edges of bands, the higher the closer to each other in rank; representable in float32."""
-    bands = int(np.clip(len(np.unique(part.blocks)) // BLOCKS, 1, BANDS))
-    ranks = 1 - (1 - np.arange(1, bands) / bands) ** TOWARDS_THE_TOP
+    """Place edges between bands at ranks that get closer towards the top; rounded to float32, as on a board."""
+    bands = int(np.clip(len(np.unique(part.blocks)) // MIN_BLOCKS, 1, BANDS))
+    ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
     return np.unique(np.quantile(part.values, ranks).astype(np.float32)).astype(np.float64)
 
 
 def _table(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.ndarray:
-    """Distances below and above [2, bands], each covering this share of a part's rows."""
-    bands = np.searchsorted(edges, part.values, side="right")
-    scales = _scales(part, bands, len(edges) + 1)
-    shape = np.concatenate([part.residuals, part.mirrored]) / np.tile(scales[bands], 2)
-    blocks = np.tile(part.blocks, 2)
-    return np.array([np.maximum(_quantile(sign * shape, blocks, share), 0.0) * scales for sign in (-1, 1)])
+    """Find distances below and above [2, bands] that each cover this share of a part's rows.
 
-
-def _scales(part: CalibrationErrors, bands: np.ndarray, count: int) -> np.ndarray:
-    """The RMSE of each band; of all rows where a band has too few."""
+    Errors are divided by the RMSE of their band (of all rows, where a band has too few), so that one quantile serves
+    all bands.
+    """
+    bands, count = np.searchsorted(edges, part.values, side="right"), len(edges) + 1
     squares = np.square(part.residuals)
     rows = np.bincount(bands, minlength=count)
-    spread = np.array([len(np.unique(part.blocks[bands == band])) for band in range(count)])
+    blocks = np.array([len(np.unique(part.blocks[bands == band])) for band in range(count)])
     own = np.bincount(bands, squares, count) / np.maximum(rows, 1)
-    enough = (rows >= ROWS) & (spread >= BLOCKS)
-    return np.maximum(np.sqrt(np.where(enough, own, squares.mean())), np.finfo(np.float32).tiny)
+    enough = (rows >= MIN_ROWS) & (blocks >= MIN_BLOCKS)
+    rmse = np.maximum(np.sqrt(np.where(enough, own, squares.mean())), np.finfo(np.float32).tiny)
+    scaled = np.concatenate([part.residuals, part.mirrored]) / np.tile(rmse[bands], 2)
+    twice = np.tile(part.blocks, 2)
+    return np.array([np.maximum(_quantile(sign * scaled, twice, share), 0.0) * rmse for sign in (-1, 1)])
 
 
 def _quantile(numbers: np.ndarray, blocks: np.ndarray, share: float) -> float:
-    """The number that covers this share of new rows: slightly more than of these, the more so the fewer blocks.
+    """Find the number that covers this share of new rows: the fewer blocks, the farther beyond the plain quantile.
 
     The share beyond differs from block to block; `rows` is how many independent rows would make its mean equally
     uncertain. One row more than those, the new one, is the finite-sample correction of split conformal prediction.
@@ -226,15 +228,12 @@ def _quantile(numbers: np.ndarray, blocks: np.ndarray, share: float) -> float:
 
 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:
-    """The factor with which intervals cover rows with a flag of `UNCERTAIN` as often; 1 if there are too few."""
-    flagged = [part.rows((part.flags & flag) > 0) for part in parts for flag in UNCERTAIN]
-    needed = [_needed_factor(part, intervals) for part in flagged if len(part) >= FEWEST]
-    return float(np.clip(np.float32(max(needed, default=1.0)), 1.0, WIDEST))
-
-
-def _needed_factor(part: CalibrationErrors, intervals: Intervals) -> float:
-    low, high = intervals.around(part.values, np.zeros(len(part), np.uint32))
-    distances = np.where(part.residuals < 0, part.values - low, high - part.values)
-    return float(
-        np.quantile(np.abs(part.residuals) / np.maximum(distances, np.finfo(np.float32).tiny), intervals.level)
-    )
+    """Find the factor with which intervals cover rows with a flag of `UNCERTAIN` as often; 1 if there are too few."""
+    factors = []
+    for part in (part.rows((part.flags & flag) > 0) for part in parts for flag in UNCERTAIN):
+        if len(part) >= MIN_ERRORS:
+            low, high = intervals.around(part.values, np.zeros(len(part), np.uint32))
+            distances = np.where(part.residuals < 0, part.values - low, high - part.values)
+            relative = np.abs(part.residuals) / np.maximum(distances, np.finfo(np.float32).tiny)
+            factors.append(float(np.quantile(relative, intervals.level)))
+    return float(np.clip(np.float32(max(factors, default=1.0)), 1.0, MAX_WIDENING))

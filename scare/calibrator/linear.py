@@ -1,4 +1,4 @@
-"""Calibrators of the newest reading alone: the sensor reading as is, with an offset, or a linear regression."""
+"""Linear calibrators of the newest row: the sensor reading as is, with an offset, or a linear regression."""
 
 from dataclasses import replace
 
@@ -15,19 +15,19 @@ from scare.windowing.scaling import Affine, Scaling
 
 
 def raw_reading(inputs: Inputs, target: Channel, offset: float = 0.0) -> Calibrator:
-    """The first channel as it is, plus an offset in its unit."""
+    """Make a calibrator that returns the first channel, plus an offset in its unit."""
     as_is = Affine(np.zeros(1), np.ones(1))
     inputs = replace(newest_inputs(inputs, 1), scaling=Scaling("constant", as_is, as_is))
     return linear_calibrator(inputs, target, np.ones(1), offset, "offset" if offset else "raw")
 
 
 def same_unit(channel: Channel, target: Channel) -> bool:
-    """Whether a channel's reading may be the target as it is: units are not required, but must not contradict."""
+    """Whether a channel may be in the target's unit: true if either unit is unknown."""
     return not (channel.unit and target.unit) or spell_unit(channel.unit) == spell_unit(target.unit)
 
 
 def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
-    """Inputs of the first `channels` channels of the newest row alone, without a training range."""
+    """Narrow inputs to the first `channels` channels of the newest row, without a training range."""
 
     def first(affine: Affine) -> Affine:
         return Affine(affine.center[:channels], affine.scale[:channels])
@@ -40,14 +40,14 @@ def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
 
 
 def line_weights(plan: Plan) -> np.ndarray | None:
-    """The weights of a linear plan on the newest readings [channels]; None for another plan."""
+    """Weights of a linear plan on the newest row [channels]; None for any other plan."""
     if [step.kernel for step in plan.steps] != ["newest", "dense"]:
         return None
     return np.asarray(plan.steps[-1].weights["weight"][:, 0])
 
 
 def linear_calibrator(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
-    """A calibrator that multiplies the newest readings and adds a bias."""
+    """Make a calibrator from the weights [channels] and bias of a linear regression on the scaled newest row."""
     channels = len(inputs.channels)
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
     plan = Plan(1, channels, (Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y", parts)))

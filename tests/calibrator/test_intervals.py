@@ -15,8 +15,8 @@ from scare.calibrator.bundle import MANIFEST
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import (
     BANDS,
+    KEPT_WINDOWS_FACTOR,
     UNCERTAIN,
-    WITHOUT_TRAINING,
     CalibrationErrors,
     Intervals,
     derive_intervals,
@@ -205,4 +205,4 @@ def test_derived_ones_say_so_and_are_wider() -> None:
     errors = errors_of(np.random.default_rng(9).normal(size=512))
     found, derived = known(fit_intervals([errors])), known(derive_intervals(errors.values, errors.references))
     assert (found.kept_windows, derived.kept_windows) == (0, 512)
-    assert_allclose(derived.above, WITHOUT_TRAINING * np.array(found.above), rtol=1e-6)
+    assert_allclose(derived.above, KEPT_WINDOWS_FACTOR * np.array(found.above), rtol=1e-6)
