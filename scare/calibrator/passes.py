@@ -1,11 +1,11 @@
 """Compiler passes over plans.
 
-    fold          exact algebra with fewer multiply-adds, the same function; from `models` to the calibrator
+    fold          the same function with fewer multiply-adds, by exact algebra; from `models` to the calibrator
     fuse          the same operations with fewer and smaller values, in the order that needs the least memory at once;
                   from a folded plan to `export`
-    average       one plan with the mean of several (an ensemble), shared steps done once; from `training` to `fold`
+    average       the mean of several plans (an ensemble) as one plan, shared steps done once; from `training` to `fold`
     with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b; from `upkeep`
-    quantise      a fused plan in fixed point: integers only, from an int16 window to one word
+    quantise      a fused plan in fixed point: integers only, from an int16 window to one 32-bit integer
 
 A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None.
 """
@@ -28,13 +28,13 @@ from scare.kernels.fused import ACTIVATIONS
 
 Rewrite = Callable[[Plan, Step], list[Step] | None]
 
-MOST_SETS = 5000  # sets of steps looked at for the best order; models need up to a thousand
-PREFIX = "learned."  # of the names of a learned correction's values
-LEARNED, STATE = "learned", "learned_state"  # facts of it: for people, for the next co-location session
+MAX_SEARCHED = 5000  # sets of steps searched for the best order; our models need up to a thousand
+PREFIX = "learned."  # begins the names of a learned correction's values
+LEARNED, STATE = "learned", "learned_state"  # facts about it: for people, and for the next co-location session
 
 
 def fold(plan: Plan) -> Plan:
-    """Shorten a plan by exact algebra until no rule shortens it; steps whose value is not read are dropped.
+    """Shorten a plan by exact algebra until no rule shortens it further; steps whose value is never read are dropped.
 
     >>> narrow = Step("dense", ("flat",), "h", {"weight": np.full((3, 1), 2.0)})
     >>> wide = Step("dense", ("h",), "y", {"weight": np.full((1, 1), 5.0)})
@@ -49,20 +49,21 @@ def fold(plan: Plan) -> Plan:
 
 
 def _fold_once(plan: Plan) -> Plan | None:
-    cost = _fold_cost(plan)
+    """Apply the first rule that lowers the multiply-adds, or keeps them and saves a step; None if no rule does."""
+
+    def cost(plan: Plan) -> tuple[int, int]:
+        return all_operations(plan).multiply_adds, len(plan.steps)
+
+    before = cost(plan)
     for index, step in enumerate(plan.steps):
         for rule in FOLD_RULES:
             new = rule(plan, step)
             if new is None:
                 continue
             candidate = _without_unread(replace(plan, steps=(*plan.steps[:index], *new, *plan.steps[index + 1 :])))
-            if _fold_cost(candidate) < cost:
+            if cost(candidate) < before:
                 return candidate
     return None
-
-
-def _fold_cost(plan: Plan) -> tuple[int, int]:
-    return all_operations(plan).multiply_adds, len(plan.steps)
 
 
 def _without_unread(plan: Plan) -> Plan:
@@ -70,7 +71,7 @@ def _without_unread(plan: Plan) -> Plan:
 
 
 def _maker(plan: Plan, name: str, *kernels: str) -> Step | None:
-    """The step that makes a value, if it is of one of these kernels."""
+    """Find the step that computes a value, provided that it calls one of these kernels."""
     return next((step for step in plan.steps if step.output == name and step.kernel in kernels), None)
 
 
@@ -84,7 +85,10 @@ def _dense_of_dense(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _dense_of_outer(plan: Plan, step: Step) -> list[Step] | None:
-    """((t E + B) + s ⊗ g) V + c = (t (E V) + (B V + c)) + s ⊗ (g V): a token costs a few multiplications."""
+    """((t E + B) + s ⊗ g) V + c = (t (E V) + (B V + c)) + s ⊗ (g V).
+
+    The wide product with V is then done once for g instead of once for every token.
+    """
     if step.kernel != "dense" or (outer := _maker(plan, step.inputs[0], "add_outer")) is None:
         return None
     if (inner := _maker(plan, outer.inputs[0], "dense")) is None:
@@ -115,7 +119,7 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: Step) -> None:
-    """Carry an inner bias through the outer step into `weights`."""
+    """Put the joint bias of two dense steps into `weights`: the inner one times the outer weights, plus the outer."""
     if inner is not None:
         weights["bias"] = inner @ step.weights["weight"] + step.weights.get("bias", 0)
     elif "bias" in step.weights:
@@ -145,28 +149,31 @@ def fuse(plan: Plan) -> Plan:
 
 
 def _fuse_once(plan: Plan) -> Plan | None:
+    """Apply the first rule that keeps the operations; None if there is none.
+
+    The new steps replace the step and every other step with an output among theirs.
+    """
     for rule, step in product(FUSE_RULES, plan.steps):
         new = rule(plan, step)
-        if new is not None and all_operations(candidate := _replaced(plan, step, new)) == all_operations(plan):
+        if new is None:
+            continue
+        at, outputs = plan.steps.index(step), {one.output for one in new}
+        before, after = (
+            [one for one in part if one.output not in outputs] for part in (plan.steps[:at], plan.steps[at:])
+        )
+        candidate = _without_unread(replace(plan, steps=(*before, *new, *after)))
+        if all_operations(candidate) == all_operations(plan):
             return candidate
     return None
 
 
-def _replaced(plan: Plan, step: Step, new: list[Step]) -> Plan:
-    """The plan with `new` in place of `step` and of all steps with an output among theirs; nothing unread."""
-    named = {one.output for one in new}
-    at = plan.steps.index(step)
-    kept = [[one for one in part if one.output not in named] for part in (plan.steps[:at], plan.steps[at:])]
-    return _without_unread(replace(plan, steps=(*kept[0], *new, *kept[1])))
-
-
 def _bias(step: Step, *shape: int) -> np.ndarray:
-    """A step's bias, zero if it has none."""
+    """A step's bias in this shape, zero if it has none."""
     return np.broadcast_to(step.weights.get("bias", np.zeros((), step.weights["weight"].dtype)), shape)
 
 
 def _stacked(plan: Plan, step: Step) -> list[Step] | None:
-    """Linear steps that read the same numbers are one, their weights side by side: each number is touched once."""
+    """Join linear steps that read the same value into one, with their weights side by side, so it is read once."""
     if (source := _linear_source(plan, step)) is None or plan.branches is not None:
         return None
     group = [one for one in plan.steps if _linear_source(plan, one) == source]
@@ -187,7 +194,7 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _linear_source(plan: Plan, step: Step) -> str | None:
-    """The value that a step maps linearly to one vector, or None."""
+    """Name the value that a step maps linearly to one vector; None if it does not."""
     shape = plan.shapes[step.inputs[0]]
     if not (step.kernel == "dense" and len(shape) == 1) and not (step.kernel == "lens" and shape[1:] == (1,)):
         return None
@@ -196,7 +203,7 @@ def _linear_source(plan: Plan, step: Step) -> str | None:
 
 
 def _tokens(plan: Plan, step: Step) -> list[Step] | None:
-    """(seen V + b) + s ⊗ (shared M): the two summands are never stored."""
+    """(seen V + b) + s ⊗ (shared M) in one step: the two summands are never stored."""
     if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     shape = plan.shapes[step.output]
@@ -209,7 +216,7 @@ def _tokens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
-    """dense, activation, dense: the wide layer between them is never stored."""
+    """Dense, activation, dense in one step: the wide layer between them is never stored."""
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
@@ -226,17 +233,17 @@ FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _stacked)
 
 
 def _in_best_order(plan: Plan) -> Plan:
-    """The order with the smallest peak of live numbers; among equals the one that stores less, then the plan's own.
+    """Order steps for the smallest peak of live numbers; ties go to the order that stores less, then to the plan's own.
 
-    A best-first search over the sets of steps that may be done already: few, since plans are almost chains. A plan with
-    too many of them keeps its order.
+    Best-first search over the sets of steps that can be done at some point. These are few, since plans are almost
+    chains; a plan with too many of them keeps its order.
     """
     names = [step.output for step in plan.steps]
     needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
     sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
     queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
     seen: set[frozenset[int]] = set()
-    while len(queue[0][2]) < len(names) and len(seen) < MOST_SETS:
+    while len(queue[0][2]) < len(names) and len(seen) < MAX_SEARCHED:
         peak, total, order = heappop(queue)
         done = frozenset(order)
         if done in seen:
@@ -251,7 +258,7 @@ def _in_best_order(plan: Plan) -> Plan:
 
 
 def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
-    """How many numbers must be kept once these steps are done: what the others read, through views too."""
+    """Count the numbers to keep once these steps are done: what the other steps read, directly or through views."""
     kept: set[str] = set()
     for index in reversed(range(len(plan.steps))):
         step = plan.steps[index]
@@ -262,7 +269,7 @@ def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
 
 
 def average(plans: Sequence[Plan]) -> Plan:
-    """The plan whose output is the mean of these plans' outputs; steps that are the same are done once.
+    """Make one plan whose output is the mean of these plans' outputs; equal steps are done once.
 
     >>> newest, weight = Step("newest", ("x",), "now"), np.array([[2.0]])
     >>> plans = [Plan(3, 1, (newest, Step("dense", ("now",), "y", {"weight": size * weight}))) for size in (1, 3)]
@@ -288,7 +295,7 @@ def average(plans: Sequence[Plan]) -> Plan:
 
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
-    """Add the steps of a plan that are not among `steps` yet; the name of its output."""
+    """Append the steps of a plan that are not among `steps` yet; returns the name of its output there."""
     names = {INPUT: INPUT}
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)
@@ -301,7 +308,7 @@ def _join(steps: list[Step], plan: Plan, index: int) -> str:
 
 
 def _same(one: Step, other: Step) -> bool:
-    """Whether two steps compute the same value."""
+    """Whether two steps compute the same value: same kernel, inputs, settings and weights."""
     if (one.kernel, one.inputs, dict(one.settings)) != (other.kernel, other.inputs, dict(other.settings)):
         return False
     return one.weights.keys() == other.weights.keys() and all(
@@ -310,15 +317,15 @@ def _same(one: Step, other: Step) -> bool:
 
 
 def _number(plan: Plan) -> type[np.floating]:
-    """The type of the real weights."""
+    """The number type of the real weights, float32 if there are none."""
     kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
     return kinds[0] if kinds else np.float32
 
 
 def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
-    """The plan with a learned correction at its end, `numbers` of the value, of the first inputs and of 1.
+    """Append a learned correction: `numbers` are the coefficients of the output, of the first inputs, and the offset.
 
-    It replaces an earlier correction; zeros leave the plan as shipped.
+    It replaces an earlier correction; zeros give the plan as shipped.
 
     >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((2, 1))})))
     >>> [step.kernel for step in with_learned(plan, np.array([0.1, 0.0, 0.2, 0.5])).steps]
@@ -337,7 +344,7 @@ def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
 
 
 def as_shipped(plan: Plan) -> Plan:
-    """The plan without a learned correction."""
+    """Remove the learned correction, if there is one."""
     kept = tuple(step for step in plan.steps if not step.output.startswith(PREFIX))
     last = kept[-1]
     if last.kernel == SELECT:
@@ -347,7 +354,7 @@ def as_shipped(plan: Plan) -> Plan:
 
 
 def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
-    """The steps that correct one value."""
+    """The steps that correct one value, a branch's or the plan's output."""
     skip = np.zeros((plan.channels, 1), np.float32)
     skip[: len(numbers) - 2, 0] = numbers[1:-1]
     own = {"weight": np.array([[1 + numbers[0]]], np.float32), "bias": numbers[-1:].astype(np.float32)}
@@ -361,10 +368,11 @@ def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step
 
 
 def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
-    """The fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
+    """Make the fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
 
-    It goes through the steps twice: for bounds and units, then for the integer steps. How a kernel becomes integers is
-    its `QuantisationRule` in `kernels`; units and the rounding of weights are in `kernels/fixed_point.py`.
+    The first pass over the steps finds bounds and units of all values, the second writes the integer steps. How a
+    kernel becomes integers is its `QuantisationRule` in `kernels`; units and the rounding of weights are in
+    `kernels/fixed_point.py`.
     """
     lacking = {
         QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
@@ -373,7 +381,13 @@ def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
         raise NotApplicableError(f"float32 only: there is no fixed-point form of {', '.join(sorted(lacking))}")
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            q = _with_units(plan.astype(np.float64), np.asarray(quanta, float))
+            exact, quanta = plan.astype(np.float64), np.asarray(quanta, float)
+            window = np.broadcast_to(1 / quanta, exact.shapes[INPUT])
+            q = QuantisationState(exact.steps, exact.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
+            for step in exact.steps:
+                rule, shape = QUANTISATION[step.kernel], exact.shapes[step.output]
+                q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
+                q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
             made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
     except ArithmeticError as error:
         raise NotApplicableError("float32 only: its numbers are too large or too small for fixed point") from error
@@ -385,14 +399,3 @@ def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
         if step.kernel not in KERNELS:
             raise FIXED_KERNELS.missing(step.kernel)
     return replace(plan, steps=steps)
-
-
-def _with_units(plan: Plan, quanta: np.ndarray) -> QuantisationState:
-    """Bounds and units of all values, in the order of the steps."""
-    window = np.broadcast_to(1 / quanta, plan.shapes[INPUT])
-    q = QuantisationState(plan.steps, plan.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
-    for step in plan.steps:
-        rule, shape = QUANTISATION[step.kernel], plan.shapes[step.output]
-        q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
-        q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
-    return q
