@@ -1,1 +1,1 @@
-"""Many devices then: files and partitions in, the same out; and where jobs run, here or on a cluster."""
+"""Calibrate an archive of many devices: table files in, calibrated Parquet files out, resumable."""

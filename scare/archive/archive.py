@@ -6,8 +6,8 @@
     OUT/.scare/KEY.jsonl          the journal of a series: a line for each file that is done, in order
     OUT/.scare/KEY.safetensors    the streams' state after the last of them, with that file's line
 
-A file's result is written first, then the state, then the journal line: whatever a kill leaves out is done again, to
-the same bytes. So the same call resumes where it was stopped, and does only what has changed since.
+A file's result is written first, then the state, then the journal line. Whatever a kill interrupts is done again and
+gives the same bytes, so the same call resumes where it was stopped and does only what has changed since.
 """
 
 import hashlib
@@ -70,8 +70,8 @@ SAME_STEP = 1.5  # a step that differs from the model's by less than this factor
 SUMMARY_FILES = 64  # files that a worker summarises in one job
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # a task has at most this much input, or one series
 TASKS_PER_WORKER = 4  # at least, where there is enough to do
-SLOWEST = 5  # files that the totals name
-LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # of `replacing`, after a kill, on whichever computer
+SLOWEST = 5  # files listed in the totals
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # temporary files of killed runs, of any computer
 DeviceStates = dict[str, dict[str, np.ndarray]]  # state of a stream, by device
 Progress = Callable[[int, int], None]  # files done, files in all
 
@@ -88,14 +88,14 @@ class Archive:
     dates: Dates = ""
 
     def files(self) -> list[ArchiveFile]:
-        """The files that are there now, without those of the results."""
+        """List the files that exist now, without results."""
         out = self.out.absolute()
         return [file for file in find_files(self.places, self.device_column) if out not in Path(file.path).parents]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows of a device in a file, those with a calibrated value, and those that carry each flag (zeros omitted)."""
+    """Counts of a device's rows in a file: all, those with a calibrated value, and those with each flag (no zeros)."""
 
     rows: int = 0
     calibrated: int = 0
@@ -104,7 +104,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """What became of a file: counts, or the reason for leaving it out, by device; `error` if it could not be used."""
+    """The outcome of a file: by device, counts or the reason why it was left out; `error` if the file was unusable."""
 
     summary: FileSummary
     fingerprint: str = ""
@@ -117,7 +117,7 @@ class JournalLine:
 
 @dataclass(frozen=True)
 class Task:
-    """Series for one worker, where results go, and what all files have in common."""
+    """Series for one worker, with the folder of the results and what all files have in common."""
 
     out: str
     labels: LabelColumns
@@ -126,29 +126,37 @@ class Task:
 
 
 def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dict[str, Any]:
-    """Calibrate what is not done, and report on the whole archive as plain values."""
+    """Calibrate what is not done yet, and report on the whole archive as plain values."""
     files = archive.files()
     with _prepared_folder(archive.out):
         begun = time.perf_counter()
-        known = {line.summary.name: line for line in _read_journals(archive.out)}
+        journals = [Journal(archive.out, path.stem) for path in (archive.out / HIDDEN).glob("*.jsonl")]
+        known = {line.summary.name: line for journal in journals for line in journal.lines()}
+        done = {(name, line.fingerprint) for name, line in known.items()}
         labels = _find_label_columns(archive, files)
         cache = SummaryCache(archive.out, astuple(labels))
         summaries = {summary.name: summary for summary in _summarise(files, labels, cache, executor)}
         models = archive.models.by_device(device for summary in summaries.values() for device in summary.devices)
         readable = [(file, summaries[file.name]) for file in files if not summaries[file.name].error]
         series = group_into_series(readable, models, astuple(labels))
-        todo = [one for one in series if not _is_done(one, known)]
+        todo = [one for one in series if any((each.file.name, each.fingerprint) not in done for each in one.files)]
         tasks = _make_tasks(archive.out, todo, executor.size, labels, models)
         lost = _run_tasks(archive.out, todo, tasks, executor, progress)
         unread = [JournalLine(summary, error=summary.error) for summary in summaries.values() if summary.error]
         lines = [line for one in series for line in Journal(archive.out, one.key).lines()] + lost + unread
         facts = {**_total(lines, known), "seconds": round(time.perf_counter() - begun, 2)}
-        return {**facts, "manifest": str(write_manifest(archive.out, lines)), **_changed_files(archive, files, known)}
+        names = {file.name for file in files}
+        return {
+            **facts,
+            "manifest": str(write_manifest(archive.out, lines)),
+            "appeared": [file.name for file in archive.files() if file.name not in names],
+            "gone": [name for name, line in known.items() if name not in names and line.output],
+        }
 
 
 @contextmanager
 def _prepared_folder(out: Path) -> Iterator[None]:
-    """Lock the folder for this run, and remove what a killed run has left half written."""
+    """Lock the folder for this run, and remove half-written files of a killed run."""
     with ExitStack() as stack:
         try:
             (out / HIDDEN).mkdir(parents=True, exist_ok=True)
@@ -162,13 +170,8 @@ def _prepared_folder(out: Path) -> Iterator[None]:
         yield
 
 
-def _read_journals(out: Path) -> Iterator[JournalLine]:
-    for path in (out / HIDDEN).glob("*.jsonl"):
-        yield from Journal(out, path.stem).lines()
-
-
 def _find_label_columns(archive: Archive, files: Sequence[ArchiveFile]) -> LabelColumns:
-    """The time and device columns of the first readable file, unless the archive names them."""
+    """Find the time and device columns in the first readable file, unless the archive names them."""
     problems = []
     for file in files:
         try:
@@ -187,8 +190,10 @@ def _summarise(
     """Summarise each file; one that has not been written to since its last summary is not read again."""
     changed = []
     for file in files:
-        summary = cache.known.get(file.name)
-        if summary and _has_stamp(file, summary):
+        summary, unchanged = cache.known.get(file.name), False
+        with suppress(DataError):  # a file that is gone: a new summary will say so
+            unchanged = summary is not None and stamp(file.path) == summary.stamp
+        if summary and unchanged:
             yield summary
         else:
             changed.append(astuple(file))
@@ -202,21 +207,10 @@ def _summarise(
             yield from summaries
 
 
-def _has_stamp(file: ArchiveFile, summary: FileSummary) -> bool:
-    try:
-        return stamp(file.path) == summary.stamp
-    except DataError:  # it is gone, as a new summary will say
-        return False
-
-
-def _is_done(series: Series, known: Mapping[str, JournalLine]) -> bool:
-    return all(one.file.name in known and known[one.file.name].fingerprint == one.fingerprint for one in series.files)
-
-
 def _make_tasks(
     out: Path, todo: Sequence[Series], workers: int, labels: LabelColumns, models: Mapping[str, Model]
 ) -> Iterator[Task]:
-    """Divide series into tasks, the largest first, so that no worker is waited for at the end."""
+    """Divide series into tasks, the largest first, so that workers end at about the same time."""
 
     def make_task(part: Sequence[Series]) -> Task:
         devices = {device for series in part for one in series.files for device in one.summary.devices}
@@ -251,7 +245,7 @@ def _run_tasks(
 
 
 def _total(lines: Sequence[JournalLine], known: Mapping[str, JournalLine]) -> dict[str, Any]:
-    """The totals of all lines, and how much of that is of this run."""
+    """Add up all lines, and how much of that this run did."""
     totals, now = Totals(), Totals()
     for line in lines:
         totals.add(line)
@@ -260,18 +254,9 @@ def _total(lines: Sequence[JournalLine], known: Mapping[str, JournalLine]) -> di
     return {**totals.as_dict(), "now": {"files": now.files, "rows": now.rows.total()}}
 
 
-def _changed_files(
-    archive: Archive, files: Sequence[ArchiveFile], known: Mapping[str, JournalLine]
-) -> dict[str, list[str]]:
-    """Files that appeared since the run began, and files that are gone but have results."""
-    names = {file.name for file in files}
-    appeared = [file.name for file in archive.files() if file.name not in names]
-    return {"appeared": appeared, "gone": [name for name, line in known.items() if name not in names and line.output]}
-
-
 @dataclass
 class Totals:
-    """Counts that grow line by line, in memory that does not grow with the files that went well."""
+    """Running totals; files that went well take no memory."""
 
     files: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # by device
@@ -281,7 +266,7 @@ class Totals:
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, line: JournalLine) -> None:
-        """Count a file that is done."""
+        """Add the line of a file."""
         self.files += 1
         for device, counts in line.counts.items():
             self.rows[device] += counts.rows
@@ -330,7 +315,7 @@ def write_manifest(out: Path, lines: Iterable[JournalLine]) -> Path:
 
 
 def calibrate(described: dict[str, Any]) -> list[str]:
-    """Do a task, given as plain values: a worker's main job. Returns the keys of its series."""
+    """Calibrate the series of a task, given as plain values: a worker's main job. Returns the keys of the series."""
     task = convert(described, Task, "task")
     for series in task.series:
         SeriesWorker(task, series).work()
@@ -339,14 +324,14 @@ def calibrate(described: dict[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def load_model(path: str, sha256: str) -> Calibrator:
-    """Load a calibrator, provided that its content has not changed."""
+    """Load a calibrator; raises a DataError if the file has changed since the run began."""
     if content_hash(Path(path)) != sha256:
         raise DataError(f"{path} has changed since the run began; run again")
     return Calibrator.load(path)
 
 
 class SeriesWorker:
-    """Calibrates one series file by file: the streams of its devices, and the last time of each device."""
+    """Calibrates one series file by file; keeps the streams of its devices and the last time of each device."""
 
     def __init__(self, task: Task, series: Series) -> None:
         self._task, self._series = task, series
@@ -355,7 +340,7 @@ class SeriesWorker:
         self._until: dict[str, float] = {}
 
     def work(self) -> None:
-        """Calibrate the files that are not done; each result is written and noted before the next begins."""
+        """Calibrate the files that are not done; each result is written and journalled before the next file."""
         lines, state, until = self._journal.resume([one.fingerprint for one in self._series.files])
         self._restore(state, until)
         self._journal.begin(lines)
@@ -373,7 +358,7 @@ class SeriesWorker:
             self._journal.append(line, self._state(), self._until)
 
     def _calibrate_file(self, one: SeriesFile, output: Path) -> dict[str, Any]:
-        """Counts by device, the reason for each device left out, and the name of the result."""
+        """Write a file's result; returns counts by device, why devices were left out, and the result's name."""
         spans = {span.device: span for span in one.summary.spans}
         left_out = {device: reason for device, span in spans.items() if (reason := self._reason_against(span))}
         counts = dict.fromkeys(spans.keys() - left_out.keys(), Counts())
@@ -403,7 +388,7 @@ class SeriesWorker:
         return f"its step is {duration(span.step)}, but the model's is {duration(step)}; average it to that step first"
 
     def _results(self, one: SeriesFile, devices: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """The calibrated rows of these devices, in the order of the file."""
+        """Yield the calibrated rows of these devices, in the order of the file."""
         calibrators = [self._calibrator(device) for device in devices]
         channels = {channel.name: channel for each in calibrators for channel in each.inputs.channels}
         labels, target = self._task.labels, calibrators[0].target
@@ -459,19 +444,22 @@ def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
 
 
 class Journal:
-    """The lines of one series and the state of its streams after the last of them, on disk."""
+    """Journal of one series on disk: a line for each file that is done, and the streams' state after the last one."""
 
     def __init__(self, out: Path, key: str) -> None:
         self._lines, self._state = out / HIDDEN / f"{key}.jsonl", out / HIDDEN / f"{key}.safetensors"
         self._out = out
 
     def lines(self) -> list[JournalLine]:
-        """The complete lines whose results still exist."""
+        """Read the complete lines whose results still exist."""
         lines = [_parse_line(json.loads(text), self._lines) for text in _complete_lines(self._lines)]
         return list({line.summary.name: line for line in lines if self._has_result(line)}.values())
 
     def resume(self, fingerprints: Sequence[str]) -> tuple[list[JournalLine], DeviceStates, dict[str, float]]:
-        """Lines of the files that are done, the state after them, and each device's last time."""
+        """Read the lines of files that are done, the state after them, and each device's last time.
+
+        All are empty, so that the series begins anew, unless the files up to the stored state are done and unchanged.
+        """
         done = {line.fingerprint: line for line in self.lines()}
         try:
             with safe_open(self._state, "numpy") as file:
@@ -494,12 +482,12 @@ class Journal:
         return [done[fingerprint] for fingerprint in before], states, header["until"]
 
     def begin(self, lines: Sequence[JournalLine]) -> None:
-        """Keep these lines and no others."""
+        """Start the journal with these lines and no others."""
         with replacing(self._lines) as temporary:
             temporary.write_text("".join(map(_json_line, lines)), encoding="utf-8")
 
     def append(self, line: JournalLine, states: DeviceStates, until: Mapping[str, float]) -> None:
-        """Note that a file is done: first the state after it, then its line."""
+        """Record that a file is done: first the state after it, then its line."""
         header = {"line": _plain(line), "devices": list(states), "until": dict(until)}
         arrays = {
             f"{number}/{name}": np.array(array, order="C")  # safetensors writes memory as it lies
@@ -516,19 +504,19 @@ class Journal:
 
 
 class SummaryCache:
-    """File summaries of all runs on disk, so that a run that is killed while it summarises resumes there."""
+    """Summaries of all runs on disk, so that a run killed while it summarises resumes there."""
 
     def __init__(self, out: Path, settings: Sequence[object]) -> None:
-        """`settings` are what a summary depends on besides the file."""
+        """Read the summaries; `settings` are what a summary depends on besides the file."""
         self._path = out / HIDDEN / f"looks-{hashlib.sha256(repr(settings).encode()).hexdigest()[:8]}"
         records = (_with_field_names(json.loads(text)) for text in _complete_lines(self._path))
         summaries = [convert(record, FileSummary, self._path) for record in records]
         self.known = {summary.name: summary for summary in summaries}
-        with replacing(self._path) as temporary:  # without lines that were superseded or are incomplete
+        with replacing(self._path) as temporary:  # drops superseded and incomplete lines
             temporary.write_text("".join(map(_json_line, self.known.values())), encoding="utf-8")
 
     def add(self, summaries: Sequence[FileSummary]) -> None:
-        """Keep the summaries of files that could be read."""
+        """Store the summaries of files that could be read."""
         with self._path.open("a", encoding="utf-8") as handle:
             handle.write("".join(_json_line(summary) for summary in summaries if not summary.error))
 
@@ -542,7 +530,7 @@ def _json_line(record: JournalLine | FileSummary) -> str:
 
 
 def _plain(record: JournalLine | FileSummary) -> dict[str, Any]:
-    """The record as plain values under the keys of `JOURNAL_KEYS`."""
+    """Convert a record to plain values, under the keys on disk (`JOURNAL_KEYS`)."""
     return asdict(record, dict_factory=lambda pairs: {JOURNAL_KEYS.get(key, key): value for key, value in pairs})
 
 

@@ -3,9 +3,9 @@
 Files are on a disk or behind a URL that fsspec knows (s3://, gs://), read with your credentials; a remote file is
 copied to a temporary one while it is read. A folder `device=…` names the device of its files.
 
-A window reaches back over the end of a file, so a file's result depends on the files before it. Its `fingerprint` is
-a hash of all that: the contents so far and the models of their devices. A file with a known fingerprint is done.
-Goes to `archive`.
+A window reaches back into the file before, so a file's result depends on the earlier files of its series. Its
+`fingerprint` is a hash of all that: the contents so far and the models of their devices. A file with a known
+fingerprint is done. Goes to `archive`.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ Stamp = tuple[int, int]  # size in bytes, and a number that changes when the fil
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """A file: where it is, its name under the archive's root, and the device that its folders name, if any."""
+    """A file of the archive: its path, its name under the archive's root, and the device that its folder names."""
 
     path: str
     name: str
@@ -48,7 +48,7 @@ class ArchiveFile:
 
     @property
     def output(self) -> str:
-        """Name of its result under the root of the results.
+        """Name of the result under the root of the results.
 
         >>> ArchiveFile("/a/device=x/may.csv.gz", "device=x/may.csv.gz").output
         'device=x/may.parquet'
@@ -58,7 +58,7 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """Columns of the time and, in files whose folder does not name it, of the device; how dates are written."""
+    """Columns of the time and of the device (unless the folder names it), and how dates are written."""
 
     time: tuple[str, ...]
     device_column: str = ""
@@ -99,7 +99,7 @@ class FileSummary:
 
 @dataclass(frozen=True)
 class Model:
-    """A `.scare` file by name and content."""
+    """A `.scare` file: its path and content hash."""
 
     path: str
     sha256: str
@@ -107,7 +107,7 @@ class Model:
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """A file of a series, as it was when it was summarised, and the hash of all that its result depends on."""
+    """A file of a series with its summary, and the hash of all that its result depends on."""
 
     file: ArchiveFile
     summary: FileSummary
@@ -116,19 +116,19 @@ class SeriesFile:
 
 @dataclass(frozen=True)
 class Series:
-    """Files that are read one after the other; `key` names their journal."""
+    """Files that share devices, read one after the other; `key` names their journal."""
 
     key: str
     files: tuple[SeriesFile, ...]
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Total size in bytes."""
         return sum(one.summary.stamp[0] for one in self.files)
 
 
 def find_files(places: Sequence[str], device_key: str = "") -> list[ArchiveFile]:
-    """List the table files of folders, globs and file names; hidden ones and those that begin with _ are no data."""
+    """List the table files of folders, globs and file names; names that begin with . or _ are skipped."""
     root = common_root(list(places)).rstrip("/\\")
     paths = {path[len(root) + 1 :].replace("\\", "/"): path for place in places for path in list_files(place)}
     files = []
@@ -157,7 +157,7 @@ def is_url(place: str) -> bool:
 
 
 def common_root(places: list[str]) -> str:
-    """The folder that contains the files of all places."""
+    """Find the folder that contains the files of all places."""
     folders = [_folder(PurePosixPath(place) if is_url(place) else Path(place).absolute()) for place in places]
     return commonpath(folders).replace(":/", "://", 1) if is_url(places[0]) else commonpath(folders)
 
@@ -202,7 +202,7 @@ def stamp(path: str) -> Stamp:
 
 @contextmanager
 def local_copy(path: str) -> Iterator[Path]:
-    """The file itself, or a temporary copy of a remote one."""
+    """Yield the file itself, or a temporary copy of a remote one."""
     if not is_url(path):
         yield Path(path)
         return
@@ -217,7 +217,7 @@ def local_copy(path: str) -> Iterator[Path]:
 
 
 def _file_system(place: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, and the name in it."""
+    """Open the fsspec file system of a URL; returns it and the name in it."""
     require("cluster", "fsspec")
     from fsspec.core import url_to_fs
 
@@ -284,9 +284,10 @@ def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan
 def group_into_series(
     files: Iterable[tuple[ArchiveFile, FileSummary]], models: Mapping[str, Model | None], settings: Sequence[object]
 ) -> list[Series]:
-    """Group files that share a device, each group in order of time.
+    """Group files that share a device into series, each in order of time.
 
-    `models` are by device; `settings` are whatever else a result depends on.
+    `models` are by device; `settings` are whatever else a result depends on. Each fingerprint hashes the one before it,
+    like a chain, so a change in a file changes the fingerprints of all files after it.
     """
     groups = _Groups()
     by_group: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}
@@ -295,21 +296,15 @@ def group_into_series(
         groups.join(summary.devices)
     for file, summary in files:
         by_group.setdefault(groups.find(summary.devices[0]), []).append((file, summary))
-    return [_make_series(device, group, models, settings) for device, group in sorted(by_group.items())]
-
-
-def _make_series(
-    device: str,
-    files: list[tuple[ArchiveFile, FileSummary]],
-    models: Mapping[str, Model | None],
-    settings: Sequence[object],
-) -> Series:
-    members, fingerprint = [], _hash(FORMAT, list(settings))
-    for file, summary in sorted(files, key=lambda pair: (pair[1].first, pair[0].name)):
-        used = [(device, model.sha256) for device in summary.devices if (model := models.get(device))]
-        fingerprint = _hash(fingerprint, file.name, summary.sha256, used)
-        members.append(SeriesFile(file, summary, fingerprint))
-    return Series(_hash(device)[:20], tuple(members))
+    series = []
+    for representative, group in sorted(by_group.items()):
+        members, fingerprint = [], _hash(FORMAT, list(settings))
+        for file, summary in sorted(group, key=lambda pair: (pair[1].first, pair[0].name)):
+            used = [(device, model.sha256) for device in summary.devices if (model := models.get(device))]
+            fingerprint = _hash(fingerprint, file.name, summary.sha256, used)
+            members.append(SeriesFile(file, summary, fingerprint))
+        series.append(Series(_hash(representative)[:20], tuple(members)))
+    return series
 
 
 def _hash(*parts: object) -> str:
@@ -317,7 +312,7 @@ def _hash(*parts: object) -> str:
 
 
 class _Groups:
-    """Union-find over names; the representative of a group is its least name."""
+    """Union-find over device names; a group is represented by its alphabetically first name."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
@@ -335,7 +330,7 @@ class _Groups:
 
 
 class Models:
-    """Models by route, each opened once so that a bad file is rejected before the work begins."""
+    """Models by route; each file is opened once, so that a bad one is rejected before the work begins."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
@@ -345,12 +340,12 @@ class Models:
             self._models[path] = Model(str(Path(path).absolute()), content_hash(Path(path)))
 
     def find(self, device: str) -> Model | None:
-        """The model of a device, None if no route names one."""
+        """Find the model of a device; None if no route matches."""
         path = choose_route(self._routes, device)
         return None if path is None else self._models[path]
 
     def by_device(self, devices: Iterable[str]) -> dict[str, Model]:
-        """The models of those devices that have one."""
+        """Find the models of devices, without those that have none."""
         return {device: model for device in dict.fromkeys(devices) if (model := self.find(device)) is not None}
 
 
