@@ -294,7 +294,7 @@ class Stream:
         return values
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copy what the stream remembers, as plain arrays by name."""
+        """Return what the stream remembers, as plain arrays by name."""
         choice = {"deep": np.array(self._choice.deep), "left": np.array(self._choice.left)}
         return {**self._feed.state(), **choice, "history": np.array(self._history)}
 
@@ -334,7 +334,7 @@ class DeviceStreams:
         return pl.concat(parts).sort(ROW).drop(ROW)
 
     def state(self) -> dict[str, dict[str, np.ndarray]]:
-        """Copy what the stream of each device remembers."""
+        """Return what the stream of each device remembers."""
         return {device: stream.state() for device, stream in self._streams.items()}
 
     def restore(self, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:

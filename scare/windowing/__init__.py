@@ -1,1 +1,1 @@
-"""Readings become a model's input, offline (slicing) and live (ring), by the same rules."""
+"""Turn readings into a model's input windows, for tables (`grid`) and live (`live`), by the same rules."""

@@ -9,7 +9,7 @@ LARGE = 1 << 16  # bytes
 
 
 class DeviceArrays:
-    """Arrays by name, as long as there are devices; `new` holds the row that a new device begins with.
+    """Named arrays with a row for each device; `new` holds the initial row of a new device, by name.
 
     >>> arrays = DeviceArrays({"time": np.array(np.nan), "count": np.array(0)})
     >>> arrays.add(2), len(arrays)
@@ -42,7 +42,7 @@ class DeviceArrays:
         return added
 
     def clear(self, at: np.ndarray) -> None:
-        """Reset the devices `at` to those of new devices."""
+        """Reset the rows of the devices `at` to those of new devices."""
         for name, row in self._new.items():
             self._arrays[name][at] = row
 
@@ -51,7 +51,7 @@ class DeviceArrays:
         return {name: array[: self._count].copy() for name, array in self._arrays.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace all rows by such a copy; a name that it lacks (an older version's) begins as for new devices."""
+        """Replace all rows by those of `state`; arrays that it lacks (an older version's) begin as for new devices."""
         self._count = len(next(iter(state.values())))
         new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
         self._arrays = {name: np.array(state.get(name, rows), rows.dtype) for name, rows in new.items()}

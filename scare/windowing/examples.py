@@ -1,6 +1,6 @@
 """Training examples: windows with a target, kept as indices into one long scaled series.
 
-No window is ever stored twice: a window is the slot of its newest row. A network with a fixed basis reads a few
+Windows overlap, so none is stored: a window is the index of its newest slot. A network with a fixed basis reads a few
 features of each window instead, computed once if they fit in `STORED_BYTES`. Comes from `inputs`, goes to `training`.
 """
 
@@ -24,7 +24,7 @@ ROWS = 8192  # windows turned into features at once
 class Examples:
     """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
 
-    `times` are in seconds [n], `readings` the first channel as it was read [n].
+    `times` are in seconds [n], `readings` are unscaled values of the first channel [n].
     """
 
     window: int
@@ -47,11 +47,11 @@ class Examples:
         return references - self.readings
 
     def spread(self, count: int) -> np.ndarray:
-        """At most `count` example numbers, evenly spread."""
+        """Indices of at most `count` examples, evenly spread."""
         return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
 
     def fingerprint(self) -> str:
-        """A SHA-256 of the numbers, which identifies the data that a calibrator was made from."""
+        """SHA-256 of the arrays, which identifies the data that a calibrator was made from."""
         digest = hashlib.sha256()
         for array in (self.series, self.ends, self.targets):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -59,7 +59,7 @@ class Examples:
 
 
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
-    """The usable windows of these readings whose newest row has a reference."""
+    """Collect the usable windows of these readings whose newest row has a reference."""
     series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
     for device in readings:
         values = inputs.select(device)
@@ -76,7 +76,7 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
 
 
 class DesignMatrix(NamedTuple):
-    """Examples that a closed form is fitted to or selected by."""
+    """Features and targets for a closed-form fit (ridge regression) or for its selection."""
 
     features: np.ndarray  # [n, rows, channels]
     targets: np.ndarray  # [n], scaled
@@ -84,13 +84,13 @@ class DesignMatrix(NamedTuple):
 
 
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
-    """At most `most` examples (default: as many as can be stored), evenly spread, as a closed form reads them."""
+    """Gather at most `most` examples (default: as many as can be stored), evenly spread, for a closed-form fit."""
     which = examples.spread(most or storable(examples, basis))
     return DesignMatrix(features(examples, which, basis), examples.targets[which], examples.times[which])
 
 
 def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
-    """What a network reads of these examples [n, rows, channels]: their windows, or the basis' view of them."""
+    """Compute a network's inputs [n, rows, channels]: windows, or their projections onto a basis [window, rows]."""
     if basis is None:
         return examples.windows(which)
     matrix = basis.T.astype(np.float32)
@@ -101,18 +101,21 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
 
 
 def storable(examples: Examples, basis: np.ndarray | None) -> int:
-    """How many examples' features fit in `STORED_BYTES`."""
+    """Count the examples whose features fit in `STORED_BYTES`."""
     rows = examples.window if basis is None else basis.shape[1]
     return STORED_BYTES // (4 * rows * examples.series.shape[1])
 
 
 def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:
-    """Refuse a part without a single window, with the reason."""
+    """Raise a DataError with the reason if a part of the data has no window."""
     if len(examples):
         return
-    rows = sum(map(len, readings))
-    longest = max((_longest_run(device, inputs) for device in readings), default=0)
-    needed = inputs.policy.rows_checked(inputs.window)
+    rows, longest = sum(map(len, readings)), 0  # the longest run of steps with a usable row
+    step, window, policy = inputs.step_seconds, inputs.window, inputs.policy
+    for device in filter(len, readings):
+        grid = make_grid(device.times, inputs.usable(device), step, window, policy, None)
+        longest = max(longest, longest_run(grid.real))
+    needed = policy.rows_checked(window)
     if longest >= needed:
         raise DataError(
             f"{part}: sensor and reference do not overlap: no window of {inputs.window} readings"
@@ -122,11 +125,3 @@ def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inp
         f"{part}: too few rows for one window: {rows} rows, the longest run without a gap is {longest} readings,"
         f" and a window of {inputs.window} needs {needed}; use a shorter --window or more data"
     )
-
-
-def _longest_run(readings: Readings, inputs: Inputs) -> int:
-    """The longest run of steps with a usable row."""
-    if not len(readings):
-        return 0
-    grid = make_grid(readings.times, inputs.usable(readings), inputs.step_seconds, inputs.window, inputs.policy, None)
-    return longest_run(grid.real)

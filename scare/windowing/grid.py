@@ -10,8 +10,8 @@
 
 Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row less than half a step after
 it is not used (`Flag.EARLY`), and one more than a window before it begins a new history (`Flag.RESTART`). `live` does
-the same one reading at a time, and the two must agree. A window is never copied: it is the index of its newest
-slot.
+the same one reading at a time, and the two must agree. Windows overlap, so none is copied: a window is the index of its
+newest slot.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ NEVER = 1 << 40  # the age of a slot before the first real row
 class GapPolicy:
     """When a window with holes may still be used.
 
-    Of the newest `checked` rows (0 = the whole window) the newest is real, at least `percent` are real, and none
-    repeats a row more than `hold` steps old. Older rows repeat without limit.
+    Of the newest `checked` rows (0 = the whole window), the last must be real, at least `percent` must be real, and
+    none may repeat a row more than `hold` steps old. Older rows may repeat without limit.
     """
 
     name: Name
@@ -48,15 +48,15 @@ class GapPolicy:
             )
 
     def rows_checked(self, window: int) -> int:
-        """How many of the newest rows are checked."""
+        """Number of newest rows that are checked."""
         return min(window, self.checked) if self.checked else window
 
     def rows_needed(self, window: int) -> int:
-        """How many of the checked rows must be real."""
+        """Number of checked rows that must be real."""
         return -(-self.rows_checked(window) * self.percent // 100)
 
     def longest_jump(self, window: int) -> int:
-        """The longest gap in slots that matters: a longer one gives the same windows."""
+        """Longest gap, in slots, that needs to be laid out: a longer one gives the same windows."""
         return window + self.hold + 1
 
 
@@ -83,13 +83,13 @@ class Grid:
     last_time: float
 
     def tail(self) -> "Grid":
-        """The last `window - 1` slots: the history of rows still to come."""
+        """Return the last `window - 1` slots, which are the history of the rows to come."""
         keep = slice(len(self.real) - self.window + 1, None)
         none = np.empty(0, np.int64)
         return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], none, self.last_time)
 
     def usable(self, policy: GapPolicy) -> np.ndarray:
-        """Whether the window that ends in each slot may be used, bool [slots]; none ends in the history."""
+        """Whether the window that ends in each slot may be used, bool [slots]; always false in the history."""
         checked = policy.rows_checked(self.window)
         enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
         unbroken = _moving_sum(self.age > policy.hold, checked) == 0
@@ -98,7 +98,7 @@ class Grid:
         return usable
 
     def windows(self, ends: np.ndarray) -> np.ndarray:
-        """The windows whose newest slots are `ends`, [len(ends), window, channels]."""
+        """Gather the windows whose newest slots are `ends`, [len(ends), window, channels]."""
         if not len(ends):  # the grid may be shorter than a window
             return np.empty((0, self.window, self.values.shape[1]), self.values.dtype)
         every = np.lib.stride_tricks.sliding_window_view(self.values, self.window, axis=0)
@@ -134,7 +134,7 @@ def make_grid(
 
 
 def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
-    """Why a row has no window: EARLY, MISSING or HISTORY, uint32 [rows]; 0 where it has one."""
+    """Flag rows that have no window with the reason: EARLY, MISSING or HISTORY, uint32 [rows]."""
     flags = np.full(len(grid.slots), Flag.EARLY, np.uint32)
     used = grid.slots >= 0
     slots = grid.slots[used]
@@ -154,12 +154,14 @@ def longest_run(usable: np.ndarray) -> int:
 
 
 def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
-    """The number of slots from one row to the next: elapsed / step, halves rounded up; 0 = too early."""
+    """Count slots from one row to the next: elapsed / step, rounded half up; 0 = too early."""
     return int(elapsed_seconds / step_seconds + 0.5)
 
 
 def history_starts(times: np.ndarray, step_seconds: float, window: int, last_time: float) -> list[int]:
-    """The rows more than a window before the last row used, which begin a new history; `last_time` NaN: no row before.
+    """Find rows more than a window before the last row used: each begins a new history.
+
+    `last_time` is NaN if there was no row before.
 
     >>> history_starts(np.array([0.0, 60.0, 9e9, 120.0, 180.0, 60.0]), 60.0, 1, np.nan)
     [3, 5]
@@ -178,12 +180,12 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
 
 
 def steps_in(hours: float, step_seconds: float) -> int:
-    """The number of steps in `hours`, at least one."""
+    """Count the steps in `hours`, rounded up; at least one."""
     return max(1, ceil(hours * 3600 / step_seconds))
 
 
 def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np.ndarray:
-    """The slot of each row, counted from the first one after the history; -1 for a row not used."""
+    """Find the slot of each row, counted from the first one after the history; -1 for a row not used."""
     steps = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
     jumps = (steps / step + 0.5).astype(np.int64)
     if (jumps >= 1).all():
@@ -198,7 +200,7 @@ def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np
 
 
 def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Steps since the last real slot, continuing the ages of the history."""
+    """Count steps since the last real slot, continuing the ages of the history."""
     index = np.arange(len(real))
     last = np.maximum.accumulate(np.where(real, index, -1))
     start = before[-1] + 1 - len(before) if len(before) else NEVER
@@ -218,7 +220,7 @@ def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
 
 
 def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
-    """The number of true values among the last `width`, [slots]."""
+    """Count true values among the last `width` slots, [slots]."""
     total = np.cumsum(flags)
     total[width:] = total[width:] - total[:-width].copy()
     return total

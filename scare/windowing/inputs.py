@@ -1,9 +1,9 @@
-"""A device's readings become scaled windows and flags, the same way in training, prediction and live use.
+"""Turn a device's readings into scaled windows and flags, the same way in training, prediction and live use.
 
     readings → unusable values as missing → quality rules → grid (chunks) or ring (live) → the device's scaling
              → whether the newest row is inside the training range
 
-All flags of a row come from here; what the rules remember of earlier rows is carried from chunk to chunk.
+All flags of a row are set here. State of earlier rows is carried from chunk to chunk.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from scare.windowing.grid import GapPolicy, Grid, history_starts, make_grid, row
 from scare.windowing.scaling import Affine, Scaling, Settling
 from scare.windowing.training_range import TrainingRange, slow_means
 
-BLOCK = 4096  # rows flagged at once: what the rules compare with stays in a core's cache
-GRID_STATE = ("values", "real", "age", "last_time")  # what a stream's state keeps of its history
+BLOCK = 4096  # rows flagged at once: few enough to stay in a core's cache
+GRID_STATE = ("values", "real", "age", "last_time")  # fields of the history in a stream's state
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Inputs:
     training_range: TrainingRange | None = None  # None: unknown, as in older files
 
     def flagging(self) -> RowFlagger:
-        """The quality rules before the first row of a device."""
+        """Start the quality rules for a new device."""
         return RowFlagger(self.channels, self.step_seconds, self.quality)
 
     def select(self, readings: Readings) -> np.ndarray:
-        """The values of these channels, in this order, [rows, channels]."""
+        """Select the values of these channels, in this order, [rows, channels]."""
         names = [channel.name for channel in readings.channels]
         missing = [channel.name for channel in self.channels if channel.name not in names]
         if missing:
@@ -48,11 +48,11 @@ class Inputs:
         return readings.values[:, [names.index(channel.name) for channel in self.channels]]
 
     def usable(self, readings: Readings) -> np.ndarray:
-        """The values of these channels [rows, channels], NaN where one is unusable."""
+        """Select the values of these channels [rows, channels], with NaN for unusable ones."""
         return self.usable_rows(self.select(readings))[0]
 
     def usable_rows(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A copy of `values` [..., channels] with NaN for unusable ones, and their flags, uint32 [...]."""
+        """Copy `values` [..., channels] with NaN for unusable ones; returns the copy and row flags, uint32 [...]."""
         return usable_values(values, self.channels, self.quality)
 
 
@@ -70,7 +70,7 @@ class Segment:
 
 
 class WindowStream:
-    """One device's windows, chunk by chunk; the size of chunks changes nothing."""
+    """Makes one device's windows chunk by chunk; results do not depend on the size of chunks."""
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
@@ -80,7 +80,7 @@ class WindowStream:
         self._histories = 0
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
-        """Segments of scaled windows and flags [rows] of rows at `times` (seconds) with `values` [rows, channels]."""
+        """Take rows at `times` (seconds) with `values` [rows, channels]; returns scaled segments and flags [rows]."""
         check_rows(self._inputs, self._device, times, values)
         usable, flags = self._inputs.usable_rows(values)
         starts = self._starts(times)
@@ -95,19 +95,19 @@ class WindowStream:
         return segments, flags | reasons
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
-        """Segments only; skips the quality rules."""
+        """Like `take`, without flags: skips the quality rules."""
         usable, _ = self._inputs.usable_rows(values)
         return self._cut(times, usable, self._starts(times))[0]
 
     def state(self) -> dict[str, np.ndarray]:
-        """What the rows to come need of those before: plain arrays by name."""
+        """Return what later rows need to know of earlier ones, as plain arrays by name."""
         before = {name: np.array(getattr(self._before, name)) for name in GRID_STATE} if self._before else {}
         parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
         state = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
         return {"histories": np.array(self._histories), "slow": np.array(self._outside.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue where another stream of the same inputs and device was."""
+        """Continue from the state of another stream of the same inputs and device."""
         self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
         self._scaling.restore(_under("scaling", state))
         self._flagging.past = FlagState(**_under("past", state))
@@ -122,7 +122,7 @@ class WindowStream:
         return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
 
     def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
-        """Segments of usable values, and flags that say why rows have no window or how they are scaled [rows]."""
+        """Cut usable values into segments; returns them and the flags of windows, scaling and training range [rows]."""
         segments, flags = [], np.zeros(len(times), np.uint32)
         for part in _parts(starts, len(times)):
             if part.start in starts:
@@ -152,7 +152,7 @@ class WindowStream:
         return segments, flags
 
     def _scaled_by(self, rows: np.ndarray, border: int) -> list[tuple[np.ndarray, Affine]]:
-        """Rows before the border and from it on, each part with its scaling."""
+        """Split row numbers at the row where the device's own scaling begins; each part comes with its scaling."""
         pairs = (
             (rows[rows < border], self._inputs.scaling.fleet),
             (rows[rows >= border], self._scaling.affine),
@@ -168,7 +168,7 @@ class RangeMonitor:
         self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
-        """OUTSIDE where real rows [n, channels], oldest first, lie outside, uint32 [n]."""
+        """Flag real scaled rows [n, channels], oldest first: OUTSIDE or 0, uint32 [n]."""
         if self._training_range is None:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)
@@ -179,14 +179,17 @@ class RangeMonitor:
 
 
 class _DeviceScaling:
-    """The scaling of one device: known, or its own after its first `settle` real rows."""
+    """Scaling of one device: known from training, or its own after its first `settle` real rows."""
 
     def __init__(self, scaling: Scaling, device: str) -> None:
         self._settling, self.affine = Settling(scaling), scaling.known(device)
         self._settling.enter(1)
 
     def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
-        """Take real rows; the first row number scaled by the device's own scaling, or `end`."""
+        """Take real rows [n, channels] with row numbers [n]; returns the first row with the device's own scaling.
+
+        That is `end` if it has not settled yet.
+        """
         if self.affine is not None:
             return 0
         missing = self._settling.missing(0)
@@ -198,17 +201,17 @@ class _DeviceScaling:
         return int(rows[missing - 1])
 
     def state(self) -> dict[str, np.ndarray]:
-        """The sums or samples of the first rows, and the scaling they gave."""
+        """Return the sums or samples of the first rows, and the resulting scaling."""
         return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another."""
+        """Replace the state by that of another device scaling."""
         self._settling.restore(state)
         self.affine = Affine(state["center"], state["scale"]) if "center" in state else None
 
 
 def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarray) -> None:
-    """Refuse times [rows] that are not finite and values that are not [rows, channels]."""
+    """Raise a DataError unless times [rows] are finite and values are [rows, channels]."""
     if values.shape != (len(times), len(inputs.channels)):
         names = ", ".join(channel.name for channel in inputs.channels)
         expected = f"{len(times)} rows of {len(inputs.channels)} numbers ({names})"
@@ -221,10 +224,10 @@ def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarra
 
 
 def _under(part: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of one part, without its prefix."""
+    """Select the arrays of one part of a state, without its prefix."""
     return {name.removeprefix(f"{part}."): array for name, array in state.items() if name.startswith(f"{part}.")}
 
 
 def _parts(starts: list[int], end: int) -> list[slice]:
-    """The rows of each history."""
+    """Slice rows by history: from each start to the next."""
     return [slice(*borders) for borders in pairwise([*([0] if 0 not in starts else []), *starts, end])]

@@ -18,9 +18,9 @@ from scare.windowing.inputs import Inputs, check_rows
 from scare.windowing.scaling import Affine, Settling
 from scare.windowing.training_range import update_slow_mean
 
-# Instead of a place in `Settling`: scaled by its own first rows, or by numbers of the calibrator.
+# Instead of a place in `Settling`: the device has its own scaling, or one that the calibrator knows.
 SETTLED, KNOWN = -1, -2
-ONLY = np.zeros(1, np.int64)  # the number of the only device
+ONLY = np.zeros(1, np.int64)  # index of the only device
 
 EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
     np.uint32,  # an operation of an array with a Flag takes several times as long
@@ -88,13 +88,13 @@ class RingBuffer(DeviceArrays):
         return flags
 
     def windows(self, at: np.ndarray) -> np.ndarray:
-        """The rows of each device, oldest first, [n, window, channels]."""
+        """Copy the window of each device, oldest row first, [n, window, channels]."""
         order = (self["next"][at, None] + self._order) % self._window
         rows = self["rows"]
         return rows.reshape(-1, rows.shape[2]).take(order + self._window * at[:, None], axis=0)
 
     def _take(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Put a real row into the next slot of each device: HISTORY where there is no window yet, else 0 [n]."""
+        """Put a real row into the next slot of each device; returns HISTORY if there is no window yet, else 0 [n]."""
         first = ~self["filled"][at]
         if np.count_nonzero(first):  # the first row fills the window
             self["rows"][at[first]] = rows[first, None]
@@ -109,7 +109,7 @@ class RingBuffer(DeviceArrays):
         return HISTORY * ~has_window
 
     def _repeat(self, at: np.ndarray) -> None:
-        """Put the newest row into the next slot of each device once more."""
+        """Fill the next slot of each device, a hole, with its newest row."""
         slot, age = self["next"][at], np.minimum(self["age"][at], self._policy.hold) + 1
         self["rows"][at, slot] = self["rows"][at, slot - 1]
         self["age"][at] = age
@@ -117,7 +117,7 @@ class RingBuffer(DeviceArrays):
         self._advance(at, slot, False)
 
     def _advance(self, at: np.ndarray, slot: np.ndarray, real: bool) -> np.ndarray:
-        """Go to the next slot; which of the rows that the policy checks are real [n, checked]."""
+        """Go to the next slot; returns which of the rows that the policy checks are real [n, checked]."""
         self["next"][at] = (slot + 1) % self._window
         checked, slot = self["checked"], self["next_checked"][at]
         checked[at, slot] = real
@@ -146,7 +146,7 @@ class LiveWindows:
         self.find(devices)
 
     def find(self, devices: Sequence[str]) -> np.ndarray:
-        """The numbers of these devices [n]; new devices get one."""
+        """Look up the indices of these devices [n]; new devices are added."""
         new = [device for device in devices if device not in self.devices]
         if new:
             at = self._ring.add(len(new))
@@ -191,7 +191,7 @@ class LiveWindows:
         return windows, flags
 
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
-        """Rows [n, channels] as training scaled them; the fleet's scaling for devices that training did not have."""
+        """Scale rows [n, channels] as training did; devices that were not in training by the fleet's scaling."""
         fleet = self._inputs.scaling.fleet
         own = (self._scaling["settling"][at] == KNOWN)[:, None]
         center = np.where(own, self._scaling["center"][at], fleet.center)
@@ -202,18 +202,18 @@ class LiveWindows:
         self._scaling["restarted"][at] = True
 
     def replace_inputs(self, inputs: Inputs) -> None:
-        """Go on with inputs that differ in nothing but their scaling and training range."""
+        """Continue with inputs that differ only in their scaling and training range."""
         self._inputs = inputs
         self._settling.follow(inputs.scaling)
         self._scale(list(self.devices), np.arange(len(self.devices)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of everything remembered: plain arrays by name."""
+        """Copy the state of all devices, as plain arrays by name."""
         parts = self._parts.items()
         return {f"{part}.{name}": array for part, arrays in parts for name, array in arrays.state().items()}
 
     def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of other live windows with these devices."""
+        """Replace the state by that of other live windows with these devices."""
         for part, arrays in self._parts.items():
             arrays.restore({name.partition(".")[2]: one for name, one in state.items() if name.startswith(f"{part}.")})
         self.devices = {device: index for index, device in enumerate(devices)}
@@ -221,7 +221,7 @@ class LiveWindows:
 
     @property
     def _parts(self) -> dict[str, DeviceArrays]:
-        """By their names in snapshots."""
+        """The arrays of all devices, by their names in snapshots."""
         return {"ring": self._ring, "past": self._past, "settling": self._settling, "device": self._scaling}
 
     @property
@@ -254,7 +254,7 @@ class LiveWindows:
         return flags
 
     def _compare_with_training(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
-        """Settle with a real row of each device, and compare it with training: OUTSIDE or 0, uint32 [n]."""
+        """Update settling and the slow mean with a real row of each device; returns OUTSIDE or 0, uint32 [n]."""
         column, training_range = self._scaling, self._inputs.training_range
         unsettled = column["settling"][at] >= 0
         if np.count_nonzero(unsettled):
@@ -278,7 +278,7 @@ class LiveWindows:
     def _scaled_windows(self, at: np.ndarray) -> np.ndarray:
         windows, center, scale = self._ring.windows(at), self._scaling["center"][at], self._scaling["scale"][at]
         scaled = np.empty(windows.shape, np.float32)
-        for channel in range(windows.shape[2]):  # a long loop in NumPy for each channel
+        for channel in range(windows.shape[2]):  # per channel, NumPy's inner loops are long and fast
             own = Affine(center[:, channel, None], scale[:, channel, None])
             scaled[..., channel] = own.apply(windows[..., channel])
         return scaled

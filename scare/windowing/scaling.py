@@ -1,8 +1,8 @@
 """Scaling of channels and target, per device.
 
-A device of the training set keeps the numbers of its training period. A new device is scaled as the fleet is (and
-flagged `UNSETTLED`) until it has given `settle` real readings; from then on by these first readings. Only the past is
-ever used.
+A device of the training set keeps the scaling of its training period. A new device has the fleet's scaling (and the
+flag `UNSETTLED`) until it has given `settle` real readings; from then on it has its own, from these first readings.
+Only past readings are used, never later ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ import numpy as np
 from scare.errors import DataError
 from scare.windowing.device_arrays import DeviceArrays
 
-SAMPLE = 256  # rows of a new device that are kept, where sums do not give its scaling
-FREE = -1  # the row count of a place without a device
+SAMPLE = 256  # rows kept of a new device by methods that need more than sums (quantiles)
+FREE = -1  # row count of a place that no device has
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Affine:
 
 
 def constant(values: np.ndarray, factor: float = 300.0) -> Affine:
-    """The paper's scaling: divide by 300, whatever the data are."""
+    """Divide by a constant whatever the data, as the paper does (300)."""
     return Affine(np.zeros_like(values[..., 0, :]), np.full_like(values[..., 0, :], factor))
 
 
 def standard(values: np.ndarray) -> Affine:
-    """Mean and standard deviation of each column; a constant column has scale 1."""
+    """Scale by mean and standard deviation of each column; a constant column has scale 1."""
     varies = np.ptp(values, axis=-2) > 0  # the deviation of a constant column may be a rounding error, not zero
     return Affine(values.mean(axis=-2), nonzero(np.where(varies, values.std(axis=-2), 0.0)))
 
 
 def robust(values: np.ndarray) -> Affine:
-    """Median and interquartile range (as a standard deviation) of each column."""
+    """Scale by median and interquartile range of each column; 1.349 makes the range a normal standard deviation."""
     low, middle, high = np.percentile(values, [25, 50, 75], axis=-2)
     return Affine(middle, nonzero((high - low) / 1.349))
 
@@ -60,20 +60,20 @@ METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "sta
 
 @dataclass(frozen=True)
 class Scaling:
-    """How each device's channels and the target are scaled; travels inside the calibrator."""
+    """Scaling of each device's channels and of the target; part of the calibrator."""
 
     method: str
     fleet: Affine
     target: Affine
     devices: Mapping[str, Affine] = field(default_factory=dict)
-    settle: int = 0  # real readings until a new device has a scaling of its own; 0 = never, it keeps the fleet's
+    settle: int = 0  # real readings until a new device has its own scaling; 0 = it keeps the fleet's
 
     def own(self, first: np.ndarray) -> Affine:
-        """The scaling of a new device from its first real rows [..., rows, channels]."""
+        """Fit a new device's scaling to its first real rows [..., rows, channels]."""
         return METHODS[self.method](first)
 
     def known(self, device: str) -> Affine | None:
-        """The scaling of a device that needs no settling, or None."""
+        """Look up the scaling of a device; None if it has to settle first."""
         return self.devices.get(device, None if self.settle else self.fleet)
 
 
@@ -97,16 +97,16 @@ def fit_scaling(
 
 
 def nonzero(scale: np.ndarray) -> np.ndarray:
-    """Scales with 1 in place of 0."""
+    """Replace scales of 0 by 1."""
     return np.where(scale > 0, scale, 1.0)
 
 
 class Settling(DeviceArrays):
     """Estimates the scaling of new devices from their first `settle` real rows, in fixed memory.
 
-    `standard` keeps sums of the differences to the first row. Other methods keep a sample: the last row of each of
-    `SAMPLE` equally long parts of the time until then, which is every row if `settle` is no larger than that. Each
-    device has a place; a device that has settled gives its place to another.
+    `standard` keeps sums of the differences to the first row: sums of plain squares would lose digits by cancellation.
+    Other methods keep a sample: the last row of each of `SAMPLE` equally long parts of the settling time, which is
+    every row if `settle` is no larger. Each device has a place, which is reused once the device has settled.
     """
 
     def __init__(self, scaling: Scaling) -> None:
@@ -119,7 +119,7 @@ class Settling(DeviceArrays):
         self._free: list[int] = []
 
     def enter(self, devices: int) -> np.ndarray:
-        """Places for `devices` new devices."""
+        """Assign places to `devices` new devices."""
         again = np.array(self._free[:devices], np.int64)
         del self._free[:devices]
         self.clear(again)
@@ -135,23 +135,23 @@ class Settling(DeviceArrays):
         self._scaling = scaling
 
     def missing(self, place: int) -> int:
-        """How many rows the device in this place still needs."""
+        """Count the rows that the device in this place still needs."""
         return self._scaling.settle - int(self["count"][place])
 
     def see(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Take a real row [n, channels] of each of these devices; which of them have settled, bool [n]."""
+        """Take a real row [n, channels] of each device; returns whether each has settled now, bool [n]."""
         self._keep(places, self["count"][places], values)
         self["count"][places] += 1
         return self["count"][places] == self._scaling.settle
 
     def see_all(self, place: int, values: np.ndarray) -> None:
-        """Take real rows [n, channels] of one device, no more than are missing."""
+        """Take real rows [n, channels] of one device, at most as many as are missing."""
         count = self["count"]
         self._keep(np.full(len(values), place), count[place] + np.arange(len(values)), values)
         count[place] += len(values)
 
     def affine(self, places: np.ndarray) -> Affine:
-        """The scalings of devices that have settled, center and scale [n, channels]."""
+        """Fit the scalings of devices that have settled: center and scale [n, channels]."""
         if not self._running:
             return self._scaling.own(self["sample"][places])
         first, total, squares = (self[name][places] for name in ("first", "total", "squares"))
@@ -171,6 +171,6 @@ class Settling(DeviceArrays):
         np.add.at(self["squares"], places, offset**2)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another."""
+        """Replace the state by that of another `Settling`."""
         super().restore(state)
         self._free = np.flatnonzero(self["count"] == FREE).tolist()

@@ -29,7 +29,7 @@ Number = TypeVar("Number", float, np.ndarray)
 
 @dataclass(frozen=True)
 class TrainingRange:
-    """The range of each channel in training (`low`, `high`), and which distances to `mean` were unusual there.
+    """The range of each channel in training (`low`, `high`), and the limits of Mahalanobis distances to `mean`.
 
     `whitening` is lower triangular [channels, channels]; a squared Mahalanobis distance is |whitening (row - mean)|²,
     of a row clipped to the range. A plan sees values clamped to `clamp_low` and `clamp_high`; beyond, the scaled output
@@ -65,22 +65,22 @@ class TrainingRange:
 
     @property
     def usual(self) -> float:
-        """The mean squared distance in training, where a slow mean starts."""
+        """Mean squared distance in training, about the number of channels; the slow mean starts from it."""
         return float(len(self.mean))
 
     def clamp(self, scaled: np.ndarray) -> np.ndarray:
-        """Scaled rows [..., channels] as a plan may see them."""
+        """Clamp scaled rows [..., channels] to what a plan may see."""
         return np.clip(scaled, *self._clamp)
 
     def extrapolate(self, outputs: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Continue a plan's outputs for clamped windows, given the unclamped newest value of channel 0 [n]: [n]."""
+        """Extend outputs for clamped windows [n] linearly; `first` is the unclamped newest value of channel 0 [n]."""
         lower_bound = -inf if self.lower_bound is None else self.lower_bound
         bounded = np.where(first >= np.float32(self.mean[0]), np.maximum(outputs, lower_bound), outputs)
         clamped = np.clip(first, self._clamp[0][0], self._clamp[1][0])
         return bounded + self.slope * (first - clamped).astype(np.float64)
 
     def distances(self, rows: np.ndarray) -> np.ndarray:
-        """Squared Mahalanobis distances of scaled rows [n, channels]; the same numbers however rows are batched."""
+        """Squared Mahalanobis distances of scaled rows [n, channels]; equal to the bit however rows are batched."""
         columns = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
         parts = [sum(weight * column for weight, column in zip(line, columns, strict=True)) for line in self.whitening]
         return np.asarray(sum(np.square(part) for part in parts))
@@ -107,8 +107,8 @@ class TrainingRange:
 def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRange:
     """Fit the range to scaled training rows [rows, channels] of each device, oldest first.
 
-    At most `FALSE_ALARMS` of these rows lie outside: half for a distance, half for its slow mean. With one channel a
-    distance says no more than the range does.
+    At most `FALSE_ALARMS` of these rows lie outside: half because of a distance, half because of its slow mean. With
+    one channel the distance adds nothing to the range, so its limit is the maximum.
     """
     rows = np.concatenate(devices)
     low, high, mean = map(_as_row, (rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0, dtype=np.float64)))
@@ -128,12 +128,12 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
 
 
 def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
-    """The slow mean after one more squared distance: an exponential average over about a window."""
+    """Update an exponential moving average of squared distances, with the window as its time constant."""
     return slow + (distance - slow) / window
 
 
 def slow_means(distances: np.ndarray, before: float, window: int) -> np.ndarray:
-    """The slow mean after each row of one device, oldest first [n]; `before` is the one before the first."""
+    """The slow mean after each row of one device, oldest first [n]; `before` is its value before the first row."""
     means = accumulate(distances.tolist(), lambda slow, each: update_slow_mean(slow, each, window), initial=before)
     return np.fromiter(means, np.float64, len(distances) + 1)[1:]
 
@@ -143,7 +143,7 @@ def _as_row(numbers: np.ndarray) -> tuple[float, ...]:
 
 
 def _whitening(rows: np.ndarray) -> np.ndarray:
-    """The inverse Cholesky factor of the channels' covariance, lower triangular; a constant channel has variance 1."""
+    """Invert the Cholesky factor of the channels' covariance: lower triangular; a constant channel has variance 1."""
     count, variance = rows.shape[1], rows.astype(np.float64).var(axis=0)
     covariance = np.cov(rows.astype(np.float64), rowvar=False, bias=True).reshape(count, count)
     jitter = np.diag(np.where(variance > 0, JITTER * variance, 1.0))
