@@ -48,7 +48,7 @@ def load_tasks(words: str = "") -> list[AccuracyTask]:
 
 
 def read_task(task: AccuracyTask, folder: Path | None) -> list[Readings]:
-    """The readings of a task, flagged; none if its files are not there."""
+    """Read or simulate the readings of a task, flagged; none if its files are not there."""
     readings = simulate(task.simulate) if task.simulate else _read_files(task, folder) if folder else []
     return [flag(drop_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
 
@@ -65,7 +65,7 @@ def _mapping(task: AccuracyTask) -> ColumnMapping:
 
 
 def split_task(task: AccuracyTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
-    """Training, validation and test of a task whose files are in a folder."""
+    """Split a task into training, validation and test; its files are in `folder`."""
     if task.split_column and folder:
         files = sorted(folder.glob(task.files))
         parts = [read_labels(file, _mapping(task), task.split_column) for file in files]
@@ -111,7 +111,7 @@ def _device(readings: Sequence[Readings], name: str) -> str:
 
 
 def _scored(task: AccuracyTask, split: Split) -> Split:
-    """The split with references in the test only at the minutes the task is scored at."""
+    """Keep test references only every `task.every` minutes, when the task is scored."""
     if not task.every:
         return split
 

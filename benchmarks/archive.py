@@ -84,20 +84,19 @@ def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """The least of a few runs."""
-    return min(_processor_seconds(work) for _ in range(ROUNDS))
-
-
-def _processor_seconds(work: Callable[[], object]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
+    """Processor seconds of the fastest of a few runs."""
+    spent = []
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        work()
+        spent.append(time.process_time() - begun)
+    return min(spent)
 
 
 def speed(folder: Path, rows: int) -> dict[str, float]:
-    """Rows a second of processor time, of all processes of a run, and what share of it is reading and writing.
+    """Measure rows per second of processor time over all processes, and the shares of reading and writing.
 
-    A run of a tenth of the files is subtracted, and with it what starting takes.
+    A run over a tenth of the files is subtracted, so that start-up does not count.
     """
     tenth = some_of(folder, 10)
     files = [len(list((one / "raw").rglob("*.parquet"))) for one in (folder, tenth)]
@@ -118,7 +117,7 @@ def speed(folder: Path, rows: int) -> dict[str, float]:
 
 
 def _children(folder: Path, turn: int) -> float:
-    """Processor seconds of a run in a process of its own, with those that it starts."""
+    """Processor seconds of a run in a process of its own, including the processes that it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     call = f"archive.calibrate(archive.Path({str(folder)!r}), 'out-{turn}', 0)"
     subprocess.run([sys.executable, "-c", f"from benchmarks import archive; {call}"], check=True)
@@ -127,7 +126,7 @@ def _children(folder: Path, turn: int) -> float:
 
 
 def some_of(folder: Path, share: int) -> Path:
-    """A folder with every n-th file."""
+    """Make a folder of links to every `share`-th file."""
     part = folder / f"part-{share}"
     for path in sorted((folder / "raw").rglob("*.parquet"))[::share]:
         target = part / "raw" / path.relative_to(folder / "raw")

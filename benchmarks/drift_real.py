@@ -49,12 +49,12 @@ class WatchedTask:
 
     @property
     def beyond(self) -> np.ndarray:
-        """What a box has lost more than the fleet's median on that day."""
+        """How much more a box has lost than the fleet's median on that day."""
         return self.loss - median(self.loss, 0)
 
     @property
     def moved(self) -> np.ndarray:
-        """By how much its bias has changed more than the fleet's median, up or down."""
+        """How far its bias has moved from the fleet's median change, up or down."""
         return np.abs(self.bias - median(self.bias, 0))
 
 
@@ -87,7 +87,7 @@ def _watch(task: AccuracyTask, readings: list[Readings], data: Path, models: Pat
 def _model(
     task: AccuracyTask, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
 ) -> Calibrator:
-    """A model trained for the accuracy page, or a short fit of our own."""
+    """Load a model trained for the accuracy page, or make a short fit."""
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name.replace('.', '_'))}.scare".replace("PM2-5", "PM2_5")
     for folder in (models, work):
         if (folder / name).exists():

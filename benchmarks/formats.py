@@ -63,7 +63,7 @@ network to network. [Decisions](decisions/formats.md) say how a FlatBuffer is ma
 
 
 def make(row: str) -> Calibrator:
-    """The calibrator of a row."""
+    """Make the calibrator of a row: a published correction, an untrained network or the mean of three."""
     if row == CORRECTION:
         return open_calibrator(row)
     if row != MEMBERS:
@@ -74,7 +74,7 @@ def make(row: str) -> Calibrator:
 
 
 def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, str]]:
-    """For each of the targets and each arithmetic nothing if it passes, else why not."""
+    """Export a row to each target in each arithmetic and verify it; empty if it passes, else the reason."""
     calibrator = make(row)
     return {
         name: {TARGETS[name].arithmetic_name(one): _try(calibrator, name, one) for one in Arithmetic}
@@ -93,7 +93,7 @@ def print_cell(reasons: dict[str, str]) -> str:
 
 
 def print_reasons(every: Support) -> list[str]:
-    """Why there is no more: targets with the same reason together, then rows with the same targets."""
+    """List why the other exports fail: targets with the same reason together, then rows with the same targets."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for row, found in every.items():
         targets: dict[tuple[str, str], list[str]] = {}
@@ -107,7 +107,7 @@ def print_reasons(every: Support) -> list[str]:
 
 
 def flatbuffer_sizes(window: int) -> Sizes:
-    """Of each model that is compared, the bytes of its FlatBuffer in each arithmetic."""
+    """Bytes of the FlatBuffer of each compared model, in each arithmetic."""
     return {name: [_flatbuffer_bytes(name, window, one) for one in Arithmetic] for name in COMPARED}
 
 
@@ -118,7 +118,7 @@ def print_sizes(window: int, sizes: Sizes) -> str:
 
 
 def print_page(every: Support, sizes: dict[int, Sizes]) -> str:
-    """The page."""
+    """Render the page in Markdown."""
     head = [f"| | {' | '.join(TARGETS)} |", "|---" * (len(TARGETS) + 1) + "|"]
     table = "\n".join([*head, *(print_row(row, found) for row, found in every.items())])
     lines = [
@@ -145,6 +145,7 @@ def _flatbuffer_bytes(name: str, window: int, arithmetic: Arithmetic) -> int:
 
 
 def main() -> None:
+    """Export everything, print the results as JSON lines and write the page."""
     every = {}
     for row in ROWS:
         every[row] = support(row)

@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """As on the page."""
+        """The name on the page."""
         same = RECENT.rows_checked(self.window) == STRICT.rows_checked(self.window)
         return f"N = {self.window}, {'either' if same else self.policy.name}"
 
@@ -136,7 +136,7 @@ def _score(estimates: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
 
 
 def page(tasks: dict[str, list[dict[str, Any]]], seeds: int) -> str:
-    """The result as Markdown."""
+    """Render the page in Markdown."""
     return PAGE.substitute(long=LONG, seeds=seeds, sections="\n\n".join(_section(*item) for item in tasks.items()))
 
 
@@ -163,6 +163,7 @@ def _section(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _more(ours: float, theirs: float) -> str:
+    """How many more or fewer, in per cent."""
     change = ours / theirs - 1
     return f"{abs(change):.0%} {'more' if change >= 0 else 'fewer'}"
 
@@ -191,7 +192,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def run_task(task: AccuracyTask, data: Path, seeds: int, work: Path) -> list[dict[str, Any]]:
-    """The rows of a task; none if its files are not there."""
+    """Fit and score every variant on a task; no rows if its files are not there."""
     readings = read_task(task, data)
     if not readings:
         return []
@@ -200,7 +201,7 @@ def run_task(task: AccuracyTask, data: Path, seeds: int, work: Path) -> list[dic
 
 
 def main() -> None:
-    """Run what is asked, write the page."""
+    """Run the tasks that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--tasks", default="JRC", help="tasks with one of these words in their names")

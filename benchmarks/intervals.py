@@ -63,7 +63,7 @@ HEAD = (
 
 
 def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str, Any]:
-    """Coverage, width and score of each on the test rows that all have an interval for."""
+    """Score the intervals of each method on the test rows for which all methods have one."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in task.name)
     kept = models / f"{stem}.scare" if models else None
     recipe = Recipe.preset("default", task.window)
@@ -80,7 +80,7 @@ def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str,
 
 
 def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrator:
-    """A calibrator whose file has no intervals, with those that it would be fitted with."""
+    """Give a calibrator whose file has no intervals those that it would be fitted with."""
     if calibrator.intervals is not None and not calibrator.intervals.kept_windows:
         return calibrator
     learned = make_examples(split.train, replace(calibrator.inputs, policy=recipe.learned_from))
@@ -89,7 +89,7 @@ def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrato
 
 
 def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
-    """Boosted trees for a quantile, on the features of the baseline `boosting`."""
+    """Fit boosted trees for a quantile, on the features of the baseline `boosting`."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     examples, _ = make_both(split.train, split.validation, inputs)
@@ -129,7 +129,7 @@ def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str
 
 
 def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
-    """The result as Markdown."""
+    """Render the page in Markdown."""
     head = "\n".join(f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD)))
     rows = "\n".join(f"| {' | '.join(_cells(name, one))} |" for name, one in results.items())
     numbers = {"level": f"{100 * LEVEL:.0f}", "penalty": f"{2 / (1 - LEVEL):.0f}"}
@@ -146,7 +146,7 @@ def _cells(name: str, found: dict[str, Any]) -> list[str]:
 
 
 def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
-    """What was seen, each set counted once."""
+    """Sum up coverage and Winkler scores, each set counted once."""
     shares = {one: [found[one]["share"] for found in results.values()] for one in (OURS, DERIVED, BOOSTING)}
     inside = {one: sum(BAND[0] <= share <= BAND[1] for share in some) for one, some in shares.items()}
     under = {one: sum(share < BAND[0] for share in some) for one, some in shares.items()}
@@ -171,7 +171,7 @@ def _by_set(numbers: dict[str, Any], sets: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Run what is asked, write the page."""
+    """Run the tasks that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="folder of the files; without it only simulated tasks")
     parser.add_argument("--models", type=Path, help="folder of calibrators that are fitted already")

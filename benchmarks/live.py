@@ -43,17 +43,17 @@ def main() -> None:
 
 
 def known(folder: Path) -> list[str]:
-    """The parts that have been measured."""
+    """The parts with a result in the folder."""
     return [part for part in PARTS if (folder / f"{part}.json").is_file()]
 
 
 def print_page(found: dict[str, Any]) -> str:
-    """The page of what was found, by part."""
+    """Render the page in Markdown from the results by part."""
     return "\n".join([HEAD, *(PARTS[part].section(facts) for part, facts in found.items())])
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file and make its folder."""
+    """Write a file, and create its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -69,7 +69,7 @@ def measure() -> dict[str, Any]:
 
 
 def compare(cases: list[dict[str, Any]]) -> list[tuple[str, float, str, float]]:
-    """The requirements, with the worst result of known devices in batches of 1,024."""
+    """Compare the worst result of known devices in batches of 1,024 with the requirements."""
     known = {one["devices"]: one for one in cases if one["scaling"] == KNOWN and one["batch"] == BATCH}
     ratio, slowest = min(one["ratio"] for one in known.values()), max(one["reading_us"] for one in known.values())
     return [
@@ -81,7 +81,7 @@ def compare(cases: list[dict[str, Any]]) -> list[tuple[str, float, str, float]]:
 
 
 def section(found: dict[str, Any]) -> str:
-    """This part of the page."""
+    """Render this part of the page."""
     lines = [
         "| devices | scaling | batch | µs a reading | µs of `live.push` | ratio | bytes a device |",
         "|" + "---|" * 7,
@@ -134,7 +134,7 @@ def make_calibrator(scaling: str) -> Calibrator:
 
 
 def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
-    """Endless rows: every device once a minute, in batches."""
+    """Yield random readings without end: every device once a minute, in batches."""
     rng = np.random.default_rng(minute)
     while True:
         minute += 1
@@ -145,7 +145,7 @@ def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
 
 
 def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
-    """Microseconds per reading."""
+    """Microseconds per reading of `Fleet.push`."""
     begun = time.process_time()
     pushed = [fleet.push(*batch) for batch in some]
     elapsed = time.process_time() - begun
@@ -154,7 +154,7 @@ def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
 
 
 def time_alone(calibrator: Calibrator) -> float:
-    """Like the fleet's, for `live.push` of one device: microseconds per reading."""
+    """Microseconds per reading of `live.push` for a single device."""
     live, rows = calibrator.live("box"), list(islice(batches(["box"], 1), WINDOW + ALONE))
     for _, times, values in rows[:WINDOW]:
         live.push(times[0], values[0])

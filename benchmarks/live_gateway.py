@@ -1,6 +1,6 @@
 """`scare live run` behind a real Mosquitto: readings per second, latency, time to start.
 
-The process has one core; the broker, the boxes and who listens have the other. Part of `live.py`.
+The process has one core; the broker, the simulated boxes and the subscriber have the other. Part of `live.py`.
 """
 
 from benchmarks.live_fleet import (  # first: it limits NumPy to one core
@@ -33,7 +33,7 @@ from scare.live.pipeline import Delivery, ModelFiles, Monitor, Pipeline
 from scare.live.store import Store
 from tests.live.broker import Listener, free_port, running_broker, wait_for
 
-RATE, SECONDS, TICKS = 1000, 60, 20  # readings a second, for so long, sent so many times a second
+RATE, SECONDS, TICKS = 1000, 60, 20  # readings per second, duration, and sends per second
 DEVICES, START = 10_000, 1.7e9
 CONFIG = '[models.pm]\nfile = "pm.scare"\n[mqtt]\nport = {port}\n[[inputs]]\nadapter = "json"\n'
 SECTION = Template("""## The gateway
@@ -56,7 +56,7 @@ $bars
 
 
 def measure() -> dict[str, Any]:
-    """Both parts, one after the other."""
+    """Measure rate and latency, then the time of a restart."""
     found = {**measure_rate(), **measure_restart(), "niceness": os.nice(0)}
     bars = [
         ("readings a second", found["rate"], ">=", 0.99 * RATE),
@@ -67,7 +67,7 @@ def measure() -> dict[str, Any]:
 
 
 def section(found: dict[str, Any]) -> str:
-    """This part of the page."""
+    """Render this part of the page."""
     return SECTION.substitute(
         rate=f"{RATE:,}",
         seconds=SECONDS,
@@ -85,7 +85,7 @@ def section(found: dict[str, Any]) -> str:
 
 @contextmanager
 def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """`scare live run` on one core."""
+    """Run `scare live run` on one core."""
     command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", "live.toml"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     core = str(max(os.sched_getaffinity(0)))
@@ -98,7 +98,7 @@ def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def place() -> Iterator[tuple[Path, int]]:
-    """A folder with a model and a config, and the port of a broker."""
+    """Set up a folder with a model and a config, and start a broker; yields the folder and the broker's port."""
     with TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         make_calibrator(KNOWN).save(folder / "pm.scare")
@@ -108,7 +108,7 @@ def place() -> Iterator[tuple[Path, int]]:
 
 
 def measure_rate() -> dict[str, float]:
-    """Send readings at a steady pace, and time each of them."""
+    """Send readings at a steady rate, and time each from publish to publish."""
     with place() as (folder, port):
         listener = Listener(port, "scare/#")
         arrived: list[float] = []
@@ -136,7 +136,7 @@ def measure_rate() -> dict[str, float]:
 
 
 def send(port: int) -> dict[tuple[str, str], float]:
-    """A reading of each device every second, minute by minute; when each was sent, by device and time."""
+    """Send a reading of each device every second, one minute apart in their times; returns when each was sent."""
     box, rng, sent = Listener(port), np.random.default_rng(1), {}
     begun, some = time.monotonic(), RATE // TICKS
     for tick in range(SECONDS * TICKS):
@@ -167,7 +167,7 @@ def measure_restart() -> dict[str, float]:
 
 
 def leave_state(folder: Path) -> None:
-    """The state of a process killed after an hour: full windows, and the journals of the last minutes."""
+    """Write the state of a process killed after an hour: full windows, and the journals of the last minutes."""
     monitor = Monitor()
     files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
     store = Store(folder / "live")
@@ -184,7 +184,7 @@ def leave_state(folder: Path) -> None:
 
 
 def draw_minute(minute: int, rng: np.random.Generator) -> list[Reading]:
-    """A reading of each device."""
+    """Draw a reading of each device."""
     rows = rng.normal(CENTER, SCALE, (DEVICES, 3)).clip(0.1, 80.0).tolist()
     values = [{"pm25": dust, "temperature": heat, "humidity": damp} for dust, heat, damp in rows]
     return [Reading(f"box-{index}", START + 60.0 * minute, one) for index, one in enumerate(values)]

@@ -26,7 +26,7 @@ from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000
 SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive that is extrapolated to
-READ, WRITTEN = 2, 3  # requests per file: its summary and its rows; a result, its state and its journal line
+READ, WRITTEN = 2, 3  # requests per file: to read its summary and rows; to write result, state and journal line
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -46,9 +46,9 @@ OURS = "ours, together 0.03 to 0.08, least 0.3"
 
 
 class Outputs(NamedTuple):
-    """What start [n] and members [members, n] give, the truth [n], the reading plain and with an offset [2 or 0, n].
+    """Scaled outputs of the linear start [n] and of the members [members, n], and the reference [n].
 
-    All scaled.
+    `plain` [2 or 0, n] is the raw reading, as it is and with an offset, if it has the reference's unit.
     """
 
     start: np.ndarray
@@ -58,7 +58,7 @@ class Outputs(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A task trained once: on validation, which rules see, and on test."""
+    """Outputs of a task trained once: on validation, which the rules see, and on test; `unit` undoes the scaling."""
 
     validation: Outputs
     test: Outputs
@@ -69,7 +69,7 @@ Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each memb
 
 
 def keep(task: AccuracyTask, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
-    """Train, and take down what is given."""
+    """Train a task by these rules; returns what its start and members output on validation and test."""
     recipe = replace(Recipe.preset("default", task.window, members=MEMBERS), rules=rules)
     parts, _ = drop_dead_devices({TRAINING: split.train, "validation": split.validation, "test": split.test})
     train, validation, test = parts[TRAINING], parts["validation"], parts["test"]
@@ -95,14 +95,14 @@ def _outputs(member: Trained, share: float, examples: Examples) -> np.ndarray:
 
 
 def load(path: Path) -> Kept:
-    """What was kept."""
+    """Load what `keep` returned for a task."""
     with np.load(path) as found:
         parts = [Outputs(*(found[f"{part}.{field}"] for field in Outputs._fields)) for part in ("validation", "test")]
         return Kept(*parts, float(found["unit"][0]))
 
 
 def shares() -> dict[str, Share]:
-    """How the network's share can be found, by name."""
+    """The ways to choose the network's share in the blend, by name."""
 
     def ramp(rules: SelectionRules, together: bool) -> Share:
         def share(seen: Outputs) -> np.ndarray:
@@ -126,7 +126,7 @@ def shares() -> dict[str, Share]:
 
 
 def rmse(kept: Kept, share: Share) -> float:
-    """On test, of what would be shipped; in the target's unit."""
+    """RMSE on test of the blend or raw reading that is best on validation, in the target's unit."""
     shares, (seen, new, unit) = share(kept.validation), kept
     ways = [[_mixed(part, shares), *part.plain] for part in (seen, new)]
     least = min(reversed(range(len(ways[0]))), key=lambda way: _root(ways[0][way] - seen.targets))
@@ -142,7 +142,7 @@ def _root(errors: np.ndarray) -> float:
 
 
 def leave_out(errors: dict[str, dict[str, float]], sets: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    """Each set, and the rules with the least error on the others; `errors` by rules and task, as ratios."""
+    """Yield each set with the rules that have the least error on the others; `errors` by rules and task, as ratios."""
     for name in sets:
         others = {other: tasks for other, tasks in sets.items() if other != name}
         yield name, min(errors, key=lambda rules: mean_over_sets(errors[rules], others))
@@ -154,18 +154,20 @@ def mean_over_sets(errors: dict[str, float], sets: dict[str, list[str]]) -> floa
 
 
 def best_others(path: Path) -> dict[str, float]:
-    """The least RMSE of a method that is not ours, by task, of what accuracy.py wrote."""
+    """The lowest RMSE of a method that is not ours, by task, from the JSON of accuracy.py."""
     tasks = json.loads(path.read_text())
-    return {task: min(filter(None, map(_error_of_other, found["rows"]))) for task, found in tasks.items()}
-
-
-def _error_of_other(row: dict[str, Any]) -> float | None:
-    is_ours = row["method"] == SINGLE or row["method"].startswith(f"{SINGLE}-")
-    return None if row["failed"] or is_ours else float(row["rmse"])
+    return {
+        task: min(
+            float(row["rmse"])
+            for row in found["rows"]
+            if not row["failed"] and row["method"] != SINGLE and not row["method"].startswith(f"{SINGLE}-")
+        )
+        for task, found in tasks.items()
+    }
 
 
 def train_all(tasks: Sequence[AccuracyTask], options: argparse.Namespace) -> dict[str, dict[str, Kept]]:
-    """By rules and task; what is kept already is not trained again."""
+    """Train every task by every set of rules; what is in `--work` already is not trained again."""
     found: dict[str, dict[str, Kept]] = {name: {} for name in RULES}
     for task in tasks:
         split = None
@@ -181,7 +183,7 @@ def train_all(tasks: Sequence[AccuracyTask], options: argparse.Namespace) -> dic
 
 
 def main() -> None:
-    """Train what is missing, print the table."""
+    """Train what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of the files")
     parser.add_argument("--others", type=Path)
@@ -206,7 +208,7 @@ def main() -> None:
 
 
 def print_table(ratios: dict[str, dict[str, float]], sets: dict[str, list[str]]) -> None:
-    """What the other sets choose for each set, and how it does there."""
+    """Print which rules the other sets choose for each set, and their error there."""
     table = Table("set left out", "tasks", "chosen by the others", "RMSE there", "of the rules we ship")
     left_out = {}
     for name, rules in leave_out(ratios, sets):

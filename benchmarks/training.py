@@ -96,7 +96,7 @@ def peak_memory(window: int, count: int) -> dict[str, float]:
 
 
 def measure_memory(window: int, count: int) -> None:
-    """The body of that process."""
+    """What the process of `peak_memory` runs; prints JSON."""
     draw, begun = np.random.default_rng(0), time.perf_counter()
     times = pl.datetime_range(START, START + timedelta(minutes=count - 1), "1m", time_zone="UTC", eager=True)
     truth = draw.normal(size=count)
@@ -114,7 +114,7 @@ def _peak_megabytes() -> float:
 
 
 def measure(quick: bool) -> dict[str, list[dict[str, float]]]:
-    """All three tables as rows."""
+    """Measure the rows of all three tables."""
     examples, speed = make_examples(360, 50_000), []
     for batch, steps in ((32, 400), (256, 100)):
         rounds = [(scanned("paper", examples, batch, steps), stepwise(examples, batch, steps)) for _ in range(3)]

@@ -92,7 +92,7 @@ def fitted(task: AccuracyTask, split: Split, work: Path) -> Calibrator:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Fit or load the calibrator of each task, measure it and print a table or JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--tasks", default="")

@@ -99,7 +99,7 @@ class Study:
         return np.load(self.folder / ROWS / f"{job.key}.npy", allow_pickle=False)
 
     def calibrator(self, job: Job) -> Calibrator | None:
-        """The calibrator of a finished job; None if it failed, or fitted trees, which no file without code can hold."""
+        """The calibrator of a finished job; None if it failed, or fitted trees, which a `.scare` file cannot hold."""
         path = self.folder / ROWS / f"{job.key}.scare"
         return Calibrator.load(path) if path.exists() else None
 
@@ -112,7 +112,7 @@ Work = tuple[Study, Job]
 
 
 def choose(names: Sequence[str]) -> list[str]:
-    """The methods of these names; `all` is every method, but of those with the paper's preset only SCARE.
+    """Resolve names of methods; `all` is every method, except other models than SCARE with the paper's preset.
 
     >>> choose(["scare", "linear"])
     ['scare', 'linear']
@@ -125,7 +125,7 @@ def choose(names: Sequence[str]) -> list[str]:
 
 
 def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
-    """A job for every name and window, and for a network every seed.
+    """List a job for every name and window, and for every seed of a network.
 
     Methods without randomness run once, and so does the mean of three networks, which has several seeds in it.
     """
@@ -138,7 +138,7 @@ def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
 
 
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe of a network: the default preset or, by its name, the paper's; three members; an ablation.
+    """Make a network's recipe: the default preset, or as its name says the paper's, three members, or an ablation.
 
     >>> recipe_of("tesla-paper", 360, 0, {}).scaling, recipe_of("exp-2", 360, 0, {}).model == ABLATION[2]
     ('constant', True)
@@ -162,7 +162,7 @@ def fit_method(
     recipe = recipe_of(job.method, job.window, job.seed, {**settings, **({"rate": job.rate} if job.rate else {})})
     calibrator = fit(train, validation, recipe, lambda state: speeds.append(state.windows_per_second))
     if calibrator.facts.get("interrupted"):
-        raise KeyboardInterrupt  # half a training is no result
+        raise KeyboardInterrupt  # an interrupted training is not a result
     facts = {
         "parameters": calibrator.facts["parameters"],
         "bytes": count(calibrator.plan).weight_bytes,
@@ -173,7 +173,7 @@ def fit_method(
 
 
 def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) -> dict[str, Accuracy]:
-    """Accuracy of each calibrator over the rows where all of them, and the reference, have a value."""
+    """Compute the accuracy of each calibrator over the rows for which all of them and the reference have a value."""
     reference = np.concatenate([one.targets for one in readings])
     changes = np.concatenate([reading_changes(one) for one in readings])
     estimates = {name: _predict(calibrator, readings) for name, calibrator in calibrators.items()}
@@ -278,7 +278,9 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
         fitted = time.perf_counter() - begun
         estimates = _predict(predictor, parts["test"])
         if not np.isfinite(estimates).any():
-            raise DataError("it gives no value for any test row: no whole window, or all readings outside its range")
+            raise DataError(
+                "it has no value for any test row: there is no whole window, or all readings are out of range"
+            )
         with replacing(rows / f"{this.key}.npy") as temporary:
             np.save(temporary, estimates.astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
@@ -313,7 +315,7 @@ class SharedRows:
 
     @staticmethod
     def of(study: Study) -> "SharedRows":
-        """The rows of a study as far as it is finished."""
+        """Load the rows and estimates of a study, as far as it is finished."""
         test = tuple(read_parts(study.folder)["test"])
         finished = [job for job in study.jobs if (study.result(job) or {"failed": ""})["failed"] is None]
         estimates = {job: study.estimates(job) for job in finished}

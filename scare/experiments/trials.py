@@ -49,7 +49,7 @@ ON_BOARD = ("model.", "training.members")  # prefixes of hyperparameters that ch
 
 
 def default_space(preset: Recipe) -> SearchSpace:
-    """The search space without a config file, with window lengths around the preset's.
+    """Make the search space used without a config file, with window lengths around the preset's.
 
     >>> default_space(Recipe(window=24))["model.window"]
     (12, 24, 48, 96)
@@ -59,10 +59,10 @@ def default_space(preset: Recipe) -> SearchSpace:
 
 
 def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> SearchSpace:
-    """The search space of [tune.knobs]: the tables of a recipe, with a list of numbers for each key."""
+    """Make the search space of [tune.knobs]: the tables of a recipe, with a list of numbers for each key."""
     listed = convert(flattened(tables), dict[str, Annotated[tuple[Number, ...], MinLen(1)]], where)
     if SEED in listed:
-        raise UsageError(f"{where}: '{SEED}' cannot be tuned: a seed that scores better is luck")
+        raise UsageError(f"{where}: '{SEED}' cannot be tuned, since a seed that scores better is luck; leave it out")
     for name, values in listed.items():
         for value in values:
             adjust(preset, nested({name: value}), where)
@@ -75,7 +75,7 @@ def preset_values(space: SearchSpace, preset: Recipe) -> dict[str, Number]:
 
 
 def architecture(values: Mapping[str, Number]) -> dict[str, Number]:
-    """The values that change the cost on a board."""
+    """Select the hyperparameters that change the cost on a board."""
     return {name: value for name, value in values.items() if name.startswith(ON_BOARD)}
 
 
@@ -85,7 +85,7 @@ def _with_preset(space: SearchSpace, preset: Recipe) -> SearchSpace:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate (hyperparameters by dotted name) and what is known of it; trial 0 is the preset itself."""
+    """A candidate (hyperparameters by dotted name) with its cost and scores so far; trial 0 is the preset itself."""
 
     number: int
     values: Mapping[str, int | float]
@@ -156,7 +156,7 @@ def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], resu
 
 
 def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
-    """Add its cost to a trial, and its scores unless it is over the budget; the preset is always scored."""
+    """Measure a trial's cost, then score it fold by fold unless it is over the budget; the preset is always scored."""
     recipe, budget = settings.recipe(trial.values), settings.budget
     for number in range(1, settings.folds + 1):
         parts = read_parts(folder / f"fold-{number}")
@@ -177,7 +177,7 @@ def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
 
 
 def score(calibrator: Any, test: Sequence[Readings]) -> Score:
-    """RMSE and top-5 % RMSE over all test rows that have a reference; a row without a value is an error."""
+    """Compute RMSE and top-5 % RMSE over all test rows with a reference; a row without a value is an error."""
     accuracy = compare({"": calibrator}, test)[""]
     rows = sum(int(np.isfinite(one.targets).sum()) for one in test)
     if accuracy.rows < rows:

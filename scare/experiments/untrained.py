@@ -51,7 +51,7 @@ Cost = Mapping[str, int]
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
-    """Build a recipe's network and replace its zeros: weights by small numbers, bandwidths by one about 2."""
+    """Build a recipe's network and replace its zeros: weights by small random numbers, bandwidths by about 2."""
 
     def fill(leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
@@ -64,18 +64,18 @@ def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Gener
 
 
 def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
-    """Like `draw_network`, as a plan that is not folded yet."""
+    """Like `draw_network`, but return its plan, not folded yet."""
     return draw_network(recipe, channels, seed, draw).plan()
 
 
 def draw_ensemble(recipe: Recipe, channels: int, members: int) -> Plan:
-    """Plan (folded, float32) of the mean of several untrained networks."""
+    """Draw several networks; returns the plan of their mean, folded, in float32."""
     plans = [draw_plan(recipe, channels, member, np.random.default_rng(member)) for member in range(members)]
     return fold(average(plans)).astype(np.float32)
 
 
 def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings]) -> Calibrator:
-    """A calibrator of a recipe with random weights, scaled for these readings."""
+    """Make a calibrator of a recipe with random weights, scaled for these readings."""
     inputs, target = prepare_inputs(train, validation, recipe)
     examples = make_examples(validation, inputs)
     windows = examples.windows(examples.spread(SAMPLES))
@@ -87,7 +87,7 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
 
 @cache
 def draw_method(name: str, window: int) -> Calibrator:
-    """A method's network with one channel of PM in ug/m3, once a minute, with the tables that training adds."""
+    """Make an untrained calibrator: one channel of PM in ug/m3, once a minute, with the tables that training adds."""
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
@@ -111,10 +111,10 @@ class Budget:
 
     @staticmethod
     def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "Budget":
-        """Build the budget of a board by its name; where no memory limit is given, the board's own memory is it."""
+        """Build the budget of a board by its name; without a memory limit, the board's own memory is the limit."""
         found = board(name)
         if instructions is not None and "instructions" not in found.measures:
-            raise UsageError(f"instructions are not counted on {name}; leave out the limit of instructions")
+            raise UsageError(f"instructions are not counted on {name}; leave out the limit on instructions")
         return Budget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
 
     @property
@@ -127,11 +127,11 @@ class Budget:
         return f"at most {', '.join(f'{most:,} {UNITS[name]}' for name, most in self.limits.items())}"
 
     def excess(self, cost: Cost) -> dict[str, tuple[int, int]]:
-        """Need and limit of everything that is over the budget."""
+        """Return need and limit of everything that is over the budget."""
         return {name: (cost[name], most) for name, most in self.limits.items() if cost[name] > most}
 
     def reasons(self, cost: Cost) -> list[str]:
-        """Why a cost is over the budget; empty when it is not.
+        """Return why a cost is over the budget; empty when it is not.
 
         >>> Budget.of("nano33ble", "fixed", 20_000, None, None).reasons(
         ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
@@ -145,7 +145,7 @@ class Budget:
 def measure_cost(
     recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
 ) -> dict[str, int]:
-    """Instructions of one inference (if the board counts them), bytes of RAM and of flash on the budget's board."""
+    """Measure instructions of one inference (if the board counts them) and bytes of RAM and flash, untrained."""
     calibrator = draw_calibrator(recipe, train, validation)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
@@ -158,7 +158,7 @@ def measure_cost(
 def largest_window(
     calibrator: Calibrator, arithmetic: str, board: Board, advance: Callable[[], object] = lambda: None
 ) -> int | None:
-    """Readings in the largest shorter window that fits a board; 0 if none does, None if the model is not ours.
+    """Find the largest shorter window [readings] that fits a board; 0 if none does, None if the model is not ours.
 
     Every window that is tried is built with random weights and measured; `advance` is called before each.
     """
@@ -180,7 +180,7 @@ def largest_window(
 
 
 def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
-    """The largest number from `least` to `most` that fits, by bisection; 0 if none does.
+    """Find the largest number from `least` to `most` that fits, by bisection; 0 if none does.
 
     >>> largest(lambda window: 3 * window <= 100, 4, 60), largest(lambda window: False, 4, 60)
     (33, 0)
