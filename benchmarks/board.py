@@ -28,8 +28,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import NotApplicableError
 from scare.experiments.untrained import draw_method
-from scare.export.compiled import compile_calibrator
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
 from scare.scorecard.scoring import board_trials
 

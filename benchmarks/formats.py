@@ -23,8 +23,7 @@ from scare.cli.options import open_calibrator
 from scare.errors import NotApplicableError
 from scare.experiments.study import recipe_of
 from scare.experiments.untrained import draw_method, draw_plan
-from scare.export.compiled import compile_calibrator
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import TARGETS, export_calibrator
 from scare.export.tflite import make_flatbuffer
 

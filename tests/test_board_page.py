@@ -17,7 +17,7 @@ from scare.calibrator.plan import Plan
 from scare.cli.app import run
 from scare.experiments.untrained import draw_method
 from scare.export.c_package import statuses
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 
 ROOT = Path(__file__).parents[1]
 EXPORT, BOARD = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("export.md", "board.md"))

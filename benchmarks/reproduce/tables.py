@@ -27,8 +27,7 @@ from scare.experiments.study import Progress, SharedRows
 from scare.experiments.table import Row
 from scare.experiments.task import upgrade_row
 from scare.experiments.untrained import draw_method
-from scare.export.compiled import compile_calibrator
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
 from scare.export.tflite import make_flatbuffer
 from scare.extras import require

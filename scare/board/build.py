@@ -11,7 +11,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -21,7 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scare.board.boards import Board
-from scare.board.exports import CExport
+from scare.errors import DataError
+from scare.export.scare_json import ExportFolder, KeptValue, find_exports
 from scare.extras import require
 from scare.files import replacing
 
@@ -44,6 +45,52 @@ FREESTANDING = (
     "-fdata-sections",
     "-g",
 )
+
+
+@dataclass(frozen=True)
+class CExport:
+    """A model in C: its source, the folder of the runtime, and the values that can be read after a run, by name."""
+
+    source: Path
+    runtime_headers: Path
+    kept: Mapping[str, KeptValue]
+
+    @property
+    def name(self) -> str:
+        """Name of the model in C."""
+        return self.source.stem
+
+    @property
+    def runtime(self) -> list[Path]:
+        """Sources of the runtime, the same for every model."""
+        every = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
+        return [path for path in every if path != self.source]
+
+    @property
+    def includes(self) -> list[Path]:
+        """Folders of all headers."""
+        return [self.source.parent, self.runtime_headers]
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Compiler flags of main.c and host.c, which work with any model."""
+        header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
+        return (
+            *(header, f"-DMODEL={self.name}"),
+            *(f"-DMODEL_MEMORY={prefix}_BYTES", f"-DMODEL_READING={prefix}_CHANNELS"),
+        )
+
+
+def read_export(folder: Path) -> CExport:
+    """Read the exported C in a folder; a folder without C is refused."""
+    return read_c_export(find_exports(folder)[0])
+
+
+def read_c_export(export: ExportFolder) -> CExport:
+    """Like `read_export`, for an export that was found already."""
+    if not export.description.runtime:
+        raise DataError(f"{export.folder} holds no C: it is an export to {export.description.target}")
+    return CExport(export.model, export.runtime, export.description.kept)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import numpy as np
 
 import scare
 from scare.board.boards import Board
-from scare.board.exports import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, StreamAnswers, push_all, read_export
-from scare.board.host import HostModel
+from scare.board.build import read_export
+from scare.board.host import EARLY, HISTORY, MISSING, NOT_FINITE, OK, RANGE, HostModel, StreamAnswers, push_all
 from scare.board.vectors import (
     GOLDEN,
     READING,

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.exports import ANSWER_TYPE, read_export
+from scare.board.build import read_export
+from scare.board.host import ANSWER_TYPE
 from scare.board.virtual import Cycles, PushCost, Runs, VirtualModel
 from scare.data.flags import Flag
-from scare.export.compiled import Compiled
+from scare.export.lowering import Compiled
 from scare.export.package import TARGETS, write_package
 
 WIDE = 32  # bits of an int that the fixed-point kernels need

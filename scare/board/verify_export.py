@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from scare.board.exports import read_c_export
+from scare.board.build import read_c_export
 from scare.board.host import HostModel
 from scare.calibrator.parity import TOKENS, max_code_mismatches
 from scare.errors import DataError, ExitCode, NotApplicableError, ScareError

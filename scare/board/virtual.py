@@ -24,16 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.build import RAM, Firmware, Image, build, compile_once, library_name
-from scare.board.exports import (
-    ANSWER_TYPE,
-    CALIBRATION_WORDS,
-    CChannel,
-    CExport,
-    model_structure,
-    stored_windows,
-    window_bytes,
-)
+from scare.board.build import RAM, CExport, Firmware, Image, build, compile_once, library_name
+from scare.board.host import ANSWER_TYPE, CALIBRATION_WORDS, CChannel, model_structure, stored_windows, window_bytes
 from scare.extras import require
 
 OUTSIDE = 0x10000000  # memory that no chip has, for arguments of calls; calls return to its start

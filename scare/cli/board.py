@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.board import boards
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.measure import Example, Report, example_answers, measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel

@@ -13,8 +13,7 @@ from scare.calibrator.model_card import selection_summary
 from scare.cli.console import STDOUT, emit, note, progress
 from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, open_calibrator
 from scare.errors import DoesNotFitError, UsageError
-from scare.export.compiled import Compiled
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, Compiled
 from scare.export.package import TARGETS, Package, compile_for_target, write_package
 from scare.export.target import Target
 from scare.extras import is_installed, remedy

@@ -28,7 +28,7 @@ from scare.data.flags import QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import UsageError
 from scare.experiments.study import recipe_of
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Architecture, Network
 from scare.records import convert

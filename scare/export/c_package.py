@@ -22,11 +22,17 @@ from scare.data.flags import LARGEST
 from scare.data.quantities import Quantity, is_called, quantities, quantity
 from scare.data.readings import Channel
 from scare.errors import UsageError
-from scare.export.c_source import CModel, print_golden, print_header, print_number, print_source
-from scare.export.compiled import Compiled
+from scare.export.c_source import (
+    CModel,
+    learning_sources,
+    print_golden,
+    print_header,
+    print_number,
+    print_source,
+    runtime_sources,
+)
 from scare.export.descriptor import InputChannel, encode_windows
-from scare.export.lowering import Arithmetic
-from scare.export.runtime import learning_sources, runtime_sources
+from scare.export.lowering import Arithmetic, Compiled
 from scare.export.scare_json import KeptValue
 from scare.export.target import TEMPLATES, Artefact, Target, escape_markdown, fill_template, fill_templates, to_ascii
 from scare.upkeep.learner import MAX_COEFFICIENTS, learner_settings

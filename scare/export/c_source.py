@@ -8,7 +8,8 @@ The same model always gives the same text; floats are printed in hexadecimal, so
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -20,6 +21,10 @@ from scare.export.memory import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
 from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
 
+INSTALLED = Path(__file__).with_name("runtime_src")
+IN_TREE = Path(__file__).parents[2] / "runtime"
+KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
+LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported with --learn only
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # inside a branch
 WORD_BITS = 32
@@ -322,3 +327,39 @@ def _comment(text: str) -> str:
 
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
+
+
+def runtime_sources() -> dict[str, str]:
+    """Text of every source and header that a model needs, by file name.
+
+    All go into one folder and include each other by name alone.
+
+    >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
+    True
+    """
+    return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}
+
+
+def learning_sources() -> dict[str, str]:
+    """Like `runtime_sources`, for the on-board learner."""
+    return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
+
+
+def _sources() -> dict[str, str]:
+    paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def declared_functions() -> frozenset[str]:
+    """Names of the kernels that generated code may call."""
+    return _declared_in(_folder())
+
+
+@cache
+def _declared_in(folder: Path) -> frozenset[str]:
+    headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
+    return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
+
+
+def _folder() -> Path:
+    return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"

@@ -11,7 +11,7 @@ from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
 from scare.export.c_package import Library, SensorField, library_target, sensor_fields
 from scare.export.c_source import CModel, distinct_names
-from scare.export.compiled import Compiled
+from scare.export.lowering import Compiled
 from scare.export.target import to_ascii
 
 PREFIX, COMPONENT = "scare_model_", "components/scare"

@@ -15,9 +15,8 @@ from typing import Any
 from scare.calibrator.plan import Plan
 from scare.export import scare_live
 from scare.export.c_package import ANSWER, channel_rows, statuses
-from scare.export.compiled import Compiled
 from scare.export.descriptor import Descriptor
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, Compiled
 from scare.export.python_source import Constants, print_function
 from scare.export.target import Artefact, Target, check_module_name, fill_templates, to_ascii
 from scare.export.tensor_graph import lower_to_tensors

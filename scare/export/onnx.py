@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scare.export.compiled import Compiled
-from scare.export.lowering import Arithmetic
-from scare.export.model_file import NAMES, describe_inputs, model_file_artefact
-from scare.export.target import Artefact, Target, check_file_name
+from scare.export.lowering import Arithmetic, Compiled
+from scare.export.target import NAMES, Artefact, Target, check_file_name, describe_inputs, model_file_artefact
 from scare.export.tensor_graph import calibrator_graph
 from scare.extras import require
 from scare.kernels.tensor import INPUT, Tensor, in_order

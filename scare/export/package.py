@@ -16,8 +16,8 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_package import ARDUINO, GOLDEN_HEADER, PLATFORMIO, ZEPHYR, C, learner_files
-from scare.export.compiled import Compiled, compile_calibrator
 from scare.export.esphome import ESPHOME
+from scare.export.lowering import Compiled, compile_calibrator
 from scare.export.micropython import MICROPYTHON
 from scare.export.onnx import ONNX
 from scare.export.scare_json import GOLDEN, SCARE_JSON, Description, describe_channels, describe_target, reference_rmse

@@ -1,6 +1,6 @@
 """`scare.json` and golden vectors: what an export is, and the results that it must give.
 
-    package.py -> scare.json, golden.safetensors -> board/exports.py, board/verify_export.py
+    package.py -> scare.json, golden.safetensors -> board/build.py, board/verify_export.py
 
 Golden vectors are windows with their results in double precision and a tolerance each, by the rules of
 `calibrator/parity.py`.

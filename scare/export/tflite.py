@@ -25,10 +25,8 @@ import numpy as np
 
 from scare.calibrator.parity import INTEGER_WEIGHTS_TOLERANCE, deviation
 from scare.errors import NotApplicableError
-from scare.export.compiled import Compiled
-from scare.export.lowering import Arithmetic
-from scare.export.model_file import NAMES, model_file_artefact
-from scare.export.target import Artefact, Target, check_file_name
+from scare.export.lowering import Arithmetic, Compiled
+from scare.export.target import NAMES, Artefact, Target, check_file_name, model_file_artefact
 from scare.export.tensor_graph import MEMBER, Spans, calibrator_graph, find_spans, simplify
 from scare.extras import require
 from scare.kernels import Shape

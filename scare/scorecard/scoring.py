@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.board.measure import measure
 from scare.board.vectors import board_windows
@@ -21,7 +21,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
 from scare.data.readings import Readings
 from scare.errors import NotApplicableError
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.kernels import Choice, choose
 from scare.scorecard.cost import (

@@ -20,8 +20,7 @@ from scare.calibrator.parity import Tolerance
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
-from scare.export.compiled import compile_calibrator
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Architecture
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, with_edges

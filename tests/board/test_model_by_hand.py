@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scare.board.boards import board
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.board.measure import measure
 from scare.board.virtual import MachineError, VirtualModel

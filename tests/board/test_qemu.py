@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.build import link
-from scare.board.exports import CExport, read_export, stored_windows
+from scare.board.build import CExport, link, read_export
+from scare.board.host import stored_windows
 from scare.board.virtual import VirtualModel
 from scare.export.lowering import Arithmetic
 from scare.export.package import export_calibrator

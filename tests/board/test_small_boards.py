@@ -7,7 +7,7 @@ import pytest
 from scare.board.boards import board
 from scare.board.build import BuildError, compile_c
 from scare.board.measure import measure_once
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator
 from tests.export.building import sources

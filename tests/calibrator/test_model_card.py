@@ -6,7 +6,7 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import FORMER_FACTS, HEAD, model_card, selection_summary, selection_table
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from tests.calibrator.building import make_calibrator
 
 SUMMARY = "The network lowers the error of the best linear model by 12 %; the result is 75 % network, 25 % linear."

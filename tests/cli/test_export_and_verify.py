@@ -11,7 +11,7 @@ from scare.errors import ExitCode
 from scare.export.scare_json import GOLDEN, GoldenVectors
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.cli.output import RunCli
-from tests.export.test_model_file import EVERY_FORMAT, wide_calibrator
+from tests.export.test_target import EVERY_FORMAT, wide_calibrator
 
 
 @EVERY_FORMAT

@@ -15,7 +15,7 @@ from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.experiments.study import recipe_of
 from scare.experiments.untrained import BANDWIDTH, draw_method, draw_network, largest, largest_window
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 
 UNO = board("uno")
 

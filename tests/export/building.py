@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scare.board.build import STANDARD, STRICT, compile_c, library_name
-from scare.board.exports import ANSWER_TYPE
+from scare.board.host import ANSWER_TYPE
 from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.descriptor import make_descriptor

@@ -14,8 +14,8 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel
 from scare.errors import UsageError
+from scare.export.c_source import runtime_sources
 from scare.export.package import export_calibrator
-from scare.export.runtime import runtime_sources
 from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.export.building import sources

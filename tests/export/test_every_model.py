@@ -8,8 +8,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
 from scare.export.c_source import CModel
-from scare.export.compiled import compile_calibrator
 from scare.export.descriptor import encode_windows
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from tests.calibrator.building import make_calibrator
 from tests.contract.test_models import CASES, random_network

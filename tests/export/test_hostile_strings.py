@@ -15,10 +15,9 @@ import yaml
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Channel
 from scare.errors import DataError
-from scare.export.compiled import compile_calibrator
-from scare.export.model_file import describe_inputs, readme_fields
+from scare.export.lowering import compile_calibrator
 from scare.export.package import TARGETS
-from scare.export.target import fill_templates
+from scare.export.target import describe_inputs, fill_templates, readme_fields
 from scare.windowing.scaling import Scaling
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.report.small_run import series

@@ -23,8 +23,8 @@ from scare.calibrator.plan import run
 from scare.data.flags import Flag
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export import scare_live
+from scare.export.c_source import runtime_sources
 from scare.export.package import Package, export_calibrator
-from scare.export.runtime import runtime_sources
 from scare.export.scare_json import GOLDEN, GoldenVectors
 from scare.export.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan

@@ -15,10 +15,10 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.compiled import compile_calibrator
+from scare.export.c_source import learning_sources, runtime_sources
 from scare.export.descriptor import encode_windows
+from scare.export.lowering import compile_calibrator
 from scare.export.package import Package, export_calibrator
-from scare.export.runtime import learning_sources, runtime_sources
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.export.building import RUNTIME, compile_models, sources, strict_gcc
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import scare
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.verify_export import verify_export
 from scare.calibrator.bundle import FORMER_KEYS
 from scare.errors import DataError

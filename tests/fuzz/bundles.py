@@ -23,7 +23,7 @@ from scare.calibrator.calibrator import CalibratedRows, Calibrator
 from scare.calibrator.model_card import model_card
 from scare.data.flags import NO_VALUE
 from scare.errors import NotApplicableError
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import find_target
 from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.calibrator.test_bundle import places

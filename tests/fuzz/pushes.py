@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from scare.board.build import cache_folder
-from scare.board.exports import read_export
+from scare.board.build import cache_folder, read_export
 from scare.calibrator.plan import Plan, Step
 from scare.export.package import export_calibrator
 from scare.files import replacing

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scare import kernels
 from scare.calibrator.plan import SELECT
-from scare.export.runtime import KERNEL_HEADERS, declared_functions
+from scare.export.c_source import KERNEL_HEADERS, declared_functions
 from scare.kernels import C_FIXED, C_FLOAT32, FIXED_KERNELS, FLOAT_KERNELS, KERNELS, QUANTISATION, TENSOR_FORMS
 
 STUDIED = "raw_hash_codes"  # the paper's literal hash, for study: it runs in NumPy only

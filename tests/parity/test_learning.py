@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.build import FREESTANDING, STRICT, build, compile_each, compile_once, library_name, link
-from scare.board.exports import read_export
+from scare.board.build import FREESTANDING, STRICT, build, compile_each, compile_once, library_name, link, read_export
 from scare.board.host import HOST_FLAGS
 from scare.board.virtual import OUTSIDE, Machine
-from scare.export.compiled import Compiled, compile_calibrator
+from scare.export.lowering import Compiled, compile_calibrator
 from scare.export.package import find_target, write_package
 from scare.upkeep.learner import ARITHMETICS, Learner, PairOutcome, learner_settings
 from scare.upkeep.update import identity

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from scare.board.boards import board
-from scare.board.exports import ANSWER_TYPE, read_export
-from scare.board.host import HostModel
+from scare.board.build import read_export
+from scare.board.host import ANSWER_TYPE, HostModel
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step

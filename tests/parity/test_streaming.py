@@ -15,7 +15,7 @@ from scare.calibrator.plan import Plan, Step
 from scare.data.flags import Flag
 from scare.data.readings import Readings
 from scare.export.c_source import print_number
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Scare
 from scare.windowing.grid import RECENT, STRICT

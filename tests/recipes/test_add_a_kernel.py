@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.plan import Plan, run
 from scare.errors import NotApplicableError
-from scare.export import runtime
-from scare.export.compiled import compile_calibrator
+from scare.export import c_source
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.export.python_source import Constants, print_function
 from scare.export.tensor_graph import lower_to_tensors
@@ -52,7 +52,7 @@ class Source:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         shutil.copytree(ROOT / "runtime", folder)
-        patch.setattr(runtime, "IN_TREE", folder)
+        patch.setattr(c_source, "IN_TREE", folder)
         self.folder, self.patch = folder / "src", patch
 
     def add(self, *forms: str) -> None:

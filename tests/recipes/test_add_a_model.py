@@ -11,7 +11,7 @@ import pytest
 from jax import Array
 
 from scare.baselines import MODELS
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count

@@ -14,8 +14,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.cli import export as command
 from scare.cli.app import run
 from scare.errors import ExitCode
-from scare.export.compiled import Compiled
-from scare.export.lowering import Arithmetic
+from scare.export.lowering import Arithmetic, Compiled
 from scare.export.package import TARGETS
 from scare.export.scare_json import ExportFolder
 from scare.export.target import Artefact, Target, check_file_name

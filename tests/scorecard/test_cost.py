@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 
 from scare.baselines import MODELS
 from scare.board.boards import board
-from scare.board.exports import read_export
+from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.board.measure import Report
 from scare.board.virtual import Cycles, PushCost, Runs

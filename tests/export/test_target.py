@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step, run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.compiled import compile_calibrator
+from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.export.scare_json import GOLDEN, GoldenVectors, golden_vectors
 from scare.export.tflite import flatbuffer_operators, make_flatbuffer, run_flatbuffer, run_micro

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scare.cli.app import run
-from scare.export import compiled
+from scare.export import lowering
 from scare.export.package import TARGETS
 from tests.calibrator.building import curve_plan, make_calibrator
 from tests.needs import needs
@@ -21,7 +21,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
 
     def counting(name: str) -> Any:
-        original = getattr(compiled, name)
+        original = getattr(lowering, name)
 
         def call(*arguments: Any, **options: Any) -> Any:
             counted[name] += 1
@@ -30,7 +30,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return call
 
     for name in ("fuse", "quantise", "plan_memory", "make_descriptor", "golden_vectors"):
-        monkeypatch.setattr(compiled, name, counting(name))
+        monkeypatch.setattr(lowering, name, counting(name))
     return counted
 
 
