@@ -1,4 +1,4 @@
-"""The boards we know: what each has, and how code for it is built and run.
+"""Known boards, read from boards.toml: memory, clock, and how code for each is built and emulated.
 
 >>> board("nano33ble").clock_hz
 64000000
@@ -20,9 +20,9 @@ TABLE = Path(__file__).with_name("boards.toml")
 
 @dataclass(frozen=True)
 class Board:
-    """A board as data; memory in bytes; a current of zero is not known.
+    """A board of boards.toml; memory in bytes. A current of zero means unknown.
 
-    Where `int` has 16 bits the fixed-point kernels cannot be used.
+    `measures` names the costs that the emulator can tell for it. The fixed-point kernels need `int_bits` of 32.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Board:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the compiler must know."""
+        """Compiler flags that select the processor."""
         return ("-target", self.target, f"-mcpu={self.cpu}")
 
     @property
     def hard_float(self) -> bool:
-        """Whether floats are passed in registers of their own."""
+        """Whether floats are passed in floating-point registers (hard-float ABI)."""
         return self.target.endswith("hf")
 
 
@@ -58,7 +58,7 @@ def boards() -> dict[str, Board]:
 
 
 def board(name: str) -> Board:
-    """The board of this name; another name is refused with the nearest one."""
+    """Find a board by name; the error message suggests the nearest one."""
     if name not in boards():
         raise UsageError(f"no board is called '{name}'{suggestion(name, boards())}")
     return boards()[name]

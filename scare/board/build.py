@@ -1,5 +1,6 @@
-"""Build exported C: objects, shared libraries and firmware, with zig from pip, for this computer and every board.
+"""Build exported C with zig from pip: shared libraries for this computer, firmware for every board.
 
+    a folder of `scare export` -> read_export -> CExport (sources, flags) -> compile_once -> host.py
     CExport + Board -> build (model, runtime, main.c, start.c, link.ld) -> Firmware (ELF) -> Image -> virtual.py
 
 Builds are cached in the user's cache folder under a hash of sources and flags, so they are never out of date.
@@ -49,7 +50,7 @@ FREESTANDING = (
 
 @dataclass(frozen=True)
 class CExport:
-    """A model in C: its source, the folder of the runtime, and the values that can be read after a run, by name."""
+    """An exported model in C: its source, the folder of the runtime, and the values that can be read after a run."""
 
     source: Path
     runtime_headers: Path
@@ -73,7 +74,7 @@ class CExport:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Compiler flags of main.c and host.c, which work with any model."""
+        """Compiler flags that tell main.c and host.c, which work with any model, about this one."""
         header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
         return (
             *(header, f"-DMODEL={self.name}"),
@@ -82,20 +83,20 @@ class CExport:
 
 
 def read_export(folder: Path) -> CExport:
-    """Read the exported C in a folder; a folder without C is refused."""
+    """Find the first exported model in a folder; `DataError` if it is not in C."""
     return read_c_export(find_exports(folder)[0])
 
 
 def read_c_export(export: ExportFolder) -> CExport:
     """Like `read_export`, for an export that was found already."""
     if not export.description.runtime:
-        raise DataError(f"{export.folder} holds no C: it is an export to {export.description.target}")
+        raise DataError(f"{export.folder} holds no C, because it was exported to {export.description.target}")
     return CExport(export.model, export.runtime, export.description.kept)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A piece of memory and its initial content, which is empty for zero-initialised RAM."""
+    """A section of memory and its initial content, which is empty for zero-initialised RAM."""
 
     address: int
     size: int
@@ -110,7 +111,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Image:
-    """Content of an ELF file: sections by name, symbols with their sizes, and the address ranges of instructions."""
+    """Content of an ELF file: sections by name, addresses and sizes of symbols, and address ranges of instructions."""
 
     sections: dict[str, Section]
     symbols: dict[str, int]
@@ -119,7 +120,7 @@ class Image:
 
     @property
     def flash_end(self) -> int:
-        """First address after flash, without the initial values of variables."""
+        """First address after code and constants in flash; the initial values of variables are not counted."""
         return max(section.end for section in self.sections.values() if section.address < RAM)
 
     @property
@@ -129,35 +130,35 @@ class Image:
 
     @property
     def flash_bytes(self) -> int:
-        """Code, constants, and initial values of variables."""
+        """Flash in use: code, constants, and initial values of variables."""
         return sum(len(section.content) for section in self.sections.values())
 
     @property
     def constant_bytes(self) -> int:
-        """Constants outside the code."""
+        """Bytes of constants outside the code."""
         return self.sections[CONSTANTS].size if CONSTANTS in self.sections else 0
 
     @property
     def static_bytes(self) -> int:
-        """Variables: RAM without the stack."""
+        """Bytes of variables: RAM without the stack."""
         return self.ram_end - RAM - self.sections[STACK].size
 
 
 @dataclass(frozen=True)
 class Firmware:
-    """An ELF for a board."""
+    """A program for a board, as an ELF file."""
 
     path: Path
     board: Board
 
     @cached_property
     def image(self) -> Image:
-        """Its content."""
+        """Content of the file."""
         return read_image(self.path)
 
 
 def build(exported: CExport, board: Board) -> Firmware:
-    """Build the smallest program that uses a model, so that its size is the model's."""
+    """Build the smallest program that uses a model, so that its size is that of the model."""
     runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
     return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
 
@@ -169,7 +170,7 @@ def link(
     flags: Sequence[str] = (),
     keep: Sequence[str] = (),
 ) -> Firmware:
-    """Link sources with a reset handler; unused functions are dropped, except those to `keep`."""
+    """Link sources with a reset handler; unused functions are dropped, except those in `keep`."""
     require("board", "ziglang", "elftools")
     script = HERE / "link.ld"
     linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
@@ -196,7 +197,7 @@ def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes
 def compile_once(
     sources: Sequence[Path], name: str, flags: Sequence[str], includes: Sequence[Path] = (), other: Iterable[Path] = ()
 ) -> Path:
-    """Like `compile_c`, to a file `name` in the cache unless it is there; `other` files are part of the hash."""
+    """Like `compile_c`, to a cached file `name`; the content of `other` files is part of the cache key."""
     headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
     digest = hashlib.sha256(repr((STANDARD, tuple(flags))).encode())
     for path in (*sources, *headers, *other):
@@ -220,7 +221,7 @@ def library_name(stem: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Folder of cached builds: SCARE_CACHE, or the system's cache folder, or a temporary one if not writable."""
+    """Folder of cached builds: SCARE_CACHE or the system's cache folder; if it is not writable, a temporary one."""
     home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
     usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
     folder = Path(os.environ.get("SCARE_CACHE") or usual)
@@ -261,7 +262,7 @@ def _can_write(folder: Path) -> bool:
 
 @cache
 def _temporary_folder(instead_of: Path) -> Path:
-    """A folder of this process alone, because its files will be run; warns once."""
+    """Make a folder that only this process uses, because its files will be executed; warns once."""
     logger.warning("%s is not writable, so compiled code is not cached; set SCARE_CACHE to another folder", instead_of)
     folder = TemporaryDirectory(prefix="scare-")
     atexit.register(folder.cleanup)

@@ -1,6 +1,7 @@
-/* What Unicorn calls while a virtual board runs: how often execution went from one block of code to the next, and
- * how far down the stack came. What never returns is stopped after `left` blocks: Unicorn's own limit is a thread
- * that looks at the clock all the time. In C because it is called for every block; `emulator.py` reads the result. */
+/* Hooks that Unicorn calls while a virtual board runs. They count how often execution went from one block of code to
+ * the next, and how deep the stack became. A call that never returns is stopped after `left` blocks, because Unicorn's
+ * own limit is a thread that polls the clock. In C because they are called for every block; virtual.py reads the
+ * result. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,7 @@
 
 enum { EDGES = 1 << 16, STACK_POINTER = 12 };
 
-/* From one block to the next; times the program took this way. An edge keeps its place from run to run. */
+/* An edge from one block to the next, and how often it was taken. It keeps its place in the table from run to run. */
 typedef struct {
     uint32_t from, from_size, to, to_size;
     uint64_t count;

@@ -1,5 +1,5 @@
-/* A model on this computer: many windows in one call, and one reading after the other. Built with MODEL_HEADER, MODEL
- * (the model's name) and MODEL_MEMORY (its bytes). */
+/* A model on this computer, for host.py: many windows in one call, and one reading after the other. Built with
+ * MODEL_HEADER, MODEL (the model's name) and MODEL_MEMORY (its bytes). */
 #ifdef _WIN32
 #include <windows.h>
 #define EXPORT __declspec(dllexport)
@@ -30,7 +30,7 @@ const scare_model *host_model(void) {
     return &MODEL;
 }
 
-/* Each window has scratch memory of its own, so that what it keeps there can be read, and chooses for itself. */
+/* Windows are independent. Each has its own scratch memory, so that kept values can be read from it. */
 void host_run(const unsigned char *windows, unsigned char *scratch, float *scaled, size_t window_bytes,
               size_t scratch_bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -52,7 +52,7 @@ static uint64_t now_nanoseconds(void) {
 #endif
 }
 
-/* Windows of a stream, oldest first: they share scratch memory, and a choice is carried on. */
+/* Windows of a stream, oldest first: they share scratch memory, and the choice of a branch is carried on. */
 void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *nanoseconds, size_t window_bytes,
                size_t count) {
     scare_choice choice = {0, 0};

@@ -1,8 +1,10 @@
-"""An exported model on this computer: the same C as on a board, as a shared library.
+"""An exported model on this computer: the C of a board as a shared library, with the same bits in its results.
 
-    outputs, kept = HostModel(read_export(folder)).run(windows)  # of `scare export c`, scaled windows [n, N, C]
+    outputs, kept = HostModel(read_export(folder)).run(windows)  # a folder of `scare export c`, scaled [n, N, C]
+    answers = push_all(HostModel(...) or VirtualModel(...), readings)  # status, value, interval and flags of each
 
-It is fast and gives bit for bit the numbers of a board. `VirtualModel` is its counterpart.
+`VirtualModel` in virtual.py is the counterpart on a board. What both need is here: the structures of scare.h, windows
+as a model stores them, and streams of readings.
 """
 
 import ctypes
@@ -20,7 +22,7 @@ from scare.export.descriptor import InputChannel, Range, encode_windows
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
 ANSWER = {"value": "<f4", "low": "<f4", "high": "<f4", "flags": "<u4"}  # `scare_answer`
 ANSWER_TYPE = np.dtype(list(ANSWER.items()))
-CALIBRATION_WORDS = 4  # first words of `scare`: model, window, real, scratch
+CALIBRATION_WORDS = 4  # the first words of the struct `scare`: model, window, real, scratch
 CHUNK = 1024  # windows in one call
 HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")
 
@@ -40,7 +42,7 @@ class CChannel(ctypes.LittleEndianStructure):
 
 
 def model_structure(pointer: type) -> Any:
-    """Make `scare_model` of scare.h, with pointers of this type."""
+    """Make the structure `scare_model` of scare.h; pointers on a board are of another type than here."""
     kinds = {
         **dict.fromkeys(("window", "channels", "step_ms", "checked", "needed", "hold"), ctypes.c_uint32),
         **dict.fromkeys(("channel", "absent"), pointer),
@@ -55,9 +57,9 @@ def model_structure(pointer: type) -> Any:
 
 
 def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndarray:
-    """Convert scaled windows [n, window, channels] to the model's memory format: float, or steps of `quantum`.
+    """Convert scaled windows [n, window, channels] to the model's memory format: float, or int16 steps.
 
-    Integers are steps already.
+    Integer windows of a fixed-point model are steps already.
     """
     quanta = [channel.quantum for channel in channels if channel.quantum]
     if quanta and np.issubdtype(windows.dtype, np.integer):
@@ -77,7 +79,7 @@ class StreamModel(Protocol):
         """Forget all readings."""
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and bytes of the answer."""
+        """Push one reading with `scare_calibrate`: status, and the bytes of `scare_answer`."""
 
     def read_memory(self) -> tuple[bytes, bytes]:
         """Read the window and scratch memory."""
@@ -85,9 +87,9 @@ class StreamModel(Protocol):
 
 @dataclass(frozen=True)
 class StreamAnswers:
-    """Answers of `scare_calibrate` to n readings; window and kept values of the m readings for which the model ran.
+    """Answers of `scare_calibrate` to n readings, and windows and kept values of the m readings for which `run` ran.
 
-    Windows are [m, window, channels], in steps if they are integers.
+    Windows are [m, window, channels], scaled, or in steps if they are integers.
     """
 
     statuses: np.ndarray
@@ -105,7 +107,7 @@ class StreamAnswers:
 
 
 def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers:
-    """Restart a model and push readings one after the other."""
+    """Restart a model, push readings one after the other, and collect the answers."""
     statuses, answers, windows = [], bytearray(), bytearray()
     kept = {name: bytearray() for name in model.exported.kept}
     model.restart()
@@ -122,13 +124,12 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
                 kept[name] += scratch[place.offset : place.offset + place.size]
     contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
     value, low, high, flags = (np.frombuffer(answers, ANSWER_TYPE)[name].copy() for name in ANSWER)
-    return StreamAnswers(np.array(statuses), value, low, high, flags, _decoded(windows, model.facts), contents)
-
-
-def _decoded(windows: bytearray, facts: Any) -> np.ndarray:
-    if facts.integer:
-        return np.frombuffer(windows, "<i2").reshape(-1, facts.channels, facts.window).swapaxes(1, 2)
-    return np.frombuffer(windows, "<f4").reshape(-1, facts.window, facts.channels)
+    facts = model.facts
+    if facts.integer:  # stored channel by channel
+        decoded = np.frombuffer(windows, "<i2").reshape(-1, facts.channels, facts.window).swapaxes(1, 2)
+    else:
+        decoded = np.frombuffer(windows, "<f4").reshape(-1, facts.window, facts.channels)
+    return StreamAnswers(np.array(statuses), value, low, high, flags, decoded, contents)
 
 
 def window_bytes(facts: Any) -> int:
@@ -157,7 +158,7 @@ class HostModel:
         self._sensor = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Run scaled windows [n, window, channels], each by itself: scaled outputs [n], and kept values by name."""
+        """Run scaled windows [n, window, channels] independently: scaled outputs [n], and kept values by name."""
         stored = stored_windows(windows, self._channels)
         outputs = np.empty(len(stored), np.float32)
         contents = {name: bytearray() for name in self.exported.kept}
@@ -169,13 +170,14 @@ class HostModel:
         return outputs, {name: value.decode(contents[name]) for name, value in self.exported.kept.items()}
 
     def time(self, windows: np.ndarray) -> np.ndarray:
-        """Time a stream of scaled windows [n, window, channels] with a clock in C: nanoseconds [n]."""
+        """Time the windows [n, window, channels] of a stream, scaled, with a clock in C: nanoseconds [n]."""
         return self.prepare(windows)(0, len(windows))
 
     def prepare(self, windows: np.ndarray) -> Callable[[int, int], np.ndarray]:
-        """Convert scaled windows once; the result runs `count` of them from number `first` on.
+        """Convert scaled windows once, for several timings.
 
-        It returns nanoseconds [count], in memory that the next call overwrites.
+        The function returned times `count` windows from index `first` on: nanoseconds [count], in memory that the next
+        call overwrites.
         """
         stored, size = stored_windows(windows, self._channels), window_bytes(self.facts)
         taken, scratch = np.zeros(len(stored), np.uint64), np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
@@ -205,7 +207,7 @@ class HostModel:
         return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Fill `outputs`, and return the scratch memory of each window [n, bytes]."""
+        """Run windows into `outputs`, and return the scratch memory of each [n, bytes]."""
         scratch = np.zeros((len(windows), -(-self.facts.scratch_bytes // 4)), np.uint32)
         self._library.host_run(
             *(ctypes.c_void_p(array.ctypes.data) for array in (windows, scratch, outputs)),

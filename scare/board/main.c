@@ -1,4 +1,4 @@
-/* The smallest program that uses a model: what it takes is what the model takes.
+/* The smallest program that uses a model, so that its size is that of the model.
  * Built with MODEL_HEADER, MODEL (the model's name), MODEL_MEMORY (its bytes) and MODEL_READING (its channels). */
 #include MODEL_HEADER
 #include "scare.h"

@@ -38,7 +38,7 @@ ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
 
 @dataclass(frozen=True)
 class Report:
-    """Cost of a model; what is not measured for the board is None."""
+    """Cost of a model on a board; a cost that cannot be measured for this board is None."""
 
     board: Board
     flash_bytes: int
@@ -50,24 +50,24 @@ class Report:
 
     @property
     def stack_bytes(self) -> int:
-        """Deepest stack of a push with `run`, over all windows."""
+        """Deepest stack of `scare_calibrate` with `run`, over all windows."""
         return self.pushes.stack_bytes + max(0, int(self.runs.stack_bytes.max()) - self.pushes.run_stack_bytes)
 
     @property
     def ram_bytes(self) -> int:
-        """Variables and stack."""
+        """RAM in use: variables and stack."""
         return self.static_bytes + self.stack_bytes
 
     @property
     def instructions(self) -> dict[str, float] | None:
-        """Instructions of one `run`: mean, min and max over the windows."""
+        """Instructions of one `run`: mean, minimum and maximum over the windows."""
         counts = self.runs.instructions
         spread = {"mean": float(counts.mean()), "min": int(counts.min()), "max": int(counts.max())}
         return spread if "instructions" in self.board.measures else None
 
     @property
     def push_instructions(self) -> dict[str, int] | None:
-        """Instructions of one `scare_calibrate` without `run`: in order, and after a missing row."""
+        """Instructions of one `scare_calibrate` without `run`: for a reading on time, and after a missing row."""
         spread = {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
         return spread if "instructions" in self.board.measures else None
 
@@ -84,20 +84,20 @@ class Report:
 
     @property
     def microjoules(self) -> float | None:
-        """Estimated energy of one `run`, at the chip's current while it computes."""
+        """Estimated energy of one `run`, from the chip's current while it computes."""
         watts = self.board.current_ma / 1e3 * self.board.voltage
         return watts * self.milliseconds.typical * 1e3 if self.milliseconds and watts else None
 
     @property
     def duty_cycle(self) -> float | None:
-        """Estimated share of time that the chip is busy with calibrating readings."""
+        """Estimated share of time that the chip spends on calibrating."""
         if self.cycles is None:
             return None
         return (self.cycles.typical + self.pushes.cycles.typical) / self.board.clock_hz / (self.step_ms / 1e3)
 
     @property
     def needs_wide_int(self) -> bool:
-        """Whether its kernels need a wider int than the board's compiler has."""
+        """Whether the fixed-point kernels need a wider int than the board's compiler has."""
         return self.integer and self.board.int_bits < WIDE
 
     @property
@@ -116,7 +116,7 @@ class Report:
         return not self.reasons
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON; `estimates` names what was not measured."""
+        """Convert to JSON types; `estimates` names the numbers that are not measured."""
         return {
             "board": self.board.name,
             "windows": len(self.runs.outputs),
@@ -139,7 +139,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Example:
-    """A reading [channels] and the board's answer; NaN without a value."""
+    """A reading [channels] and the board's answer to it; NaN if it got no value."""
 
     reading: tuple[float, ...]
     value: float
@@ -165,7 +165,7 @@ def measure_once(compiled: Compiled, board: Board) -> Report:
 
 
 def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
-    """Push a scaled window [window, channels], then a reading far beyond training: the answers to the last two rows."""
+    """Push a scaled window [window, channels], then a reading beyond training, and return the last two answers."""
     columns = []
     for channel, scaled in zip(model.channels, window.T, strict=True):
         readings = channel.center + channel.rest + scaled.astype(np.float64) / channel.inverse

@@ -1,4 +1,4 @@
-/* From reset to main: what any Cortex-M program begins with. */
+/* Startup code of a Cortex-M program: from reset to main. */
 #include <stdint.h>
 
 #if defined(__ARM_ARCH_7EM__) && !(defined(__ARM_FEATURE_DSP) && (__ARM_FP & 4))

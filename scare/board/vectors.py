@@ -1,4 +1,4 @@
-"""Test vectors: windows and a stream of bad readings that all runtimes of a model are compared on.
+"""Test vectors: windows, and a stream of bad readings, on which all runtimes of a model are compared.
 
 Calibrator -> all_vectors (golden, validation, edge cases, random) -> certificate.py, measure.py
 Descriptor -> stream_rows (missing, out of range, early, late, beyond training) -> certificate.py
@@ -18,12 +18,12 @@ from scare.kernels import FULL
 LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: the standard deviation is 1
 SEED = 20_240_229
 GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
-USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows of the usual size
+USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows with realistic values
 UNDEFINED = ("beyond", "nan", "infinite")  # kinds whose result may be NaN
 WAITS = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4)  # steps between bad readings
-SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # probabilities of these
-SPOILT = 4  # every fourth of them has a bad number, until all were used
-CLEAN, BAD = 20, 200  # readings
+SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # their probabilities
+SPOILT = 4  # every fourth bad reading has an unusable number, until all such numbers were used
+CLEAN, BAD = 20, 200  # numbers of readings
 BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, in widths of it
 
 
@@ -43,7 +43,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class StreamRow:
-    """A reading [channels] with its time, which does not wrap here; `restart`: forget all readings before it."""
+    """A reading [channels] with its time, which does not wrap; `restart` forgets all readings before it."""
 
     now_ms: int
     numbers: np.ndarray
@@ -51,29 +51,32 @@ class StreamRow:
 
 
 def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
-    """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, then random ones."""
+    """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, and random ones to fill up."""
     found = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
     return _joined(found, random_vectors(calibrator, count - len(found))).windows
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """All golden, validation and edge-case windows, and random ones; the last two kinds are at least `count`."""
+    """Make all golden, validation and edge-case windows, and random ones, so that the last two are at least `count`."""
     edge_cases = edge_case_vectors(calibrator)
     random = random_vectors(calibrator, max(0, count - len(edge_cases)))
     return _joined(known_vectors(calibrator), edge_cases, random)
 
 
 def known_vectors(calibrator: Calibrator) -> Vectors:
-    """The windows in the calibrator's file."""
+    """Read the golden and validation windows of the calibrator."""
     samples = ((GOLDEN, calibrator.golden.windows), (VALIDATION, calibrator.validation.windows))
     return _joined(*(Vectors(windows.astype(np.float32), np.full(len(windows), kind)) for kind, windows in samples))
 
 
 def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Noise and random walks, calm to wild, of about the size of the model's own windows."""
+    """Make noise and random walks, calm to wild, with about the mean and spread of the model's own windows."""
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
-    level, size = _usual_size(calibrator)
+    known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    rows = known.reshape(-1, channels)
+    spread, mean = (rows.std(axis=0), rows.mean(axis=0)) if len(rows) else (np.zeros(channels), np.zeros(channels))
+    level, size = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)
     steps = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
     walks = np.cumsum(steps, axis=1) / np.sqrt(window)
     kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
@@ -81,18 +84,29 @@ def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
     return Vectors((level + size * shapes).astype(np.float32), kinds)
 
 
-def _usual_size(calibrator: Calibrator) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each channel in the model's own windows; 0 and 1 without any."""
-    known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    rows = known.reshape(-1, known.shape[2])
-    spread = rows.std(axis=0) if len(rows) else np.zeros(known.shape[2])
-    level = rows.mean(axis=0) if len(rows) else np.zeros(known.shape[2])
-    return np.where(spread > 0, level, 0.0), np.where(spread > 0, spread, 1.0)
-
-
 def edge_case_vectors(calibrator: Calibrator) -> Vectors:
-    """Zeros, constants, ends of the valid range, steps, combs, spikes, ramps, NaN and infinity."""
-    kinds, windows = zip(*_edge_cases(calibrator), strict=True)
+    """Make zeros, constants, ends of the valid range, steps, combs, spikes, ramps, NaN and infinity."""
+    rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
+    ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
+    shapes = {
+        "constant": np.ones_like(rows),
+        "step": (rows >= calibrator.window // 2).astype(np.float32),
+        "spike": (rows == calibrator.window - 1).astype(np.float32),
+        "comb": 1 - 2 * (rows % 2),
+        "ramp": 2 * rows / max(calibrator.window - 1, 1) - 1,
+    }
+    levels = [("zero", 0.0)]
+    levels += [(kind, sign * size) for kind, sizes in LEVELS.items() for size in sizes for sign in (1, -1)]
+    levels += [("nan", np.nan), ("infinite", np.inf), ("infinite", -np.inf)]
+    kinds, windows = [], []
+    for kind, level in levels:
+        for name, shape in shapes.items():
+            kinds.append(kind or name)
+            drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
+            windows.append(drawn * ones)
+    for end in _ends(calibrator):
+        kinds.append("ends")
+        windows.append(end * ones)
     return Vectors(np.stack(windows), np.array(kinds))
 
 
@@ -112,7 +126,11 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + last)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
     times += (1 << 32) - times[clean + BAD // 2]
-    rows = np.stack([_usual_readings(channel, len(times), random) for channel in descriptor.channels], axis=1)
+    usual = [
+        (channel.center + random.normal(size=len(times)) / channel.inverse).clip(*channel.valid).astype(np.float32)
+        for channel in descriptor.channels
+    ]
+    rows = np.stack(usual, axis=1)
     spoilt = [
         (column, number)
         for column, channel in enumerate(descriptor.channels)
@@ -126,45 +144,17 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     return [StreamRow(int(times[i]), rows[i], i == len(times) - last) for i in range(len(times))]
 
 
-def _joined(*trials: Vectors) -> Vectors:
-    return Vectors(np.concatenate([one.windows for one in trials]), np.concatenate([one.kinds for one in trials]))
-
-
-def _edge_cases(calibrator: Calibrator) -> Iterator[tuple[str, np.ndarray]]:
-    rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
-    ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
-    shapes = {
-        "constant": np.ones_like(rows),
-        "step": (rows >= calibrator.window // 2).astype(np.float32),
-        "spike": (rows == calibrator.window - 1).astype(np.float32),
-        "comb": 1 - 2 * (rows % 2),
-        "ramp": 2 * rows / max(calibrator.window - 1, 1) - 1,
-    }
-    for kind, level in _levels():
-        for name, shape in shapes.items():
-            drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
-            yield kind or name, drawn * ones
-    yield from (("ends", end * ones) for end in _ends(calibrator))
-
-
-def _levels() -> Iterator[tuple[str, float]]:
-    yield "zero", 0.0
-    yield from ((kind, sign * size) for kind, sizes in LEVELS.items() for size in sizes for sign in (1, -1))
-    yield from (("nan", np.nan), ("infinite", np.inf), ("infinite", -np.inf))
+def _joined(*parts: Vectors) -> Vectors:
+    return Vectors(np.concatenate([one.windows for one in parts]), np.concatenate([one.kinds for one in parts]))
 
 
 def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
-    """Lowest and highest valid reading, scaled for the fleet; without a limit, the ends of an int16 window."""
+    """Lowest and highest valid readings, scaled for the fleet; without limits, the ends of an int16 window."""
     inputs, reach = calibrator.inputs, FULL / window_quanta(calibrator)
     for side, sign in (("low", -1), ("high", 1)):
         limits = np.array([getattr(channel, side) for channel in inputs.channels])
         scaled = inputs.scaling.fleet.apply(limits[None])[0]
         yield np.where(np.isfinite(scaled), scaled, sign * reach).astype(np.float32)
-
-
-def _usual_readings(channel: InputChannel, count: int, random: np.random.Generator) -> np.ndarray:
-    usual = channel.center + random.normal(size=count) / channel.inverse
-    return usual.clip(*channel.valid).astype(np.float32)
 
 
 def _range_ends(channel: InputChannel) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Verify an export: run its golden vectors through the files in the folder, in every runtime that is installed.
+"""Verify an exported folder or zip of any target: run its golden vectors in every runtime that is installed.
 
     folder or zip -> open_export (checks scare.json and digests) -> verify_in_child -> Comparison -> cli/verify.py
 
-`scare.json` says which runtimes, `golden.safetensors` the results and tolerances. The code in an export is run in a
-child process with limits of time and memory: `python -m scare.board.verify_export FOLDER`.
+`scare.json` names the target, `golden.safetensors` has results and tolerances. The code of an export is run in a child
+process with limits of time and memory: `python -m scare.board.verify_export FOLDER`. For a proof about a calibrator,
+see certificate.py.
 """
 
 import json
@@ -34,9 +35,9 @@ from scare.extras import is_installed, require
 
 @dataclass(frozen=True)
 class Runner:
-    """A runtime, and how it runs an export.
+    """A runtime, and the function that runs an export in it.
 
-    Without its `package` the runtime is skipped, or, if an `extra` installs it, an error says so.
+    If its Python `package` is missing, the runtime is skipped, or an error names the `extra` that installs it.
     """
 
     runtime: str
@@ -46,7 +47,7 @@ class Runner:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it can be used; a missing extra is an error that names what to install."""
+        """Whether the runtime can be used; raises `UsageError` if its extra is not installed."""
         if self.extra:
             require(self.extra, self.package)
         return not self.package or is_installed(self.package)
@@ -63,7 +64,7 @@ def _run_python(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
 
 
 def _file(run: Callable[[bytes, np.ndarray], np.ndarray]) -> Callable[[ExportFolder, np.ndarray], np.ndarray]:
-    """Of a runtime that takes the content of a file."""
+    """Adapt a runtime that takes the content of the model file."""
     return lambda export, windows: run(export.model.read_bytes(), windows)
 
 
@@ -76,18 +77,17 @@ RUNNERS: dict[str, tuple[Runner, ...]] = {
     ),
     "onnx": (Runner("ONNX Runtime", _file(run_onnx), "onnxruntime", "onnx"),),
 }
-
-
 LARGEST_ZIP = 1 << 28  # bytes unpacked
-SECONDS = 600  # time limit, and limit of processor time
-MEMORY = 8 << 30  # bytes of data; compiling and the largest runtime need a quarter of it
+SECONDS = 600  # limit of time, and of processor time
+MEMORY = 8 << 30  # limit of data in bytes; compiling and the largest runtime need a quarter of it
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Result of one runtime: the largest difference, in the target's unit and as a share of its tolerance.
 
-    `ties` are windows farther off that have a hash activation, or a choice of branch, too close to zero to be decided.
+    `ties` are windows beyond the tolerance that are excused, because a hash activation or a choice of branch is so
+    close to zero that rounding decides it. `reasons` say why the export fails; empty if it passes.
     """
 
     model: str
@@ -102,8 +102,7 @@ class Comparison:
 def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
     """Verify every model of an exported folder or zip in every runtime of its target that is installed.
 
-    This runs the code in the export, unchanged since the export or, with `trust`, in any case; `verify_in_child` runs
-    it in a child process.
+    This runs the code in the export in this process; without `trust` only if no file changed since the export.
     """
     with open_export(path, trust) as (_, exports):
         return [compared for export in exports for compared in _verify_model(export)]
@@ -111,21 +110,24 @@ def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
 
 @contextmanager
 def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFolder]]]:
-    """Open an export and check everything that can be checked before any of its code is run: its folder, its models."""
+    """Open an export, unpacked if it is a zip, and make all checks that are possible before its code is run.
+
+    Yields its folder and its models.
+    """
     with _opened(path) as folder:
         exports = find_exports(folder, path)
         for export in exports:
             _runners(export)
-            if not trust:
-                _refuse_changed(path, export)
+            if trust:
+                continue
+            if not export.description.sha256:
+                raise DataError(
+                    f"{path}: its {SCARE_JSON} has no digests of the exported files. Use --trust to run it anyway."
+                )
+            if changed := export.changed():
+                names = ", ".join(changed[:3])
+                raise DataError(f"{path}: {names} changed after the export. Use --trust to run it anyway.")
         yield folder, exports
-
-
-def _refuse_changed(path: Path, export: ExportFolder) -> None:
-    if not export.description.sha256:
-        raise DataError(f"{path}: its {SCARE_JSON} has no digests of the exported files. Use --trust to run it anyway.")
-    if changed := export.changed():
-        raise DataError(f"{path}: {', '.join(changed[:3])} changed after the export. Use --trust to run it anyway.")
 
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
@@ -138,17 +140,18 @@ def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
         except ScareError:
             raise
         except Exception as error:  # every runtime has its own exceptions for a file that it cannot read
-            reason = f"it does not run: {_first_line(error)}"
+            first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            reason = f"it does not run: {first_line}"
             yield Comparison(name, runner.runtime, len(expected.windows), np.nan, np.nan, (), (reason,))
 
 
 def _runners(export: ExportFolder) -> list[Runner]:
-    """Installed runtimes of the export's target."""
+    """Find the installed runtimes of the export's target."""
     name, version = export.description.target, export.description.scare
     if name not in TARGETS:
         raise DataError(f"scare {version} exported this to {name}, which this version does not know; export again")
     if not TARGETS[name].runner:
-        raise NotApplicableError(f"nothing on this computer runs what is exported to {name}")
+        raise NotApplicableError(f"an export to {name} cannot be run on this computer, so it cannot be verified here")
     return [runner for runner in RUNNERS[TARGETS[name].runner] if runner.is_installed]
 
 
@@ -157,7 +160,7 @@ def _first_line(error: Exception) -> str:
 
 
 def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVectors) -> Comparison:
-    """Compare the results [n] of a runtime with golden vectors."""
+    """Compare the results [n] of a runtime with golden vectors; a few ties may be beyond their tolerance."""
     differences = np.abs(results - expected.results)
     off = ~(differences <= expected.tolerances)
     excused = off & expected.ties & np.isfinite(results)
@@ -170,7 +173,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
             f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.tolerances[first]:.2g}"
         )
     if len(ties) > max(1, max_code_mismatches(expected.tokens)):
-        reasons.append(f"{len(ties):,} windows have other hash codes or choices, more than one in {TOKENS:,}")
+        reasons.append(f"{len(ties):,} windows have other hash codes or branches, more than one in {TOKENS:,} tokens")
     near = np.where(excused, 0.0, differences)
     shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)
     largest, share = (float(numbers.max(initial=0.0)) for numbers in (near, shares))
@@ -179,7 +182,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Path]:
-    """The folder; a zip is unpacked for the duration."""
+    """Yield the folder; a zip is unpacked into a temporary one."""
     if path.is_dir():
         yield path
         return
@@ -187,7 +190,7 @@ def _opened(path: Path) -> Iterator[Path]:
         try:
             with ZipFile(path) as archive:
                 if sum(entry.file_size for entry in archive.infolist()) > LARGEST_ZIP:
-                    raise DataError(f"{path}: unpacked it has more than {LARGEST_ZIP >> 20} MB, so it is not an export")
+                    raise DataError(f"{path}: it unpacks to more than {LARGEST_ZIP >> 20} MB, so it is not an export")
                 archive.extractall(scratch)
         except (OSError, BadZipFile, zlib.error, EOFError, RuntimeError) as error:
             raise DataError(f"{path}: cannot be read as an exported folder or zip ({error})") from error
@@ -195,7 +198,7 @@ def _opened(path: Path) -> Iterator[Path]:
 
 
 def verify_in_child(folder: Path) -> list[Comparison]:
-    """Like `verify_export`, for a folder that was checked, in a child process."""
+    """Like `verify_export`, for a folder that was checked before, in a child process with limits."""
     command = [sys.executable, "-m", "scare.board.verify_export", str(folder)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
@@ -205,12 +208,10 @@ def verify_in_child(folder: Path) -> list[Comparison]:
         except subprocess.TimeoutExpired:
             output = ""
         finally:
-            with suppress(OSError):  # the child, and what it has started
+            with suppress(OSError):  # kills the child and the processes that it started
                 os.killpg(child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill()
     if not output:
-        raise DataError(
-            f"running it took more than {SECONDS // 60} minutes or {MEMORY >> 30} GB, or crashed the process"
-        )
+        raise DataError(f"the export crashed, or took more than {SECONDS // 60} minutes or {MEMORY >> 30} GB of memory")
     found = json.loads(output.splitlines()[-1])  # a runtime may have printed before
     if isinstance(found, dict):
         refused = ScareError(found["refused"])
@@ -220,7 +221,7 @@ def verify_in_child(folder: Path) -> list[Comparison]:
 
 
 def _limit() -> None:
-    """Limit this process; Windows has no such limits."""
+    """Limit processor time and memory of this process, where the system can (not on Windows)."""
     if sys.platform != "win32":
         import resource
 
@@ -228,13 +229,7 @@ def _limit() -> None:
             resource.setrlimit(kind, (most, most))
 
 
-def _verify_as_json(folder: str) -> str:
-    try:
-        return json.dumps([asdict(one) for one in verify_export(Path(folder), trust=True)])
-    except ScareError as refused:
-        return json.dumps({"refused": str(refused), "code": refused.exit_code})
-
-
+# Run by a fresh interpreter: scaled windows as float32 on stdin, results as float32 on stdout.
 PROGRAM = """
 import sys
 sys.dont_write_bytecode = True
@@ -251,16 +246,19 @@ sys.stdout.buffer.write(results.tobytes())
 
 
 def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarray:
-    """Run an exported module on scaled windows [n, window, channels]: results [n] in the target's unit."""
+    """Run an exported MicroPython module on scaled windows [n, window, channels]: results [n] in the target's unit."""
     count = int(np.prod(windows.shape[1:]))
     command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]
     done = subprocess.run(command, input=np.ascontiguousarray(windows, np.float32).tobytes(), capture_output=True)
     if done.returncode or len(done.stdout) != 4 * len(windows):
         reason = (done.stderr.decode(errors="replace").strip().splitlines() or ["no results"])[-1]
-        raise DataError(f"{folder / name}.py does not run: {reason}; export it anew")
+        raise DataError(f"{folder / name}.py does not run: {reason}; export it again")
     return np.frombuffer(done.stdout, np.float32).astype(np.float64)
 
 
 if __name__ == "__main__":
     _limit()
-    print(_verify_as_json(sys.argv[1]))
+    try:
+        print(json.dumps([asdict(one) for one in verify_export(Path(sys.argv[1]), trust=True)]))
+    except ScareError as error:
+        print(json.dumps({"refused": str(error), "code": error.exit_code}))

@@ -5,9 +5,10 @@
     model = VirtualModel(read_export(folder), board("nano33ble"))
     runs = model.run(windows)  # runs.outputs, runs.kept, runs.instructions, runs.stack_bytes, runs.cycles
 
-A `Trace` counts how often execution went from each block of code to the next, and how deep the stack became. Blocks are
-decoded once and a run costs the sum over its edges, so counts are exact and nearly free. A skipped conditional
-instruction counts. Cycles are estimates from Arm's manual, never checked on hardware. `HostModel` is the counterpart.
+A `Trace` counts how often execution went from each block of code to the next (an edge), and how deep the stack became.
+Blocks are decoded once and the cost of a run is the sum over its edges, so counts are exact and nearly free. A skipped
+conditional instruction counts. Cycles are estimates from Arm's manual, never checked on hardware. `HostModel` is the
+counterpart on this computer.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from scare.board.build import RAM, CExport, Firmware, Image, build, compile_once
 from scare.board.host import ANSWER_TYPE, CALIBRATION_WORDS, CChannel, model_structure, stored_windows, window_bytes
 from scare.extras import require
 
-OUTSIDE = 0x10000000  # memory that no chip has, for arguments of calls; calls return to its start
+OUTSIDE = 0x10000000  # extra memory that no chip has, for arguments of calls; calls return to its start
 OUTSIDE_BYTES = 1 << 20
 PAGE = 4096
 EDGES = 1 << 16  # as in hooks.c
-MOST_BLOCKS = 1 << 33  # per call, minutes of work: more is an endless loop
+MOST_BLOCKS = 1 << 33  # per call, minutes of work; more is taken for an endless loop
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
-REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name of undecodable bytes
+REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name for undecodable bytes
 READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
+# A model whose `run` does nothing, to measure `scare_calibrate` without it.
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
 IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
 ModelStructure = model_structure(ctypes.c_uint32)
@@ -43,7 +45,7 @@ ModelStructure = model_structure(ctypes.c_uint32)
 
 @dataclass(frozen=True)
 class Runs:
-    """Results of `run` on n windows: scaled outputs, kept values (hash codes) by name, and its cost."""
+    """Results of `run` on n windows, [n] each: scaled outputs, kept values (hash codes) by name, and costs."""
 
     outputs: np.ndarray
     kept: dict[str, np.ndarray]
@@ -54,7 +56,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class PushCost:
-    """Cost of `scare_calibrate` without `run`: for a reading, and for one after a missing row."""
+    """Cost of `scare_calibrate` without `run`: for a reading on time, and for one after a missing row."""
 
     instructions: int
     gap_instructions: int
@@ -78,7 +80,7 @@ class VirtualModel:
         self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
 
     def run(self, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Runs:
-        """Run the model on scaled windows [n, window, channels], each for itself."""
+        """Run scaled windows [n, window, channels] independently; `advance` is called after each."""
         self._begin(self._model)
         window, scratch = self._memory()
         kept = self.exported.kept
@@ -103,7 +105,7 @@ class VirtualModel:
         )
 
     def push(self) -> PushCost:
-        """Measure one more reading after a full window."""
+        """Measure the cost of one more reading after a full window."""
         self.machine.write(IDLE_RUN, IDLE_CODE)
         idle = ModelStructure.from_buffer_copy(self.facts)
         idle.run = IDLE_RUN | 1
@@ -117,7 +119,7 @@ class VirtualModel:
         in_order = self._push((row + 1) * step)
         if self.machine.result:
             raise MachineError(
-                f"scare_calibrate returned {self.machine.result} for a reading at the center of its scale"
+                f"scare_calibrate returned {self.machine.result} for a reading at the center of every channel"
             )
         self.machine.write(self._calibration, np.array([self._model], np.uint32))
         complete, run_alone = self._push((row + 2) * step), self._run()
@@ -141,7 +143,7 @@ class VirtualModel:
         return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
 
     def count(self, now_ms: int, numbers: np.ndarray) -> int:
-        """Push one reading: instructions, with `run`."""
+        """Push one reading, and count the instructions, `run` included."""
         self.machine.write(READING, numbers.astype(np.float32))
         return self._push(now_ms).instructions
 
@@ -170,7 +172,7 @@ class VirtualModel:
 
 
 class MachineError(RuntimeError):
-    """A fault of the program; the message says what and where."""
+    """A fault of the emulated program; the message says what happened and in which function."""
 
 
 class Record(ctypes.Structure):
@@ -197,12 +199,12 @@ class Instruction:
     name: str
     reads: frozenset[str]
     writes: frozenset[str]
-    words: int  # moved from or to memory, by instructions that move several
+    words: int  # in its registers; instructions such as `push` move that many
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What one call did: edges between blocks, and bytes of stack."""
+    """Record of one call: edges between blocks, instructions, and the deepest stack."""
 
     edges: np.ndarray  # dtype EDGE, each edge once
     instructions: int
@@ -210,7 +212,7 @@ class Trace:
 
 
 class Machine:
-    """A board with firmware in its flash."""
+    """An emulated board with firmware in its flash."""
 
     def __init__(self, firmware: Firmware) -> None:
         require("board", "unicorn", "capstone", "elftools")
@@ -258,7 +260,7 @@ class Machine:
 
     @property
     def result(self) -> int:
-        """The word that the last call returned."""
+        """Return value of the last call, as a 32-bit word."""
         return int(self._engine.reg_read(self._names.UC_ARM_REG_R0))
 
     def write(self, address: int, content: bytes | np.ndarray) -> None:
@@ -274,12 +276,17 @@ class Machine:
         return struct.unpack(f"<{count}I", self.read(address, 4 * count))
 
     def decode(self, address: int, size: int) -> list[Instruction]:
-        """Decode the instructions in a piece of code."""
+        """Disassemble the instructions in a range of code."""
         found = []
         for one in self._decoder.disasm(self.read(address, size), address):
             reads, writes = one.regs_access() if one.id else ((), ())
             read, written = (frozenset(map(one.reg_name, registers)) for registers in (reads, writes))
-            found.append(Instruction(one.address, one.size, one.mnemonic, read, written, _words(one)))
+            moved = 0
+            if one.id:
+                names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
+                has_address = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))  # in its first register
+                moved = sum(2 if name.startswith("d") else 1 for name in names[has_address:])
+            found.append(Instruction(one.address, one.size, one.mnemonic, read, written, moved))
         return found
 
     def function_at(self, address: int) -> str:
@@ -297,7 +304,7 @@ class Machine:
             self._engine.mem_write(section.address, section.content)
 
     def _add_hooks(self, code: Iterable[tuple[int, int]]) -> None:
-        """Count edges, and check the stack pointer after each instruction that may lower it."""
+        """Install hooks.c: count edges, and check the stack pointer after each instruction that may lower it."""
         import unicorn
         from unicorn.unicorn_py3.unicorn import uclib
 
@@ -313,7 +320,7 @@ class Machine:
             handle, target = ctypes.c_size_t(), ctypes.cast(getattr(self._hooks, function), ctypes.c_void_p)
             places = ctypes.c_uint64(begin), ctypes.c_uint64(end)
             if uclib.uc_hook_add(self._engine._uch, ctypes.byref(handle), kind, target, data, *places):
-                raise MachineError("the emulator takes no hooks")
+                raise MachineError("the emulator does not accept hooks")
 
         add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)
         for begin, end in code:
@@ -330,7 +337,7 @@ class Machine:
         return decoder
 
     def _pass(self, arguments: tuple[int | float, ...], top: int) -> int:
-        """Pass arguments in registers, the rest on the stack; the stack pointer."""
+        """Pass arguments in registers and the rest on the stack (AAPCS), and return the stack pointer."""
         names = self._names
         words: list[int] = []
         floats: list[int] = []
@@ -349,12 +356,12 @@ class Machine:
 
     def _trace(self, pointer: int) -> Trace:
         if self._record.used >= EDGES - 1:
-            raise MachineError("the program has more branches than can be counted")
+            raise MachineError(f"the program has more than {EDGES - 2:,} edges between blocks; they cannot be counted")
         taken = np.flatnonzero(self._edges["count"])
         for place in taken[self._instructions[taken] == 0]:
             block = self.decode(int(self._edges["to"][place]), int(self._edges["to_size"][place]))
             if any(one.name == UNKNOWN for one in block):
-                raise MachineError(f"an instruction is not known, in {self.function_at(block[0].address)}")
+                raise MachineError(f"an instruction cannot be decoded, in {self.function_at(block[0].address)}")
             self._instructions[place] = len(block)
         edges = self._edges[taken]
         instructions = int(edges["count"] @ self._instructions[taken].astype(np.uint64))
@@ -367,7 +374,7 @@ class Machine:
         if RAM - OUTSIDE_BYTES <= address < RAM:
             self._fault = "the stack overflowed"
         else:
-            self._fault = f"it {what} {address:#010x}, where there is nothing of its own"
+            self._fault = f"it {what} {address:#010x}, where it has no memory"
         return False
 
     def _explain(self, fault: str) -> str:
@@ -376,7 +383,7 @@ class Machine:
 
 
 class Cycles(NamedTuple):
-    """Estimated cycles (or milliseconds).
+    """Estimated cycles (or milliseconds): lower bound, typical, upper bound.
 
     Not modelled: flash wait states and caches, unaligned access, and how long a division of given numbers takes.
     """
@@ -390,12 +397,12 @@ class Cycles(NamedTuple):
         return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
 
 
-REFILL = Cycles(1, 2, 3)  # of the pipeline, after a branch that is taken
-STALL = Cycles(0, 1, 1)  # if an instruction needs the float of the one before it
+REFILL = Cycles(1, 2, 3)  # of the pipeline, after a taken branch
+STALL = Cycles(0, 1, 1)  # if an instruction needs the float result of the one before it
 ONE = Cycles(1, 1, 1)
 FIRST_LOAD = Cycles(1, 2, 2)
 NEXT_LOAD = Cycles(1, 1, 2)  # consecutive loads overlap
-COSTS = (  # cycles by the first pattern that matches the start of the name, from Arm's manual
+COSTS = (  # cycles from Arm's manual; the first pattern that matches the start of the name counts
     (r"[su]div", Cycles(2, 7, 12)),
     (r"v(div|sqrt)", Cycles(14, 14, 14)),
     (r"v(fn?m[as]|n?ml[as])", Cycles(3, 3, 3)),
@@ -421,7 +428,7 @@ def cost(one: Instruction, before: Instruction | None) -> Cycles:
 
 
 class CycleModel:
-    """Estimates the cycles of traces; edges are cached."""
+    """Estimates the cycles of traces; the cost of each edge is cached."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -450,12 +457,3 @@ class CycleModel:
 
 def _whole_pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
-
-
-def _words(one: Any) -> int:
-    """Words in the registers that an instruction names, without the address register of `ldm` and `stm`."""
-    if not one.id:
-        return 0
-    names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
-    pointer = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))
-    return sum(2 if name.startswith("d") else 1 for name in names[pointer:])

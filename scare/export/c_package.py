@@ -1,13 +1,13 @@
-"""C packages: a model with its runtime, for plain C99 or as a library (Arduino, PlatformIO, Zephyr).
+"""C packages: a model with its runtime, as plain C99 or as a library (Arduino, PlatformIO, Zephyr).
 
     Compiled -> CModel -> make_c, or Library.make with a folder of templates -> Artefact
 
-Every package holds the model, the runtime, golden vectors as C, and a README on how to build and use it; with
-`--learn` also the on-board learner.
+Every package holds the model, the runtime, golden vectors as C, and a README on how to build and use it; `--learn`
+adds the on-board learner.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from string import Template
@@ -39,8 +39,8 @@ from scare.upkeep.learner import MAX_COEFFICIENTS, learner_settings
 from scare.upkeep.update import identity
 
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
-GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # at most, but always one window
-NUMPY_TYPES = {"float": "float32"}  # C types that NumPy does not call the same, but for `_t`
+GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # most windows, and most numbers in them; at least one window
+NUMPY_TYPES = {"float": "float32"}  # of C types whose NumPy name is not theirs without `_t`
 ANSWER = ("calibrated", "low", "high", "flags")  # columns that examples print
 LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
 PAGE = Template("""# $target, calibrated in C
@@ -128,7 +128,7 @@ const scare_learning {name}_learning = {{
 
 
 def make_c(compiled: Compiled) -> Artefact:
-    """Make plain C99, which `cc -c *.c src/*.c` compiles, also as part of an Arduino sketch."""
+    """Make plain C99 for `cc -c *.c src/*.c`; it also compiles inside an Arduino sketch."""
     model = compiled.c_model
     files = {
         f"{model.name}.h": print_header(model),
@@ -146,11 +146,11 @@ def _nothing(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Library:
-    """The library of a build system.
+    """Layout of a library for a build system.
 
-    `templates` is its folder of templates, `sources` the folder of model and runtime, `prefix` goes before the model's
-    name in C. `fields` are placeholders of its templates in addition to the common ones, `files` go next to its
-    sources. `in_c`: its users write C.
+    `templates` is the folder of its templates, `sources` the folder for model and runtime, `prefix` is put before the
+    model's name in C. `fields` adds placeholders for its templates, `files` adds files beside the sources. `in_c`:
+    users call it from C, so the README explains that.
     """
 
     templates: str
@@ -161,7 +161,7 @@ class Library:
     in_c: bool = True
 
     def make(self, compiled: Compiled) -> Artefact:
-        """Make the files."""
+        """Make the files of the library."""
         model = replace(compiled.c_model, name=self.prefix + compiled.name)
         fields = {**_fields(compiled, model), **self.fields(compiled, model)}
         filled, extras = fill_templates(self.templates, fields), f"{EXTRAS}/{compiled.name}"
@@ -182,7 +182,7 @@ class Library:
 
 
 def library_target(about: str, examples: tuple[str, ...], library: Library) -> Target:
-    """Make the target of a build system, which has the name of its templates."""
+    """Make the target of a library; it is named after its folder of templates."""
     return Target(library.templates, about, examples, library.make, runner="c", in_c=True)
 
 
@@ -222,7 +222,10 @@ ZEPHYR = library_target(
 def c_artefact(
     compiled: Compiled, model: CModel, files: Mapping[str, str | bytes], source: str, runtime: str, extras: str = ""
 ) -> Artefact:
-    """Describe files in C; `source` is the path of the model, `runtime` and `extras` are folders."""
+    """Make the artefact of C files; `source` is the path of the model, `runtime` and `extras` are folders.
+
+    It warns of channels whose valid range is wider than an int16 window.
+    """
     sizes = {
         "ram_bytes": model.memory_bytes,
         "window_bytes": model.window_bytes,
@@ -242,6 +245,12 @@ def c_artefact(
         for name, value in model.values.values()
         if value.kept
     }
+    warnings = [
+        f"In fixed point {channel.name} is read from {read.valid.low:.4g} to {read.valid.high:.4g} only; readings"
+        " beyond get no value."
+        for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True)
+        if read.quantum and (read.valid.low > channel.low or read.valid.high < channel.high)
+    ]
     return Artefact(
         files,
         source,
@@ -253,12 +262,12 @@ def c_artefact(
         extras,
         runtime,
         kept,
-        tuple(_narrower_ranges(compiled)),
+        tuple(warnings),
     )
 
 
 def golden_header(compiled: Compiled, model: CModel) -> str:
-    """Print the first golden windows with their scaled results as C."""
+    """Print the first golden windows, as `run` reads them, and their scaled results as C."""
     plan = compiled.plan
     most = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
     windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
@@ -266,7 +275,7 @@ def golden_header(compiled: Compiled, model: CModel) -> str:
 
 
 def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: bool = True) -> str:
-    """Print the README; `building` says how to compile the folder and, unless `in_c`, how to use it."""
+    """Print the README; `building` explains how to compile the folder and, unless `in_c`, how to use it."""
     if in_c:
         use = USE_IN_C.substitute(
             name=model.name,
@@ -289,7 +298,7 @@ def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: 
 
 
 def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
-    """Print a table row for each channel, with its valid range."""
+    """Print a Markdown table row for each channel, with its valid range."""
 
     def limit(number: float) -> str:
         return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
@@ -310,9 +319,9 @@ def statuses() -> dict[str, str]:
 
 
 def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
-    """Make the files of the on-board learner for a target in C: its rules for this model, and its runtime."""
+    """Make the files of the on-board learner: its settings for this model, and its runtime."""
     if not artefact.runtime:
-        raise UsageError("--learn is for targets in C")
+        raise UsageError("--learn adds C code, so it works only with targets in C")
     calibrator, model = compiled.calibrator, PurePosixPath(artefact.model)
     settings = learner_settings(calibrator.inputs)
     fields = {
@@ -335,14 +344,14 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SensorField:
-    """Which sensor gives a channel: a field of a PMS5003 (or empty), and ESPHome's platform and key (or None)."""
+    """Sensor that measures a channel: a field of a PMS5003 (or empty), and ESPHome's platform and key (or None)."""
 
     pms5003: str = ""
     esphome: tuple[str, str] | None = None
 
 
 def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
-    """Find the sensor field of each channel, from data/quantities.toml, so that examples read the right one."""
+    """Find the sensor field of each channel in data/quantities.toml, for examples that read real sensors."""
     correction = ALL_VERSIONS.get(str(calibrator.facts.get("model")))
     if correction:
         return [_field(quantity(role.quantity), role.prefers) for role in correction.roles]
@@ -350,7 +359,7 @@ def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
 
 
 def _measurable(name: str) -> Quantity | None:
-    """Find the likeliest quantity of a channel name for which a sensor is known.
+    """Guess the quantity from a channel name, among those with a known sensor.
 
     >>> [found.name if (found := _measurable(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
     ['T', 'PM2.5', None]
@@ -359,7 +368,7 @@ def _measurable(name: str) -> Quantity | None:
 
 
 def _field(found: Quantity | None, hint: str) -> SensorField:
-    """Find the field of a quantity; particles with the factory's calibration if the hint says CF, else atmospheric.
+    """Find the field of a quantity; for particles the CF=1 field if the hint contains "cf", else the atmospheric one.
 
     >>> _field(quantity("PM2.5"), "pm_cf_1")
     SensorField(pms5003='PM25_CF1', esphome=('pmsx003', 'pm_2_5_std'))
@@ -374,16 +383,8 @@ def _field(found: Quantity | None, hint: str) -> SensorField:
     )
 
 
-def _narrower_ranges(compiled: Compiled) -> Iterator[str]:
-    """Warn where an int16 window ends before the channel's valid range does."""
-    for channel, read in zip(compiled.calibrator.inputs.channels, compiled.descriptor.channels, strict=True):
-        low, high = read.valid
-        if read.quantum and (low > channel.low or high < channel.high):
-            yield f"fixed point reads {channel.name} from {low:.4g} to {high:.4g}; a reading beyond gives no value"
-
-
 def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders of the templates."""
+    """Placeholders that every library's templates may use."""
     labels = [to_ascii(label) for label in model.labels]
     ranges = compiled.reading_ranges
     return {
@@ -400,7 +401,7 @@ def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 
 def _read_channel(index: int, label: str, field: SensorField) -> str:
-    """The line of a sketch that reads one channel.
+    """Print the line of a sketch that reads one channel.
 
     >>> _read_channel(0, "pm", SensorField("PM25_CF1")), _read_channel(1, "RH", SensorField())
     ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')

@@ -1,12 +1,13 @@
-"""C source of a model: constant tables with exact numbers and one function `run`, a straight line of kernel calls.
+"""C sources: those of the runtime, and the model as C with constant tables and a function `run` that calls kernels.
 
     Program + Layout + Descriptor -> CModel -> print_header, print_source, print_golden -> c_package.py
 
-The same model always gives the same text; floats are printed in hexadecimal, so no digit is lost.
+The same model always gives the same text; floats are printed in hexadecimal, so no digit is lost. The runtime is
+`runtime/` in a source tree, and `scare/export/runtime_src` once installed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from scare.errors import DataError
-from scare.export.descriptor import Descriptor, InputChannel, IntervalTable, Range
+from scare.export.descriptor import Descriptor, InputChannel, Range
 from scare.export.memory import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
-from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
+from scare.kernels.c_arguments import BYTES, Branch, CCall, CTable, CValue, Program
 
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
@@ -43,9 +44,45 @@ WIDE_INT = """
 RESERVED = {*KEYWORDS.split(), *OUR_NAMES.split()}
 
 
+def runtime_sources() -> dict[str, str]:
+    """Read every source and header that a model needs: text by file name.
+
+    They are exported into one folder and include each other by bare file name.
+
+    >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
+    True
+    """
+    return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}
+
+
+def learning_sources() -> dict[str, str]:
+    """Like `runtime_sources`, for the on-board learner."""
+    return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
+
+
+def _sources() -> dict[str, str]:
+    paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def declared_functions() -> frozenset[str]:
+    """List the C functions that generated code may call: those declared in the kernel headers."""
+    return _declared_in(_folder())
+
+
+@cache
+def _declared_in(folder: Path) -> frozenset[str]:  # cached by folder, so that tests may extend a copy
+    headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
+    return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
+
+
+def _folder() -> Path:
+    return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"
+
+
 @dataclass(frozen=True)
 class CModel:
-    """What is printed as C; `title` is a sentence on the model, `labels` name the channels with their units."""
+    """A model to be printed as C; `title` describes it in a sentence, `labels` name the channels with their units."""
 
     name: str
     title: str
@@ -62,12 +99,12 @@ class CModel:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch memory: at least one row, because the newest reading is scaled there."""
+        """Bytes of scratch memory; at least one row, because the newest reading is scaled there."""
         return max(self.layout.bytes, WORD * self.program.channels)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the caller provides: window, one bit per checked row, scratch."""
+        """Bytes that the caller of `scare_init` provides: window, one bit per checked row, scratch."""
         return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.scratch_bytes
 
     @property
@@ -77,7 +114,7 @@ class CModel:
 
     @cached_property
     def tables(self) -> dict[bytes, tuple[str, CTable]]:
-        """C name and table by content: equal tables are printed once."""
+        """C name and table by content, so that equal tables are printed once."""
         tables: dict[bytes, CTable] = {}
         for call in self.program.every_call():
             for argument in call.arguments:
@@ -88,7 +125,7 @@ class CModel:
 
     @cached_property
     def values(self) -> dict[str, tuple[str, CValue]]:
-        """C name and value by the name in the program."""
+        """C name and value, by the value's name in the program."""
         values = values_by_name(self.program)
         names = distinct_names(values, {*RESERVED, self.name, *(name for name, _ in self.tables.values())})
         return {value.name: (name, value) for name, value in zip(names, values.values(), strict=True)}
@@ -97,14 +134,26 @@ class CModel:
 def print_header(model: CModel, runtime: str = "src/") -> str:
     """Print the header: sizes, offsets of the values that can be read after a run, and the model.
 
-    `runtime` is the path from here to the runtime's headers.
+    `runtime` is the path from the header to the runtime's headers.
     """
     guard = f"{model.name.upper()}_H"
+    past = f"SCARE_PAST_BYTES({model.program.channels})"
+    sizes: dict[str, int | str] = {
+        "WINDOW": model.program.window,
+        "CHANNELS": model.program.channels,
+        "SCRATCH_BYTES": model.scratch_bytes,
+        "BYTES": f"({model.memory_bytes} + {past}) /* what scare_init takes: past, window, real bits, scratch */",
+    }
+    for name, value in model.values.values():
+        if value.kept:
+            about = f"/* in scratch after a run: {value.kind} {_shape(value.shape)} */"
+            sizes[f"KEPT_{name.upper()}_OFFSET"] = f"{model.layout.places[value.name].offset} {about}"
+            sizes[f"KEPT_{name.upper()}_BYTES"] = value.bytes
     return _text(
         [
             *_print_title(model),
             *(f"#ifndef {guard}", f"#define {guard}", "", f'#include "{runtime}scare.h"', ""),
-            *(f"#define {model.name.upper()}_{name} {number}{about}" for name, number, about in _sizes(model)),
+            *(f"#define {model.name.upper()}_{name} {number}" for name, number in sizes.items()),
             *("", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
             f"extern const scare_model {model.name};",
             *("", "#ifdef __cplusplus", "}", "#endif", "", "#endif"),
@@ -113,7 +162,7 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
 
 
 def print_source(model: CModel, runtime: str = "src/") -> str:
-    """Print the source: channels, tables, `run`, and the model; `runtime` as in `print_header`."""
+    """Print the source: channels, tables, `run`, and the descriptor; `runtime` as in `print_header`."""
     lines = [*_print_title(model), f'#include "{model.name}.h"']
     lines += [*(f'#include "{runtime}{header}"' for header in ("scare_kernels.h", "scare_port.h")), ""]
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
@@ -140,7 +189,7 @@ def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str
 
 
 def print_number(number: float | np.generic) -> str:
-    """Print an integer as it is, a real number as an exact hexadecimal float.
+    """Print an integer in decimal, and a real number as an exact hexadecimal float.
 
     >>> print_number(7), print_number(0.1), print_number(-0.0), print_number(np.int32(-(2**31)))
     ('7', '0x1.99999ap-4f', '-0x0p+0f', 'INT32_MIN')
@@ -155,7 +204,7 @@ def print_number(number: float | np.generic) -> str:
 
 
 def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
-    """Make a C identifier of each text, all different and none of them in `taken`, which grows."""
+    """Make a C identifier from each text, all different and not in `taken`, to which they are added."""
     names = []
     for text in texts:
         stem = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "value"
@@ -170,19 +219,6 @@ def _print_title(model: CModel) -> list[str]:
     return wrap(f"/* {_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
 
 
-def _sizes(model: CModel) -> Iterator[tuple[str, int | str, str]]:
-    yield "WINDOW", model.program.window, ""
-    yield "CHANNELS", model.program.channels, ""
-    yield "SCRATCH_BYTES", model.scratch_bytes, ""
-    past = f"SCARE_PAST_BYTES({model.program.channels})"
-    yield "BYTES", f"({model.memory_bytes} + {past})", " /* what scare_init takes: past, window, real bits, scratch */"
-    for name, value in model.values.values():
-        if value.kept:
-            about = f" /* in scratch after a run: {value.kind} {_shape(value.shape)} */"
-            yield f"KEPT_{name.upper()}_OFFSET", model.layout.places[value.name].offset, about
-            yield f"KEPT_{name.upper()}_BYTES", value.bytes, ""
-
-
 def _print_channels(model: CModel) -> list[str]:
     lines = [f"/* {', '.join(InputChannel._fields)} */", "static const scare_channel channels[] = {"]
     for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
@@ -195,14 +231,12 @@ def _print_channels(model: CModel) -> list[str]:
     tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
     for name, numbers in tables.items():
         lines += ["", *_print_table(name, np.array(numbers, np.float32))] if numbers else []
-    return [*lines, *(_print_interval(model.descriptor.interval) if model.descriptor.interval else [])]
-
-
-def _print_interval(interval: IntervalTable) -> list[str]:
-    lines = ["", "static const scare_interval interval = {"]
-    for name in ("edge", "below", "above"):
-        lines += [f"    {{ /* {name} */", *_print_numbers(np.array(getattr(interval, name)), "        "), "    },"]
-    return [*lines, f"    {print_number(interval.widening)}, /* widening */", "};"]
+    if interval := model.descriptor.interval:
+        lines += ["", "static const scare_interval interval = {"]
+        for name in ("edge", "below", "above"):
+            lines += [f"    {{ /* {name} */", *_print_numbers(np.array(getattr(interval, name)), "        "), "    },"]
+        lines += [f"    {print_number(interval.widening)}, /* widening */", "};"]
+    return lines
 
 
 def _print_table(name: str, values: np.ndarray) -> list[str]:
@@ -225,7 +259,11 @@ def _print_run(model: CModel) -> list[str]:
     lines = ["SCARE_COMPACT static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
     lines += ["    const unsigned char *const rows = input;" if in_window else "    (void)input;"]
     lines += ["    unsigned char *const memory = scratch;"]
-    lines += [f"    {_print_value(model, name, value)}" for name, value in model.values.values()]
+    for name, value in model.values.values():
+        place = model.layout.places[value.name]
+        const, base = ("const ", "rows") if place.in_window else ("", "memory")
+        pointer = f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset});"
+        lines += [f"    {pointer} /* {_shape(value.shape)} */"]
     lines += [] if branches else ["    (void)choice;"]
     for call in model.program.calls:
         text = _print_branch(model, call) if isinstance(call, Branch) else _print_call(model, call)
@@ -233,26 +271,21 @@ def _print_run(model: CModel) -> list[str]:
     return [*lines, f"    *scaled = {result}[0];", "}"]
 
 
-def _print_value(model: CModel, name: str, value: CValue) -> str:
-    place = model.layout.places[value.name]
-    const, base = ("const ", "rows") if place.in_window else ("", "memory")
-    return f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset}); /* {_shape(value.shape)} */"
-
-
 def _print_call(model: CModel, call: CCall) -> list[str]:
-    arguments = ", ".join(_print_argument(model, argument) for argument in call.arguments)
+    arguments = []
+    for argument in call.arguments:
+        if isinstance(argument, CValue):
+            arguments.append(model.values[argument.name][0])
+        elif isinstance(argument, CTable):
+            arguments.append(model.tables[_key(argument)][0])
+        else:
+            arguments.append(print_number(argument))
     shapes = " ".join(_shape(value.shape) for value in call.reads)
     comment = f"/* {shapes} -> {_shape(call.output.shape)} */"
-    text = f"{call.function}({arguments});"
+    text = f"{call.function}({', '.join(arguments)});"
     *lines, last = wrap(text, CALL_COLUMNS, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     together = f"{last} {comment}"
     return [*lines, together] if len(together) <= CALL_COLUMNS else [*lines, last, f"    {comment}"]
-
-
-def _print_argument(model: CModel, argument: Argument) -> str:
-    if isinstance(argument, CValue):
-        return model.values[argument.name][0]
-    return model.tables[_key(argument)][0] if isinstance(argument, CTable) else print_number(argument)
 
 
 def _print_branch(model: CModel, branch: Branch) -> list[str]:
@@ -321,45 +354,9 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end the comment around it."""
+    """Make a text safe inside a C comment."""
     return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
 
 
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
-
-
-def runtime_sources() -> dict[str, str]:
-    """Text of every source and header that a model needs, by file name.
-
-    All go into one folder and include each other by name alone.
-
-    >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
-    True
-    """
-    return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}
-
-
-def learning_sources() -> dict[str, str]:
-    """Like `runtime_sources`, for the on-board learner."""
-    return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
-
-
-def _sources() -> dict[str, str]:
-    paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
-    return {path.name: path.read_text(encoding="utf-8") for path in paths}
-
-
-def declared_functions() -> frozenset[str]:
-    """Names of the kernels that generated code may call."""
-    return _declared_in(_folder())
-
-
-@cache
-def _declared_in(folder: Path) -> frozenset[str]:
-    headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
-    return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
-
-
-def _folder() -> Path:
-    return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"

@@ -1,9 +1,9 @@
-"""The descriptor: what `scare.c` needs to make windows of readings, a calibrator's inputs in float32.
+"""The descriptor: a calibrator's inputs, intervals and training range in float32, as `scare_model` of scare.h has them.
 
     Calibrator.inputs, intervals, training range -> make_descriptor -> Descriptor -> c_source.py, micropython.py
 
-Python decides in double precision, a board in float32: limits are rounded so that both decide alike about every float32
-reading. A calibrator that a board could not follow is refused here.
+Python decides in double precision, a board in float32: limits are rounded so that both make the same decision about
+every float32 reading. A calibrator whose numbers do not fit a board is rejected here.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,7 +32,7 @@ RANKS = range(-TOP, TOP + 1)  # ranks of all float32 numbers that are readings, 
 
 
 class Range(NamedTuple):
-    """A closed interval."""
+    """A closed interval, `scare_range` of scare.h."""
 
     low: float
     high: float
@@ -42,15 +42,15 @@ EVERYTHING = Range(-LARGEST_FLOAT32, LARGEST_FLOAT32)
 
 
 class InputChannel(NamedTuple):
-    """How one channel is read: the fields of `scare_channel`, in float32."""
+    """How one channel is read: the fields of `scare_channel` in scare.h, in float32."""
 
-    valid: Range
+    valid: Range  # readings outside it give no value
     center: float
-    rest: float
-    inverse: float
-    quantum: float
-    clamp: Range = EVERYTHING
-    trained: Range = EVERYTHING
+    rest: float  # what float32 cuts off `center`
+    inverse: float  # 1 / scale
+    quantum: float  # int16 steps per scaled unit; 0 in float32
+    clamp: Range = EVERYTHING  # scaled; what the model gets to see
+    trained: Range = EVERYTHING  # scaled; a row beyond it is flagged OUTSIDE
 
     def scale(self, reading: float) -> np.float32:
         """Scale a reading with the rounding of a board, without clamping it."""
@@ -60,22 +60,23 @@ class InputChannel(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingLimits:
-    """The training range on a board, as in `scare_model`.
+    """The training range across channels: fields of `scare_model` in scare.h.
 
-    `whitening` holds the rows of a lower triangle, each after a constant that subtracts the mean.
+    `whitening` holds the rows of a lower-triangular matrix for the Mahalanobis distance, each after a constant that
+    subtracts the mean.
     """
 
     whitening: tuple[float, ...] = ()
-    limit: float = 0.0
-    slow_limit: float = 0.0
-    rising: float = LARGEST_FLOAT32
+    limit: float = 0.0  # of the squared distance
+    slow_limit: float = 0.0  # of its slow mean
+    rising: float = LARGEST_FLOAT32  # scaled channel 0 from which `lowest` applies
     lowest: float = -LARGEST_FLOAT32
-    slope: float = 0.0
+    slope: float = 0.0  # scaled output per scaled unit of channel 0 beyond the clamp
 
 
 @dataclass(frozen=True)
 class IntervalTable:
-    """The fields of `scare_interval`: edges between eight bands, and each band's distances below and above a value."""
+    """Prediction intervals as `scare_interval` of scare.h: edges between eight bands, and distances below and above."""
 
     edge: tuple[float, ...]
     below: tuple[float, ...]
@@ -83,7 +84,7 @@ class IntervalTable:
     widening: float
 
     def around(self, values: np.ndarray, flags: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-        """Compute low and high [n] around float32 values [n] with these flags [n], bit for bit as C; NaN stays NaN."""
+        """Compute low and high [n] for float32 values [n] with flags [n], with the bits of C; NaN stays NaN."""
         edge, below, above = (np.array(numbers, np.float32) for numbers in (self.edge, self.below, self.above))
         band = np.searchsorted(edge, values, side="right").clip(max=BANDS - 1)  # NaN sorts last
         factor = np.where(flags & UNCERTAIN, np.float32(self.widening), np.float32(1))
@@ -94,14 +95,14 @@ class IntervalTable:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """The fields of `scare_model` that do not come from the program."""
+    """The fields of `scare_model` that describe inputs and results; the others come from the program."""
 
     step_ms: int
-    checked: int
-    needed: int
-    hold: int
+    checked: int  # newest rows that the gap rule looks at
+    needed: int  # of them, rows that must be real
+    hold: int  # rows that a reading may be repeated for
     channels: tuple[InputChannel, ...]
-    absent: tuple[float, ...]
+    absent: tuple[float, ...]  # readings that mean "missing"
     target_scale: float
     target_center: float
     floor: float
@@ -113,11 +114,16 @@ class Descriptor:
 
 
 def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
-    """Describe a calibrator for one of its devices, or (an empty name) with the scaling of the fleet.
+    """Describe a calibrator with the scaling of a device, or (empty name) of the fleet.
 
-    `quanta` are the steps of an int16_t window per scaled unit, one for each channel.
+    `quanta` are the steps of an int16_t window per scaled unit, one for each channel; none in float32.
     """
     inputs = calibrator.inputs
+    step_ms = inputs.step_seconds * 1000
+    if abs(step_ms - round(step_ms)) > 1e-6 or not 1 <= step_ms <= LONGEST_STEP_MS:
+        raise DataError(
+            f"the readings are {inputs.step_seconds:g} s apart, but a board counts whole milliseconds, up to 24 days"
+        )
     affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
     sentinels = (float(np.float32(number)) for number in inputs.quality.sentinels if abs(number) <= LARGEST)
     columns = zip(
@@ -135,7 +141,7 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
     widths = (channel.high - channel.low for channel in inputs.channels)
     spike_floors = (SPIKE_FLOOR * width if isfinite(width) else 0.0 for width in widths)  # as in data/flags.py
     return Descriptor(
-        step_ms=_step_ms(inputs.step_seconds),
+        step_ms=round(step_ms),
         checked=inputs.policy.rows_checked(inputs.window),
         needed=inputs.policy.rows_needed(inputs.window),
         hold=inputs.policy.hold,
@@ -153,7 +159,7 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
 
 
 def choose_device(scaling: Scaling, device: str) -> str:
-    """Choose the device whose scaling is exported: the one named, or the only one, or (an empty name) the fleet."""
+    """Choose the device whose scaling is exported: the named one, else the only one, else the fleet (empty name)."""
     if device and device not in scaling.devices:
         known = suggestion(device, scaling.devices) if scaling.devices else "; it scales all devices alike"
         raise UsageError(f"the calibrator knows no device called '{device}'{known}")
@@ -161,7 +167,7 @@ def choose_device(scaling: Scaling, device: str) -> str:
 
 
 def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
-    """Encode scaled windows [n, window, channels] as a program reads them: float32, or int16 [n, channels, window].
+    """Encode scaled windows [n, window, channels] for `run`: float32, or with `quanta` int16 [n, channels, window].
 
     >>> encode_windows(np.array([[[0.5], [-0.26], [9999.0]]]), [10.0])
     array([[[    5,    -3, 32767]]], dtype=int16)
@@ -174,7 +180,7 @@ def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndar
 
 
 def interval_table(intervals: Intervals) -> IntervalTable:
-    """Round intervals to float32; fewer than eight bands are padded with the last one, which no value reaches.
+    """Round intervals to float32, padded to eight bands with copies of the last one that no value reaches.
 
     >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
     (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
@@ -190,7 +196,7 @@ def interval_table(intervals: Intervals) -> IntervalTable:
 
 
 def range_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
-    """Find the smallest and the largest float32 reading whose scaled value lies in [low, high], by bisection.
+    """Find the smallest and the largest float32 reading whose scaled value is in [low, high], by bisection.
 
     >>> range_readings(20.0, 8.0, -1.0, 2.0)
     (12.0, 36.0)
@@ -202,13 +208,6 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
     least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
     most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
     return _number(RANKS[least]), _number(RANKS[most])
-
-
-def _step_ms(seconds: float) -> int:
-    milliseconds = seconds * 1000
-    if abs(milliseconds - round(milliseconds)) > 1e-6 or not 1 <= milliseconds <= LONGEST_STEP_MS:
-        raise DataError(f"its readings are {seconds:g} s apart; a board counts whole milliseconds, up to 24 days")
-    return round(milliseconds)
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:
@@ -227,7 +226,7 @@ def _training_limits(training_range: TrainingRange) -> TrainingLimits:
 
 
 def _channel(channel: Channel, center: float, scale: float, quantum: float, clamped: bool) -> InputChannel:
-    """Where readings are not clamped, those are valid that an int16_t window can hold."""
+    # Readings that are not clamped must fit an int16_t window, so it narrows their valid range.
     near = _float32(center, f"the center of {channel.name}")
     inverse = _float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
@@ -241,12 +240,12 @@ def _channel(channel: Channel, center: float, scale: float, quantum: float, clam
 def _with_training_range(
     training_range: TrainingRange, affine: Affine, channels: Iterable[InputChannel]
 ) -> Iterator[InputChannel]:
-    """Add the training range of each channel, at whose limits a board decides as Python does."""
+    """Add the training range of each channel, rounded so that a board flags the same readings as Python."""
     for index, channel in enumerate(channels):
         limits = training_range.low[index], training_range.high[index]
         readings = range_readings(float(affine.center[index]), float(affine.scale[index]), *limits)
         trained = np.array([channel.scale(end) for end in readings])
-        # A board compares the clamped row with the training range: clamped at that range, every row would lie inside.
+        # A board compares the clamped row with the training range, so it must clamp a little beyond that range.
         beyond = np.nextafter(trained, np.array([-inf, inf], np.float32))
         low = min(np.float32(training_range.clamp_low[index]), beyond[0])
         high = max(np.float32(training_range.clamp_high[index]), beyond[1])
@@ -254,7 +253,7 @@ def _with_training_range(
 
 
 def _inward(limit: float, inside: float) -> float:
-    """Round a limit to float32 towards `inside`, so that the same float32 readings are within it."""
+    """Round a limit to float32 towards `inside`, so that it admits the same float32 readings."""
     near = float(np.float32(limit))
     beyond = near < limit if inside > limit else near > limit
     return float(np.nextafter(np.float32(near), np.float32(inside))) if beyond else near

@@ -1,22 +1,24 @@
 """The target `esphome`: an external component with a JSON description of its model, and YAML to paste.
 
-The model's name in C gets a prefix here: ESPHome puts every id of a node's YAML, and every header of a component, into
-one program.
+    Compiled -> c_package.Library with the templates of `esphome` -> Artefact
+
+The model's name in C gets a prefix, because ESPHome compiles every id of a node's YAML and every header of a component
+into one program.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
-from scare.export.c_package import Library, SensorField, library_target, sensor_fields
+from scare.export.c_package import Library, library_target, sensor_fields
 from scare.export.c_source import CModel, distinct_names
 from scare.export.lowering import Compiled
 from scare.export.target import to_ascii
 
 PREFIX, COMPONENT = "scare_model_", "components/scare"
-YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # not strings in YAML
-OWN = "own"  # the user's own sensor, where none is known
+YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # YAML does not read them as strings
+OWN = "own"  # platform of channels without a known sensor: users read their own
 BUSES = {
     "pmsx003": "uart:\n  rx_pin: GPIO13 # that the sensor's TXD is wired to\n  baud_rate: 9600\n\n",
     "sht3xd": "i2c:\n\n",
@@ -24,7 +26,7 @@ BUSES = {
 
 
 def input_keys(names: Iterable[str]) -> list[str]:
-    """Make a YAML key of each channel name.
+    """Make a distinct YAML key from each channel name.
 
     >>> input_keys(["PM2.5 raw", "NO", "pm2.5_raw", "channel NO"])
     ['pm2_5_raw', 'channel_no', 'pm2_5_raw_2', 'channel_no_2']
@@ -52,7 +54,7 @@ def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
 
 
 def _device_class(target: Channel) -> str:
-    """Home Assistant's device class of the target; empty if it has none, or none in this unit.
+    """Find Home Assistant's device class of the target; empty if there is none for it in this unit.
 
     >>> _device_class(Channel("Ref.PM2.5", "µg/m³")), _device_class(Channel("PM10", "mg/m3"))
     ('pm25', '')
@@ -62,10 +64,15 @@ def _device_class(target: Channel) -> str:
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders of the templates in addition to those of all libraries."""
+    """Placeholders of these templates, in addition to those of every library."""
     keys, step = _keys(compiled), _time(model.descriptor.step_ms)
     labelled = zip(keys, map(to_ascii, model.labels), strict=True)
-    platforms = _platforms(keys, sensor_fields(compiled.calibrator))
+    platforms: dict[str, dict[str, str]] = {}  # channel keys by platform and by the platform's own key
+    for key, field in zip(keys, sensor_fields(compiled.calibrator), strict=True):
+        platform, number = field.esphome or (OWN, key)
+        if number in platforms.get(platform, {}):  # a second channel of the same sensor field
+            platform, number = OWN, key
+        platforms.setdefault(platform, {})[number] = key
     return {
         "step": step,
         "window": str(model.program.window),
@@ -87,17 +94,6 @@ def _time(ms: int) -> str:
     ('60s', '2500ms')
     """
     return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
-
-
-def _platforms(keys: Sequence[str], fields: Sequence[SensorField]) -> dict[str, dict[str, str]]:
-    """Keys of the channels by platform and by the platform's own key; a sensor's second reader gets `OWN`."""
-    platforms: dict[str, dict[str, str]] = {}
-    for key, field in zip(keys, fields, strict=True):
-        platform, number = field.esphome or (OWN, key)
-        if number in platforms.get(platform, {}):
-            platform, number = OWN, key
-        platforms.setdefault(platform, {})[number] = key
-    return platforms
 
 
 def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:

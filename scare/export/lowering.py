@@ -1,8 +1,9 @@
-"""Lowering: the steps of a plan become calls of C functions, in the same way for both arithmetics.
+"""Compile a calibrator for export: fuse and quantise its plan, then lower each step to a call of a C function.
 
-    Plan (fused, or also quantised) -> Lowering(C forms of the kernels) -> Program -> memory.py -> c_source.py
+    Calibrator -> Compiled: plan (fused, in fixed point also quantised) -> Program (C calls) -> memory.py -> c_source.py
 
-Kernels say in `kernels/<family>.py` how they are called in C; the runtime must declare the function.
+Every target makes its files from a `Compiled`. Kernels say in `kernels/<family>.py` how they are called in C, and the
+runtime must declare the function.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,8 @@ from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue,
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 
-# How far an int16 window reaches, as a multiple of the largest value seen: without valid limits, and at most with them.
+# Range of an int16 window, as a multiple of the largest value seen: for channels without valid limits, and the most
+# for channels with them.
 HEADROOM, FARTHEST = 8.0, 64.0
 
 
@@ -45,16 +47,16 @@ class Arithmetic(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name as prose has it."""
+        """Name for use in a sentence."""
         return "fixed point" if self is Arithmetic.FIXED else str(self)
 
     @classmethod
     def _missing_(cls, value: object) -> "Arithmetic | None":
-        return cls.FIXED if value == "int8" else None  # its former name
+        return cls.FIXED if value == "int8" else None  # accepted for older scripts
 
 
 def find_arithmetic(name: str, *others: str) -> Arithmetic:
-    """Find an arithmetic by name, where `int8` is an alias of `fixed`; the error lists `others` as well."""
+    """Find an arithmetic by name; `int8` is an alias of `fixed`. The error message lists `others` as valid too."""
     try:
         return Arithmetic(name)
     except ValueError:
@@ -64,9 +66,9 @@ def find_arithmetic(name: str, *others: str) -> Arithmetic:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A calibrator in one arithmetic, scaled for a device (an empty name: for the fleet), and its name in the export.
+    """A calibrator in one arithmetic, with the scaling of a device (empty: of the fleet), named `name` in the export.
 
-    Parts are made on first use: not every target needs all of them, and not every model has them.
+    Parts are computed on first use, because not every target needs all of them and not every model has them.
     """
 
     calibrator: Calibrator
@@ -81,7 +83,7 @@ class Compiled:
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan that the program computes; quantising refuses a plan that has no fixed-point version."""
+        """The plan that the program computes; `NotApplicableError` if it has no fixed-point version."""
         if self.arithmetic is Arithmetic.FLOAT32:
             return self.fused
         return quantise(self.fused, window_quanta(self.calibrator))
@@ -93,20 +95,20 @@ class Compiled:
 
     @cached_property
     def descriptor(self) -> Descriptor:
-        """How readings become windows."""
+        """What a board needs to turn readings into windows."""
         quanta = () if self.arithmetic is Arithmetic.FLOAT32 else self.program.quanta
         return make_descriptor(self.calibrator, self.device, quanta)
 
     @cached_property
     def c_model(self) -> CModel:
-        """Everything that is printed as C."""
+        """The model to be printed as C."""
         return CModel(self.name, self.title, self.labels, self.program, plan_memory(self.program), self.descriptor)
 
     @cached_property
     def golden(self) -> GoldenVectors:
-        """Golden windows with the results that the program must give."""
-        exact = None if self.arithmetic is Arithmetic.FLOAT32 else self.plan
-        return golden_vectors(self.calibrator, integer_plan=exact)
+        """Golden windows with the results that the program must return."""
+        integer_plan = None if self.arithmetic is Arithmetic.FLOAT32 else self.plan
+        return golden_vectors(self.calibrator, integer_plan=integer_plan)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -115,7 +117,7 @@ class Compiled:
 
     @property
     def title(self) -> str:
-        """One sentence on what it computes, and one on how its model was selected, if the file has that."""
+        """What it computes, in one sentence, and how its model was selected if the file says so."""
         title = (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
             f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
@@ -125,7 +127,7 @@ class Compiled:
 
     @property
     def reading_ranges(self) -> list[tuple[float, float]]:
-        """Smallest and largest valid reading of each channel in the file's windows (0 without any), for examples."""
+        """Smallest and largest valid reading of each channel in the file's windows, for examples; 0 without any."""
         calibrator, scaling = self.calibrator, self.calibrator.inputs.scaling
         affine = scaling.devices[self.device] if self.device else scaling.fleet
         windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
@@ -137,11 +139,11 @@ class Compiled:
         return ranges
 
     def compute(self, windows: np.ndarray) -> np.ndarray:
-        """Compute the program's results [n] for scaled windows [n, window, channels], in the target's unit."""
+        """Run the program's plan on scaled windows [n, window, channels]: results [n] in the target's unit."""
         return self._in_unit(run(self.plan, windows))
 
     def compute_in_float32(self, windows: np.ndarray) -> np.ndarray:
-        """Like `compute`, before quantisation."""
+        """Like `compute`, with the plan before quantisation."""
         return self._in_unit(run(self.fused, windows))
 
     def validation_rmse(self) -> float:
@@ -153,7 +155,7 @@ class Compiled:
 
 
 def compile_calibrator(calibrator: Calibrator, arithmetic: str, device: str = "", name: str = "model") -> Compiled:
-    """Compile for the device named, or for the only one that the calibrator knows, or for the fleet."""
+    """Compile for `device`; by default for the only device that the calibrator knows, or else for the fleet."""
     return Compiled(calibrator, find_arithmetic(arithmetic), choose_device(calibrator.inputs.scaling, device), name)
 
 
@@ -188,7 +190,7 @@ def lower_float32(plan: Plan) -> Program:
 
 
 def lower_fixed(plan: Plan) -> Program:
-    """Lower a plan made by `quantise` to `_q` kernels; its first step, the window in steps, is the program's input."""
+    """Lower a quantised plan to `_q` kernels; the output of its first step, an int16 window, is the program's input."""
     first, *steps = plan.steps
     window = CValue(WINDOW_NAME, "int16_t", (plan.channels, plan.window))
     calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})
@@ -197,7 +199,10 @@ def lower_fixed(plan: Plan) -> Program:
 
 
 def window_quanta(calibrator: Calibrator) -> np.ndarray:
-    """Steps of an int16 window per scaled unit [channels]: fine, and wide enough for valid and for clamped readings."""
+    """Choose the steps of an int16 window per scaled unit [channels].
+
+    The window must hold every clamped reading, and valid readings up to a multiple of those seen: more would be coarse.
+    """
     windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
     scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
@@ -211,7 +216,7 @@ def window_quanta(calibrator: Calibrator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Lowering:
-    """One arithmetic: C forms of its kernels, C type of its values, suffix of its functions' names."""
+    """One arithmetic in C: the forms of its kernels, the type of its values, the suffix of its functions."""
 
     forms: KernelTable[MakeForm]
     kind: str
@@ -220,7 +225,7 @@ class Lowering:
     def calls(
         self, steps: Iterable[Step], shapes: Mapping[str, Shape], given: Mapping[str, CValue]
     ) -> tuple[tuple[CCall, ...], CValue]:
-        """Lower steps without branches that read the values `given`; the second result is the last step's value."""
+        """Lower steps without branches, which may read the values in `given`: calls, and the value of the last step."""
         values, calls, last = dict(given), [], ""
         for step in steps:
             inputs = tuple(values[name] for name in step.inputs)
@@ -231,7 +236,10 @@ class Lowering:
         return tuple(calls), values[last]
 
     def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
-        """Lower one step: its call (None for a view), and its value, without the workspace that follows in memory."""
+        """Lower one step: its call (None if it is a view), and its value.
+
+        A kernel that needs workspace writes to a longer value; the step's own value is a view of its beginning.
+        """
         form, name = self.forms[placed.step.kernel](placed), placed.step.output
         if isinstance(form, CView):
             source = placed.inputs[0]

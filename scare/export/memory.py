@@ -1,9 +1,9 @@
-"""Memory planning: each value of a program gets its place in scratch memory; values not alive at once share it.
+"""Memory planning: place each value of a program in scratch memory, shared by values that are not alive at once.
 
     Program -> find_blocks (lifetimes) -> plan_memory (greedy by size) -> Layout -> c_source.py
 
-The largest block is placed first, each as low as it fits. Then the block that ended highest is moved to the front and
-all are placed again: after a few rounds there is hardly anything left to gain.
+Greedy by size: the largest block is placed first, each as low as it fits. Then the block that ends highest is moved to
+the front and all are placed again; after a few rounds hardly anything is left to gain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 
-WORD = 4  # bytes: what every value is aligned to
-ROUNDS = 100
+WORD = 4  # bytes; every value is aligned to it
+ROUNDS = 100  # of placing again
 
 Offsets = dict[str, int]
 
@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The place of every value, by name, and the bytes of scratch memory that all need together."""
+    """The place of every value by name, and the bytes of scratch memory in total."""
 
     places: Mapping[str, Place]
     bytes: int
@@ -114,7 +114,7 @@ def values_by_name(program: Program) -> dict[str, CValue]:
 
 
 def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
-    """Name of the value that owns the memory, and the offset in it in bytes."""
+    """Resolve a view: the value that owns the memory, and the offset in it in bytes."""
     start = 0
     while value.view_of:
         start += value.start * BYTES[value.kind]
@@ -125,7 +125,10 @@ def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
 
 
 def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
-    """Blocks that die at this call and whose memory its output may reuse: it is born here, and each is read once."""
+    """Blocks whose memory the output of a call may reuse, with its offset in them: inputs that are not read again.
+
+    The output must be new at this call, and each input must be read by it only once.
+    """
     output = call.output
     if output.view_of or alive[output.name][0] != index:
         return {}
@@ -159,7 +162,7 @@ def _place(order: Sequence[Block]) -> Offsets:
         ends = (offsets[other.name] + other.size for other in near)
         on_others = (offsets[other.name] + start for other in near for start in _begins_on(block, other))
         candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})
-        offsets[block.name] = next(at for at in candidates if all(_clear(block, at, other, offsets) for other in near))
+        offsets[block.name] = next(at for at in candidates if all(_fits(block, at, other, offsets) for other in near))
         placed.append(block)
     return offsets
 
@@ -171,7 +174,7 @@ def _begins_on(block: Block, other: Block) -> tuple[int, ...]:
     return (-other.over[block.name],) if block.name in other.over else ()
 
 
-def _clear(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
+def _fits(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
     """Whether the block at this offset does not overlap `other`, or overlaps it where it may."""
     begin = offsets[other.name]
     apart = at >= begin + other.size or begin >= at + block.size

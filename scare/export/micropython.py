@@ -1,8 +1,8 @@
-"""The target `micropython`: a model as a class of plain Python, with its runtime and an example.
+"""The target `micropython`: a model as a class in plain Python, with its runtime and an example.
 
     Compiled (plan, descriptor) -> python_source.py prints `run`, or its three branches -> Module -> Artefact
 
-`scare_live.py` goes to the board next to the model: it makes windows of readings by the rules of scare.c.
+`scare_live.py` is copied to the board with the model: it turns readings into windows by the rules of scare.c.
 """
 
 import re
@@ -29,7 +29,7 @@ IN_MATH, IN_SCARE_LIVE = ("log", "sqrt", "tanh"), ("exp", "later_sum", "lstm", "
 
 @dataclass(frozen=True)
 class Module:
-    """Source of a model, and the bytes of its window, its temporary arrays and its constants."""
+    """Source of a model, and the sizes of its window, its temporary arrays and its constants."""
 
     text: str
     window_bytes: int
@@ -38,12 +38,12 @@ class Module:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of all arrays, without code and Python's own objects."""
+        """Bytes of all arrays, without code and Python's objects."""
         return self.window_bytes + self.scratch_bytes + self.constant_bytes
 
 
 def make_micropython(compiled: Compiled) -> Artefact:
-    """Make the module, its runtime and an example."""
+    """Make the module, and copy its runtime and example next to it."""
     module = print_module(compiled.plan, compiled.descriptor, to_ascii(compiled.title))
     runtime = Path(scare_live.__file__)
     files = {
@@ -79,7 +79,7 @@ MICROPYTHON = Target(
 
 
 def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
-    """Print the module of a plan; `title` is a sentence in ASCII."""
+    """Print the module of a plan; `title` is a sentence in ASCII for its head."""
     constants, target = Constants(), (descriptor.target_scale, descriptor.target_center)
     if plan.branches is None:
         graphs = {"run": lower_to_tensors(plan, *target)}
@@ -94,13 +94,18 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
     lines = ["class Calibration(Stream):", *_indent(_facts(plan, descriptor))]
     for name, function in functions.items():
         lines += ["", *_indent([f"def {name}(self, x):", *_indent(function.lines)])]
-    text = [*wrap(title, COLUMNS, initial_indent="# ", subsequent_indent="# "), *_imports("\n".join(lines)), ""]
-    text += [*constants.lines, "", "", *lines, ""]
+    called = set(re.findall(r"\b(\w+)\(", "\n".join(lines)))
+    text = [*wrap(title, COLUMNS, initial_indent="# ", subsequent_indent="# "), "from array import array"]
+    for module, names in (("math", IN_MATH), ("scare_live", IN_SCARE_LIVE)):
+        used = [*(["Stream"] if module == "scare_live" else []), *(name for name in names if name in called)]
+        text += [f"from {module} import {', '.join(used)}"] if used else []
+    text += ["", *constants.lines, "", "", *lines, ""]
     scratch = max(function.scratch_bytes for function in functions.values())
     return Module("\n".join(text), 4 * plan.window * plan.channels, scratch, constants.bytes)
 
 
 def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
+    """Print the class attributes that `scare_live.Stream` reads."""
     rows = [
         f"    {(*one.valid, one.center, one.rest, one.inverse, *one.clamp, *one.trained)!r},"
         for one in descriptor.channels
@@ -119,20 +124,11 @@ def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
 
 
 def _in_unit(descriptor: Descriptor) -> dict[str, Any]:
-    """The training limits in the target's unit, which is what `run` gives."""
+    """Training limits in the target's unit, because `run` returns values in it."""
     scale, center, training = descriptor.target_scale, descriptor.target_center, descriptor.training
     if not training.whitening:
         return {}
     return {**vars(training), "lowest": training.lowest * scale + center, "slope": training.slope * scale}
-
-
-def _imports(source: str) -> list[str]:
-    called = set(re.findall(r"\b(\w+)\(", source))
-    lines = ["from array import array"]
-    for module, names in (("math", IN_MATH), ("scare_live", IN_SCARE_LIVE)):
-        used = [*(["Stream"] if module == "scare_live" else []), *(name for name in names if name in called)]
-        lines += [f"from {module} import {', '.join(used)}"] if used else []
-    return lines
 
 
 def _indent(lines: list[str]) -> list[str]:

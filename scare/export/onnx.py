@@ -35,11 +35,11 @@ OPERATORS = {  # operations that are one ONNX operator
     "relu": "Relu",
     "abs": "Abs",
 }
-GATES = (0, 3, 1, 2)  # ONNX has gates in the order i, o, f, g; these are their places in ours: i, f, g, o
+GATES = (0, 3, 1, 2)  # LSTM gates: the order of ONNX (i, o, f, g) as indices into ours (i, f, g, o)
 
 
 def make_onnx(compiled: Compiled) -> Artefact:
-    """Make the model file; its metadata repeat the JSON description."""
+    """Make the model file, with the JSON description as metadata."""
     require("onnx")
     facts = {"scare": json.dumps(describe_inputs(compiled, "onnx"))}
     content = onnx_model(calibrator_graph(compiled.calibrator), NAMES, facts)
@@ -60,7 +60,7 @@ ONNX = Target(
 
 
 def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) -> bytes:
-    """Make an .onnx file with metadata `facts`, input [batch, window, channels], output [batch, 1], of these names."""
+    """Make an .onnx file with input [batch, window, channels] and output [batch, 1], so named; `facts` are metadata."""
     from onnx import TensorProto, checker, helper
 
     printer = _Printer(*names)
@@ -81,7 +81,7 @@ def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) ->
 
 
 def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
-    """Run scaled windows [n, window, channels] in ONNX Runtime; results [n]."""
+    """Run scaled windows [n, window, channels] in ONNX Runtime: results [n]."""
     from onnxruntime import InferenceSession
 
     session = InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -90,14 +90,14 @@ def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
 
 
 def onnx_operators(content: bytes) -> list[str]:
-    """Names of the operators, one per node."""
+    """List the operator of each node."""
     from onnx import ModelProto
 
     return [node.op_type for node in ModelProto.FromString(content).graph.node]
 
 
 class _Printer:
-    """Collects nodes and constants, and the name of each tensor."""
+    """Collects the nodes and constants of an ONNX graph, and the name of each tensor in it."""
 
     def __init__(self, source: str, result: str) -> None:
         self.nodes: list[NodeProto] = []
@@ -106,7 +106,7 @@ class _Printer:
         self._names: dict[int, str] = {}
 
     def add(self, tensor: Tensor, name: str) -> None:
-        """Add a tensor whose inputs were added before."""
+        """Add a tensor; its inputs must have been added before."""
         if tensor.operation == INPUT:
             self._names[id(tensor)] = self._source
         elif tensor.constant is not None:
@@ -179,7 +179,7 @@ class _Printer:
         return self._node("Pad", [*inputs, pads], name)
 
     def _lstm(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        """ONNX has time first, another order of the gates, and an axis for directions."""
+        """Add an LSTM: ONNX has time first, its own order of gates, and an axis for directions."""
         size = tensor.shape[0]
         weights = [np.asarray(part.constant) for part in tensor.inputs[1:]]
         ordered = [

@@ -2,7 +2,7 @@
 
     Calibrator -> compile_for_target -> Compiled -> write_package -> a folder or a zip, complete or not at all
 
-Errors are found before anything is written. `TARGETS` lists the targets; a new one is added there.
+Errors are raised before anything is written. A new target is added to `TARGETS`.
 """
 
 import shutil
@@ -35,7 +35,7 @@ READABLE = 0o100644 << 16  # external attributes of a zip entry: a regular file,
 
 @dataclass(frozen=True)
 class Package:
-    """What was written: the target, the folder or zip, its source and its files."""
+    """A written export: its target, the folder or zip, the compiled calibrator and the files."""
 
     target: Target
     folder: Path
@@ -43,7 +43,7 @@ class Package:
     artefact: Artefact
 
     def validation_rmse(self) -> dict[str, float]:
-        """RMSE to the reference on the file's validation windows: in float32, and as exported."""
+        """RMSE to the reference on the file's validation windows, in float32 and as exported."""
         calibrator = self.compiled.calibrator
         windows = calibrator.validation.windows
         name = self.target.arithmetic_name(self.compiled.arithmetic)
@@ -52,7 +52,7 @@ class Package:
 
 
 def find_target(name: str) -> Target:
-    """Find a target by name; the error suggests the nearest one."""
+    """Find a target by name; the error message suggests the nearest one."""
     if name not in TARGETS:
         raise UsageError(f"there is no export target '{name}'{suggestion(name, TARGETS)}")
     return TARGETS[name]
@@ -79,7 +79,7 @@ def export_calibrator(
 def compile_for_target(
     calibrator: Calibrator, target: Target, arithmetic: str, folder: Path, device: str, name: str, force: bool
 ) -> Compiled:
-    """Compile a calibrator, after everything is checked that the target and the folder can refuse beforehand."""
+    """Compile a calibrator, after checking the name, the output folder and the arithmetic."""
     target.check_name(name)
     check_output(folder, force)
     compiled = compile_calibrator(calibrator, arithmetic, device, name)
@@ -89,7 +89,7 @@ def compile_for_target(
 
 
 def check_output(out: Path, force: bool) -> None:
-    """Refuse a folder that is not empty, or a zip that exists, unless `force`."""
+    """Raise `UsageError` for a folder that is not empty, or a zip that exists, unless `force`."""
     if _is_zip(out):
         if not force and out.exists():
             raise UsageError(f"{out} exists already; give another name, or --force to replace it")
@@ -101,7 +101,7 @@ def check_output(out: Path, force: bool) -> None:
 
 
 def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool = False) -> Package:
-    """Write the files of a target; with `learn` also the on-board learner."""
+    """Write the files of a target, its golden vectors and `scare.json`; with `learn` also the on-board learner."""
     artefact = target.make(compiled)
     if learn:
         artefact = replace(artefact, files={**artefact.files, **learner_files(compiled, artefact)})
@@ -113,7 +113,7 @@ def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool 
 
 
 def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> Description:
-    """Describe an export for `scare.json`."""
+    """Make the content of `scare.json`, without digests."""
     calibrator = compiled.calibrator
     up = _path_to_root(artefact)
     return Description(
@@ -139,9 +139,9 @@ def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> D
 
 
 def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write texts and bytes by path into a folder or, if `out` ends in .zip, into a zip.
+    """Write files, given by path, into a folder or, if `out` ends in .zip, into a zip.
 
-    A zip holds one folder of its own name, and the same content always gives the same bytes.
+    A zip holds one folder of its own name; the same content always gives the same bytes.
     """
     if not _is_zip(out):
         _write_folder(out, files)
@@ -158,7 +158,7 @@ def _is_zip(out: Path) -> bool:
 
 
 def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write next to the folder first, then move: a new folder appears at once, files of an old one one by one."""
+    """Write to a temporary folder, then move: a new folder appears at once, in an old one files are replaced."""
     temporary = temporary_path(folder)
     try:
         for path, content in files.items():
@@ -177,7 +177,7 @@ def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, str]:
-    """SHA-256 of the files that are run and of the golden vectors, by paths relative to `scare.json`."""
+    """Hash the files that `scare verify` runs and the golden vectors, by path relative to `scare.json`."""
     folders = {PurePosixPath(artefact.model).parent}
     if artefact.runtime:
         folders.add(PurePosixPath(artefact.runtime))

@@ -1,9 +1,9 @@
-"""Source in plain Python: a tensor as loops over flat arrays, for boards with MicroPython.
+"""Code generation for MicroPython: a tensor graph as loops over flat arrays in plain Python.
 
     Tensor (tensor_graph.py) -> print_function -> lines of Python -> micropython.py
 
-An index is a sum of loop variables, so that transposing, slicing and reshaping cost nothing. A tensor that is read once
-is computed where it is read; the others are stored in an array until their last reader is done.
+An index is a sum of loop variables, so transposing, slicing and reshaping cost nothing. A tensor that is read once is
+computed where it is read; others are stored in an array until their last reader is done.
 """
 
 from collections import defaultdict
@@ -20,9 +20,9 @@ Index = dict[str, int]  # a sum of loop variables with their factors; "" is the 
 
 LITERAL_BYTES = 24  # per line of 120 columns
 VIEWS = ("reshape", "permute", "slice", "gather")
-CALLS = ("softmax", "later_sum", "lstm")  # functions of scare_live.py on whole arrays
+CALLS = ("softmax", "later_sum", "lstm")  # functions of scare_live.py, which take whole arrays
 MOSTLY_ZERO = 0.6  # share of zeros from which a constant matrix is stored sparse
-FORMATS = {  # elementwise; a format that begins with a bracket is bracketed as a whole
+FORMATS = {  # elementwise operations; a format that begins with a bracket is bracketed as a whole
     "add": "({} + {})",
     "subtract": "({} - {})",
     "multiply": "({} * {})",
@@ -53,20 +53,27 @@ class Constants:
     bytes: int = 0
 
     def name(self, numbers: np.ndarray) -> str:
-        """Name of the array that holds these numbers; it is added on first use."""
-        code = _typecode(numbers)
+        """Name of the constant array with these numbers, which is added on first use."""
+        if numbers.dtype.kind == "f":
+            code = "f"
+        else:  # the smallest unsigned type
+            largest = numbers.max(initial=0)
+            code = "B" if largest < 1 << 8 else "H" if largest < 1 << 16 else "I"
         stored = numbers.astype(f"<{np.dtype(code).str[1:]}").tobytes()
         key = code.encode() + stored
         if key not in self._names:
             self._names[key] = f"C{len(self._names)}"
-            self.lines += _literal(f'{self._names[key]} = array("{code}", ', stored)
+            begun = f'{self._names[key]} = array("{code}", '
+            parts = [repr(stored[at : at + LITERAL_BYTES]) for at in range(0, max(1, len(stored)), LITERAL_BYTES)]
+            one_line = len(parts) == 1
+            self.lines += [f"{begun}{parts[0]})"] if one_line else [f"{begun}(", *(f"    {one}" for one in parts), "))"]
             self.bytes += len(stored)
         return self._names[key]
 
 
 @dataclass(frozen=True)
 class Function:
-    """Lines that compute a tensor [1] from the flat window `x`, and the peak of the bytes that they store."""
+    """Body of a function that computes a tensor [1] from the flat window `x`, and the peak of the bytes it stores."""
 
     lines: list[str]
     scratch_bytes: int
@@ -91,7 +98,7 @@ def print_function(result: Tensor, constants: Constants) -> Function:
 
 @dataclass
 class _Step:
-    """One statement with its loops, the arrays that it reads, and the bytes of the array that it makes."""
+    """One statement with its loops, the arrays it reads, and the bytes of the array it makes."""
 
     lines: list[str] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
@@ -100,7 +107,7 @@ class _Step:
     sums: int = 0
 
     def along(self, length: int) -> Index:
-        """Index along an axis, with a loop variable of its own unless the axis has length 1."""
+        """Make an index along an axis: a new loop variable, or none for length 1."""
         if length == 1:
             return {}
         self.letters += 1
@@ -113,7 +120,7 @@ class _Step:
 
 
 class _Printer:
-    """Prints a statement for each stored tensor; the others become part of the statement that reads them."""
+    """Prints a statement for each stored tensor; other tensors become part of the statement that reads them."""
 
     def __init__(self, result: Tensor, constants: Constants) -> None:
         self._constants = constants
@@ -132,7 +139,7 @@ class _Printer:
         return step
 
     def store(self, tensor: Tensor, name: str) -> _Step:
-        """Store a tensor in an array, or a single number in a variable."""
+        """Print the statement that stores a tensor in an array, or a single number in a variable."""
         step = _Step()
         if not self._is_array(tensor):
             value = self._value(tensor, [{} for _ in tensor.shape], step, step.lines, stored=False)
@@ -153,7 +160,7 @@ class _Printer:
         return size(tensor) > 1 or tensor.operation in (INPUT, CONSTANT) or id(tensor) in self._arrays
 
     def _fill(self, step: _Step, target: Tensor, part: Tensor, axis: int, start: int) -> None:
-        """Add loops that write a part (or all) of the target, from `start` along an axis."""
+        """Add loops that write `part` into the target, from `start` along an axis."""
         step.letters, lines = 0, list[str]()
         places = [step.along(length) for length in part.shape]
         value = self._value(part, places, step, lines, stored=part is not target)
@@ -170,7 +177,7 @@ class _Printer:
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
 
     def _array(self, tensor: Tensor, step: _Step) -> str:
-        """Name of the array of a stored tensor."""
+        """Name of the array that holds a tensor: the input, a constant, or a stored tensor."""
         tensor = unshaped(tensor)
         if tensor.operation == INPUT:
             return "x"
@@ -179,7 +186,8 @@ class _Printer:
         step.reads.add(self.name(tensor))
         return self.name(tensor)
 
-    # The methods below print the value of a tensor at an index; `lines` go before the statement that reads it.
+    # The methods below print the expression of a tensor's element at an index. `lines`, such as loops of a sum, go
+    # before the statement that reads it.
 
     def _value(
         self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str], stored: bool = True
@@ -256,7 +264,7 @@ class _Printer:
 
 
 def _bare(value: str) -> str:
-    """Strip the outer brackets."""
+    """Strip the outer brackets; an expression is bracketed as a whole or not at all."""
     return value[1:-1] if value.startswith("(") else value
 
 
@@ -265,7 +273,7 @@ def _loop(letter: str, over: str, body: Iterable[str]) -> list[str]:
 
 
 def _total(step: _Step, lines: list[str], along: Index, over: str, body: list[str], value: str) -> str:
-    """Add lines that sum a value along an index; the result is the name of the sum."""
+    """Add lines that sum a value along an index, and return the name of the sum."""
     if not along:
         lines += body
         return value
@@ -275,7 +283,10 @@ def _total(step: _Step, lines: list[str], along: Index, over: str, body: list[st
 
 
 def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
-    """Choose the tensors that are stored (read more often than they have elements), and those stored as arrays."""
+    """Choose the tensors to store, by id, and which of them must be arrays.
+
+    Stored are those that would otherwise be computed more often than they have elements.
+    """
     reads, stored, arrays = defaultdict[int, list[int]](list), set[int](), set[int]()
     reads[id(result)].append(1)
     for tensor in reversed(in_order(result)):
@@ -298,7 +309,7 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
 
 
 def _factors(tensor: Tensor) -> list[int]:
-    """About how many elements of each input one element of the tensor needs."""
+    """Estimate how many elements of each input one element of the tensor reads."""
     if tensor.operation == "matmul":
         left, right = tensor.inputs
         if is_sparse(right):
@@ -311,7 +322,7 @@ def _factors(tensor: Tensor) -> list[int]:
 
 
 def unshaped(tensor: Tensor) -> Tensor:
-    """Strip the reshapes from a tensor: the same numbers in the same order."""
+    """Strip reshapes from a tensor: the numbers and their order stay the same."""
     while tensor.operation == "reshape":
         tensor = tensor.inputs[0]
     return tensor
@@ -326,7 +337,7 @@ def is_sparse(matrix: Tensor) -> bool:
 
 
 def nonzero_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compressed sparse columns: rows and values of the nonzero elements, and the start of each column (and the end).
+    """Compress to CSC: rows and values of the nonzero elements, and where each column starts (and the last one ends).
 
     >>> [part.tolist() for part in nonzero_columns(np.array([[0, 2], [0, 0], [0, 3]]))]
     [[0, 2], [2, 3], [0, 0, 2]]
@@ -336,7 +347,7 @@ def nonzero_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def address(places: Sequence[Index], shape: Shape) -> Index:
-    """Index into the flat array of a tensor of this shape."""
+    """Flatten indices of each axis to an index into the row-major array."""
     total: Index = {}
     stride = prod(shape)
     for place, length in zip(places, shape, strict=True):
@@ -347,7 +358,7 @@ def address(places: Sequence[Index], shape: Shape) -> Index:
 
 
 def broadcast(places: Sequence[Index], shape: Shape) -> list[Index]:
-    """Indices into an operand of this shape, by NumPy's broadcasting."""
+    """Select the indices into an operand of this shape, by NumPy's broadcasting."""
     last = places[len(places) - len(shape) :]
     return [place if length > 1 else {} for place, length in zip(last, shape, strict=True)]
 
@@ -372,7 +383,7 @@ def index_text(index: Index) -> str:
 
 
 def split_axes(shape: Shape, source: Shape) -> list[slice] | None:
-    """Axes of `shape` that each axis of the source is split into, possibly none; None if axes are joined.
+    """Find the axes of `shape` that each axis of the source is split into; None if axes are joined.
 
     >>> split_axes((5, 2, 3), (5, 6)), split_axes((30,), (5, 6))
     ([slice(0, 1, None), slice(1, 3, None)], None)
@@ -387,17 +398,3 @@ def split_axes(shape: Shape, source: Shape) -> list[slice] | None:
             return None
         parts.append(slice(start, at))
     return parts
-
-
-def _literal(begun: str, stored: bytes) -> list[str]:
-    """Print bytes at the end of the line `begun`, or on lines of their own."""
-    parts = [repr(stored[at : at + LITERAL_BYTES]) for at in range(0, max(1, len(stored)), LITERAL_BYTES)]
-    return [f"{begun}{parts[0]})"] if len(parts) == 1 else [f"{begun}(", *(f"    {part}" for part in parts), "))"]
-
-
-def _typecode(numbers: np.ndarray) -> str:
-    """Type code of the smallest array that holds the numbers."""
-    if numbers.dtype.kind == "f":
-        return "f"
-    largest = numbers.max(initial=0)
-    return "B" if largest < 1 << 8 else "H" if largest < 1 << 16 else "I"

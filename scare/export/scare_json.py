@@ -1,4 +1,4 @@
-"""`scare.json` and golden vectors: what an export is, and the results that it must give.
+"""`scare.json` and golden vectors: the description of an export, and the results that it must return.
 
     package.py -> scare.json, golden.safetensors -> board/build.py, board/verify_export.py
 
@@ -39,12 +39,12 @@ from scare.records import convert, load_json
 from scare.windowing.training_range import TrainingRange
 
 SCARE_JSON, GOLDEN = "scare.json", "golden.safetensors"
-MOST_NUMBERS = 1 << 15  # in all golden windows of an export, but always one window
+MOST_NUMBERS = 1 << 15  # in all golden windows of an export; at least one window
 
 
 @dataclass(frozen=True)
 class KeptValue:
-    """A value that can be read in scratch memory after a run: its offset in bytes, its NumPy type, its shape."""
+    """A value that can be read from scratch memory after a run: offset in bytes, NumPy type, shape."""
 
     offset: int
     kind: str
@@ -56,7 +56,7 @@ class KeptValue:
         return int(np.prod(self.shape)) * np.dtype(self.kind).itemsize
 
     def decode(self, contents: bytearray) -> np.ndarray:
-        """Decode the concatenated bytes of n runs: [n, …]."""
+        """Decode the concatenated bytes of n runs to an array [n, …]."""
         return np.frombuffer(contents, self.kind).reshape(-1, *self.shape)
 
 
@@ -76,9 +76,9 @@ class ScaledChannel:
 class Description:
     """The content of `scare.json`; paths are relative to its folder.
 
-    `scare` is the version that wrote it, `device` the one whose scaling it has (empty: the fleet's), `sha256` the
-    digests of the files that are run. What a model file leaves to its caller is here too: intervals, the training range
-    with its clamping, the floor.
+    `scare` is the version that wrote it, `device` the device whose scaling it has (empty: the fleet), `sha256` has the
+    digests of the files that are run. `intervals`, `training_range` and `floor` are for callers of a model file, which
+    does not apply them itself.
     """
 
     scare: str
@@ -102,7 +102,7 @@ class Description:
     floor: float | None = None
 
     def as_text(self) -> str:
-        """The text of the file."""
+        """Encode as the text of the file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -129,33 +129,42 @@ class ExportFolder:
         return self.folder / self.description.runtime
 
     def changed(self) -> list[str]:
-        """List the files that are run and were changed after the export."""
-        return [name for name, known in self.description.sha256.items() if _digest(self.folder / name) != known]
+        """List the files that changed since the export, by their digests."""
+        changed = []
+        for name, known in self.description.sha256.items():
+            path = self.folder / name
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != known:
+                changed.append(name)
+        return changed
 
 
 def describe_channels(calibrator: Calibrator, device: str) -> tuple[ScaledChannel, ...]:
-    """Describe the channels of a reading, scaled for a device or (an empty name) for the fleet."""
+    """Describe the input channels with the scaling of a device, or (empty name) of the fleet."""
     inputs = calibrator.inputs
     affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
     return tuple(map(_scaled, inputs.channels, affine.center, affine.scale))
 
 
 def describe_target(calibrator: Calibrator) -> ScaledChannel:
-    """Describe the target."""
+    """Describe the target with its scaling."""
     target = calibrator.inputs.scaling.target
     return _scaled(calibrator.target, target.center[0], target.scale[0])
 
 
 def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
-    """Find every export in a folder; `called` is the user's name for it in messages, if it was unpacked from a zip.
+    """Find every export in a folder: several models may share the folder of a build system.
 
-    Several models may share the folder of a build system.
+    `called` is the path that messages show instead, for a folder unpacked from a zip.
     """
-    found = [ExportFolder(path.parent, _read(path)) for path in sorted(root.rglob(SCARE_JSON))]
+    found = []
+    for path in sorted(root.rglob(SCARE_JSON)):
+        content = with_current_keys(load_json(path))
+        found.append(ExportFolder(path.parent, convert(content, Description, path, DataError, unknown="ignore")))
     called = called or root
     if not found:
         raise DataError(
-            f"{called} holds no {SCARE_JSON}: it is not an export of scare, or of an older version; export again"
+            f"{called} holds no {SCARE_JSON}: it is not an export of scare, or it was made by an old version;"
+            " export again"
         )
     for path in (path for export in found for path in (export.model, export.golden, export.runtime)):
         if not path.resolve().is_relative_to(root.resolve()):
@@ -167,8 +176,8 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
 class GoldenVectors:
     """Scaled windows [n, window, channels] with results and tolerances [n] in the target's unit.
 
-    `ties` [n] marks windows with a hash activation, or a choice of branch, too close to zero to be decided; `tokens`
-    is the number of hashed tokens in all windows.
+    `ties` [n] marks windows with a hash activation, or a choice of branch, so close to zero that rounding decides it;
+    `tokens` is the number of hashed tokens in all windows.
     """
 
     windows: np.ndarray
@@ -178,14 +187,14 @@ class GoldenVectors:
     tokens: int = 0
 
     def as_bytes(self, model: str) -> bytes:
-        """Encode as a safetensors file for the model of this name."""
+        """Encode as a safetensors file, with the name of the model as metadata."""
         real = {"windows": self.windows, "results": self.results, "allowed": self.tolerances}
         integers = {"ties": self.ties.astype(np.uint8), "tokens": np.array([self.tokens])}
         return save({**real, **integers}, {"model": model})
 
     @staticmethod
     def read(path: Path) -> "GoldenVectors":
-        """Read such a file."""
+        """Read a file written from `as_bytes`."""
         try:
             with safe_open(path, "numpy") as file:
                 parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -193,15 +202,16 @@ class GoldenVectors:
             ties, tokens = parts["ties"].astype(bool), int(parts["tokens"][0])
             return GoldenVectors(windows, results, tolerances, ties, tokens)
         except (OSError, SafetensorError, KeyError) as error:
-            raise DataError(f"{path}: golden vectors cannot be read from it; export again ({error})") from error
+            raise DataError(f"{path}: golden vectors cannot be read; export again ({error})") from error
 
 
 def golden_vectors(
     calibrator: Calibrator, integer_weights: bool = False, integer_plan: Plan | None = None
 ) -> GoldenVectors:
-    """Compute the results that an export must give for the calibrator's golden windows.
+    """Compute the results that an export must return for the calibrator's golden windows, with tolerances.
 
-    The results of a fixed-point plan are exact: only the conversion to the target's unit rounds.
+    With `integer_plan`, a fixed-point plan, results are exact and only the conversion to the target's unit rounds.
+    `integer_weights` allows for int8 weights in an otherwise real model.
     """
     plan = calibrator.plan
     most = max(1, MOST_NUMBERS // (plan.window * plan.channels))
@@ -220,16 +230,8 @@ def golden_vectors(
 
 
 def reference_rmse(calibrator: Calibrator, values: np.ndarray) -> float:
-    """RMSE of values [n] to the reference on the file's validation windows; NaN without any."""
+    """RMSE of the values [n] of the file's validation windows to the reference; NaN without windows."""
     return float(np.sqrt(np.mean((values - calibrator.validation.numbers) ** 2))) if len(values) else float("nan")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-
-
-def _read(path: Path) -> Description:
-    return convert(with_current_keys(load_json(path)), Description, path, DataError, unknown="ignore")
 
 
 def _scaled(channel: Channel, center: float, scale: float) -> ScaledChannel:

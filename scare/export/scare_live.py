@@ -1,6 +1,6 @@
-"""Readings become windows by the rules of scare.c, and the few functions that models compute with.
+"""MicroPython runtime: readings become windows by the rules of scare.c; and functions that exported models call.
 
-Goes to the board beside a model, so it is written for MicroPython: `array` and `math` are all it needs.
+`scare export micropython` copies this file to the board with the model, so it imports only `array` and `math`.
 """
 
 from array import array
@@ -21,63 +21,64 @@ HISTORY_FLAG, RESTART, OUTSIDE, NOT_FINITE_FLAG = 1024, 4096, 8192, 16384
 REASONS = (0, HISTORY_FLAG, MISSING_FLAG, MISSING_FLAG | RANGE_FLAG, EARLY_FLAG, NOT_FINITE_FLAG)  # by status
 LESS_SURE = SPIKE | OUTSIDE
 LARGEST = 3.4e38
-PAST_ROWS = 16  # in which a usual change is forgotten
-CLOCK = 0xFFFFFFFF  # where a clock of 32 bits wraps around
-LARGEST_EXPONENT = 88.0  # of which e to the power is a float of 32 bits
+PAST_ROWS = 16  # decay length of the usual change that a spike is compared with
+CLOCK = 0xFFFFFFFF  # a 32-bit clock wraps around after it
+LARGEST_EXPONENT = 88.0  # exp of more overflows float32
 
 
 class Stream:
-    """One sensor's calibration. A model is made of it: these numbers, and `run`, or three methods that it chooses from.
+    """Calibration of one sensor; an exported model is a subclass with its own numbers and methods.
 
-    The methods read scaled rows, oldest first, number after number.
+    It defines `run`, or, if it has branches, `decide`, `simple` and `deep`. They read scaled rows, oldest first, as one
+    flat array.
     """
 
     window = 1  # rows that the model reads
     step_ms = 1  # from one reading to the next
-    checked, needed, hold = 1, 1, 0  # of the newest `checked` rows, `needed` are real and none is repeated longer
-    channels = ((0.0, 0.0, 0.0, 0.0, 1.0, -LARGEST, LARGEST, -LARGEST, LARGEST),)  # low, high, center, the rest of
-    # center, 1 / scale; scaled: its clamp, and its training range
-    absent = ()  # numbers that stand for "no reading"
+    # Gap rule: of the newest `checked` rows, `needed` must be real, and none repeated for more than `hold` rows.
+    checked, needed, hold = 1, 1, 0
+    # Of each channel: valid low and high, center, rest of center, 1 / scale; scaled: clamp and training range.
+    channels = ((0.0, 0.0, 0.0, 0.0, 1.0, -LARGEST, LARGEST, -LARGEST, LARGEST),)
+    absent = ()  # readings that mean "missing"
     floor = -LARGEST  # no value is below it
-    interval = ((LARGEST,), (nan, nan), (nan, nan), 1.0)  # edges between bands of values; distances below and above a
-    # value of each; how much wider where a row is less sure
-    whitening = array("f")  # a constant and a line of a lower triangle, each; none where training is not known
-    limit = slow_limit = 0.0  # of squared distances to training, and of their slow mean
-    rising, lowest, slope = (
-        LARGEST,
-        -LARGEST,
-        0.0,
-    )  # from this first number on none is lower; value per unit beyond the clamp
-    stuck_rows, spike_share, spike_floors = 59, 0.5, (0.0,)  # alike, after the first; what a spike is made of
-    simple_period, deep_period = 1, 1  # windows for which a choice of a branch holds
+    # Edges between bands of values; distances below and above a value of each band; factor where flags are LESS_SURE.
+    interval = ((LARGEST,), (nan, nan), (nan, nan), 1.0)
+    # Rows of a lower-triangular matrix, each after a constant; empty where the training range is not known.
+    whitening = array("f")
+    limit = slow_limit = 0.0  # of the squared Mahalanobis distance to training, and of its slow mean
+    # Scaled channel 0 from which `lowest` applies; value per scaled unit of channel 0 beyond the clamp.
+    rising, lowest, slope = LARGEST, -LARGEST, 0.0
+    stuck_rows, spike_share, spike_floors = 59, 0.5, (0.0,)  # equal readings after the first; see `_look_back`
+    simple_period, deep_period = 1, 1  # windows for which a choice of branch is kept
 
     def __init__(self, past: bool = False) -> None:
-        """Where `past`, rows that are stuck or a spike are flagged too."""
+        """With `past`, stuck readings and spikes are flagged too."""
         self._looks_back = past
         self.reset()
 
     def reset(self) -> None:
         """Forget all readings."""
         self._rows = zeros(self.window * len(self.channels))
-        self._real = bytearray(self.checked)  # was each of the newest rows real?
+        self._real = bytearray(self.checked)  # 1 for each of the newest rows that is real
         self._next = self._real_rows = self._unbroken = 0
         self._age = self.hold + 1  # rows since the last real one
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
         self._slow = float(len(self.channels))  # mean of the squared distances to training
-        most = PAST_ROWS * self.spike_share  # of a usual change, that is no spike
-        self._past = [[nan, most / channel[4], 0] for channel in self.channels]  # last number, most, rows until stuck
+        most = PAST_ROWS * self.spike_share
+        # Of each channel: last reading, largest change that is no spike, rows until it counts as stuck.
+        self._past = [[nan, most / channel[4], 0] for channel in self.channels]
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
-        """The calibrated value of a reading, NaN unless the status is `OK`, and the status; arguments as below."""
+        """Calibrate a reading: value (NaN unless the status is `OK`) and status; arguments as in `calibrate`."""
         value, _, _, _, status = self.calibrate(now_ms, reading)
         return value, status
 
     def calibrate(self, now_ms: int, reading: "list[float]") -> "tuple[float, float, float, int, int]":
-        """The calibrated value of a reading, the ends of its interval, the row's flags, and the status.
+        """Calibrate a reading: value, low and high end of its interval, flags, status.
 
-        Numbers are NaN unless the status is `OK`. `reading` is a number for each channel; `now_ms` is any clock of
-        milliseconds, which may wrap at 32 bits.
+        The first three are NaN unless the status is `OK`. `reading` has a number for each channel; `now_ms` is any
+        clock of milliseconds, which may wrap at 32 bits.
         """
         self._flags = 0
         value, status = self._push(now_ms, reading)
@@ -117,14 +118,14 @@ class Stream:
         return (max(value, self.floor), OK) if isfinite(value) else (nan, NOT_FINITE)
 
     def compute(self, rows: "array[float]") -> float:
-        """What the model gives for scaled rows, in the target's unit; NaN if that is not a number."""
+        """Run the model on scaled rows: result in the target's unit, NaN if it is not finite or fails."""
         try:
             return array("f", (self.run(rows),))[0]
         except (OverflowError, ValueError, ZeroDivisionError):
             return nan
 
     def run(self, rows: "array[float]") -> float:
-        """The result of the branch in use; a decision holds for a while."""
+        """Run the branch in use; a decision is kept for its period."""
         if self._left == 0:
             self._deep = self.decide(rows) > 0.5
             self._left = self.deep_period if self._deep else self.simple_period
@@ -132,29 +133,29 @@ class Stream:
         return self.deep(rows) if self._deep else self.simple(rows)
 
     def decide(self, rows: "array[float]") -> float:
-        """Above a half: for the deep branch."""
+        """Decide on a branch: deep if the result is above 0.5."""
         raise NotImplementedError
 
     def simple(self, rows: "array[float]") -> float:
-        """The result of one branch."""
+        """Run the simple branch."""
         raise NotImplementedError
 
     def deep(self, rows: "array[float]") -> float:
-        """The result of the other."""
+        """Run the deep branch."""
         raise NotImplementedError
 
     def _rows_since(self, now_ms: int) -> int:
-        """Rows from the last reading to this one, halves rounded up; 0: too early."""
+        """Count rows from the last reading to this one, rounded half up; 0 if it is too early."""
         elapsed = (now_ms - self._last_ms) & CLOCK
         return (elapsed + self.step_ms // 2) // self.step_ms if elapsed <= CLOCK // 2 else 0
 
     def _goes_back(self, now_ms: int) -> bool:
-        """Whether a reading is more than a window before the last one: the clock was set."""
+        """Whether a reading is more than a window before the last one, because the clock was set back."""
         behind = (self._last_ms - now_ms) & CLOCK
         return self.window * self.step_ms < behind <= CLOCK // 2 + 1
 
     def _judge(self, numbers: "array[float]") -> int:
-        """Of several numbers that cannot be used the first decides."""
+        """Status of a reading; the first channel that cannot be used decides."""
         for number, channel in zip(numbers, self.channels):  # noqa: B905 (MicroPython's zip is never strict)
             if not isfinite(number) or number in self.absent:
                 return MISSING
@@ -163,7 +164,7 @@ class Stream:
         return OK
 
     def _hold(self, rows: int) -> None:
-        """Rows without a reading repeat the newest row."""
+        """Fill rows without a reading with the newest row."""
         if self._filled:
             self._shift(min(rows, self.window), self._rows[-len(self.channels) :])
         for _ in range(min(rows, self.checked)):
@@ -172,7 +173,7 @@ class Stream:
         self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
 
     def _take(self, numbers: "array[float]") -> float:
-        """Scale a reading as the window holds it; how far its first number lies beyond the clamp."""
+        """Scale and clamp a reading in place and append it; return how far channel 0 is beyond the clamp."""
         beyond = 0.0
         for index in range(len(numbers) - 1, -1, -1):
             _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
@@ -187,9 +188,9 @@ class Stream:
         return beyond
 
     def _is_outside(self, row: "array[float]") -> bool:
-        """Whether training had no such row: a number, all of them together, or that for about a window.
+        """Whether a row is outside the training range: one channel, the distance of all, or its slow mean.
 
-        The row is cut off at what training had.
+        This clips the row to the training range of each channel.
         """
         distance, at, outside = 0.0, 0, False
         for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
@@ -204,7 +205,7 @@ class Stream:
         return outside or distance > self.limit or self._slow > self.slow_limit
 
     def _look_back(self, numbers: "array[float]") -> None:
-        """Flag a number that has not changed for long, and one that changed much more than usual."""
+        """Flag a channel that has not changed for long (stuck) or changed much more than usual (spike)."""
         for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
             last, most, left = past
             change = abs(number - last)
@@ -214,7 +215,7 @@ class Stream:
             past[:] = number, floor + most * (1.0 - 1.0 / PAST_ROWS) + used * self.spike_share, left
 
     def _surround(self, value: float) -> "tuple[float, float]":
-        """The interval around a value."""
+        """Look up the prediction interval of a value."""
         edges, below, above, widening = self.interval
         band = sum(value >= edge for edge in edges)
         factor = widening if self._flags & LESS_SURE else 1.0
@@ -235,12 +236,12 @@ class Stream:
 
 
 def zeros(count: int) -> "array[float]":
-    """So many floats of 32 bits."""
+    """Make an array of float32 zeros."""
     return array("f", bytes(4 * count))
 
 
 def exp(number: float) -> float:
-    """Infinite where Python would complain."""
+    """Like math.exp, but infinite where it would raise OverflowError."""
     return _exp(number) if number < LARGEST_EXPONENT else inf
 
 
@@ -251,7 +252,7 @@ def sigmoid(number: float) -> float:
 
 
 def softmax(numbers: "array[float]", width: int) -> "array[float]":
-    """Row by row of so many numbers."""
+    """Softmax of each row of `width` numbers."""
     shares = zeros(len(numbers))
     for start in range(0, len(numbers), width):
         largest = max(numbers[start : start + width])
@@ -265,7 +266,7 @@ def softmax(numbers: "array[float]", width: int) -> "array[float]":
 
 
 def later_sum(numbers: "array[float]", width: int) -> "array[float]":
-    """For each row of so many numbers the sum of all rows after it."""
+    """For each row of `width` numbers, the sum of all rows after it."""
     sums = zeros(len(numbers))
     for index in range(len(numbers) - width - 1, -1, -1):
         sums[index] = sums[index + width] + numbers[index + width]
@@ -275,7 +276,7 @@ def later_sum(numbers: "array[float]", width: int) -> "array[float]":
 def lstm(
     numbers: "array[float]", given: "array[float]", kept: "array[float]", bias: "array[float]", size: int
 ) -> "array[float]":
-    """The last state of a long short-term memory of so many units; gates i, f, g, o side by side in the weights."""
+    """Last hidden state of an LSTM with `size` units; the weights hold gates i, f, g, o side by side."""
     state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(given) // (4 * size)
     for start in range(0, len(numbers), inputs):
         for gate in range(4 * size):

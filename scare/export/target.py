@@ -1,9 +1,12 @@
-"""Export targets: what one is, which names it takes, and how its templates are filled.
+"""The contract of an export target, and what targets share: names, templates, and the artefact of a model file.
 
     Compiled -> Target.make -> Artefact (files, sizes, golden vectors) -> package.py writes it
 
-A target is a record of this kind in a file of its own, listed in `package.TARGETS`. The commands of `scare export`,
-`scare verify` and docs/formats.md are made from the records.
+Each target is a `Target` record, usually in a file of its own, and listed in `package.TARGETS`. The commands of
+`scare export`, `scare verify` and docs/formats.md are made from these records.
+
+A model file (TFLite, ONNX) is `Calibrator.compute`: scaled windows in, values in the target's unit out. Its caller
+makes the windows.
 """
 
 import json
@@ -40,12 +43,12 @@ MICROPYTHON_MODULES = {
     *("boot", "esp", "esp32", "framebuf", "machine", "main", "micropython", "network", "rp2", "uasyncio"),
 }
 TEMPLATES = Path(__file__).with_name("templates")
-INPUT, OUTPUT = NAMES = ("window", "calibrated")  # of a model file
+INPUT, OUTPUT = NAMES = ("window", "calibrated")  # tensor names in a model file
 NOT_PYTHON = ".in"  # suffix of templates that Python tools must not take for modules
 
 
 def check_c_name(name: str) -> None:
-    """Refuse a name that a model cannot have in C."""
+    """Raise `UsageError` for a name that a model cannot have in C."""
     if not _is_short_word(name) or name in TAKEN or name.startswith("scare") or name[-2:] == "_t":
         raise UsageError(
             f"'{name}' cannot name a model in C: use up to {LONGEST_NAME} lower-case letters, digits and _; not a"
@@ -54,7 +57,7 @@ def check_c_name(name: str) -> None:
 
 
 def check_module_name(name: str) -> None:
-    """Refuse a name that a Python module cannot have."""
+    """Raise `UsageError` for a name that a Python module cannot have on a board."""
     taken = iskeyword(name) or name in sys.stdlib_module_names | MICROPYTHON_MODULES
     if not _is_short_word(name) or taken or name.startswith("scare"):
         raise UsageError(
@@ -64,19 +67,19 @@ def check_module_name(name: str) -> None:
 
 
 def check_file_name(name: str) -> None:
-    """Refuse a name that a file cannot have on every system."""
+    """Raise `UsageError` for a name that is not portable as a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise UsageError(f"'{name}' cannot name a file: use letters, digits, _ and -")
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """What a target makes of a compiled calibrator: files by path, and facts about them.
+    """Files that a target makes from a compiled calibrator, by path, and facts about them.
 
-    `model` is the path of the file that is run, `name` the model's name in it. `sizes` are for machines, `summary` for
-    people. `compute` gives the results of the files: scaled windows [n, window, channels] in, the target's unit [n]
-    out. Golden vectors and `scare.json` go into the folder `extras`. For C also: the folder of the `runtime`, and the
-    values that can be read in scratch memory after a run.
+    `model` is the path of the file that is run, `name` the model's name in it. `sizes` are for JSON, `summary` is for
+    people. `compute` runs the files here: scaled windows [n, window, channels] in, results [n] in the target's unit
+    out. Golden vectors and `scare.json` are written to the folder `extras`. C has also the folder of the `runtime`, and
+    in `kept` the values that can be read from scratch memory after a run.
     """
 
     files: Mapping[str, str | bytes]
@@ -94,10 +97,10 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its help, how its files are made, what runs them, and what it refuses.
+    """An export target: its help texts, how to make its files, what runs them, and what it does not support.
 
     `runner` is a key of `RUNNERS` in board/verify_export.py; empty if nothing on this computer runs the files.
-    `refuses` gives the reason for each arithmetic that it does not have. `in_c`: it can be measured for a board.
+    `refuses` gives the reason for each arithmetic that it does not have. `in_c`: a virtual board can measure it.
     """
 
     name: str
@@ -113,7 +116,7 @@ class Target:
     fixed_name: str = str(Arithmetic.FIXED)
 
     def arithmetic_name(self, arithmetic: Arithmetic) -> str:
-        """Name of an arithmetic in this target's files and help."""
+        """Name of an arithmetic in this target's files and help: a FlatBuffer calls fixed point int8."""
         return self.fixed_name if arithmetic is Arithmetic.FIXED else str(arithmetic)
 
 
@@ -125,7 +128,10 @@ def model_file_artefact(
     run: Callable[[bytes, np.ndarray], np.ndarray],
     integers: Mapping[str, int] | None = None,
 ) -> Artefact:
-    """Make the artefact of a model file; `form` is its extension, `integers` counts its int8 weights."""
+    """Make the artefact of a model file: the model, a JSON description of its inputs, and a README.
+
+    `form` is the file's extension; `run` computes windows with its content; `integers` counts its int8 weights.
+    """
     model, facts = f"{compiled.name}.{form}", describe_inputs(compiled, form)
     counted = dict(sorted(Counter(operators).items()))
     listed = ", ".join(f"{name} {count}" for name, count in counted.items())
@@ -146,11 +152,11 @@ def model_file_artefact(
 
 
 def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
-    """Describe the model's input and output, for JSON."""
+    """Describe the input and output of a model file as JSON types."""
     inputs, target = compiled.calibrator.inputs, compiled.calibrator.target
     return {
         "format": form,
-        "arithmetic": "float32" if compiled.arithmetic is Arithmetic.FLOAT32 else "int8",  # FlatBuffer weights
+        "arithmetic": "float32" if compiled.arithmetic is Arithmetic.FLOAT32 else "int8",  # of the weights
         "made_by": f"scare {scare.__version__}",
         "scaled_for": compiled.device or "the fleet",
         "input": INPUT,
@@ -164,7 +170,7 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
 
 
 def readme_fields(name: str, facts: Mapping[str, Any], size: int, operators: str) -> dict[str, str]:
-    """Placeholders of the README, all user text escaped."""
+    """Placeholders of the README of a model file; texts of users are escaped."""
 
     def row(channel: Mapping[str, Any]) -> str:
         texts = (escape_markdown(channel[key]) for key in ("name", "unit"))
@@ -187,7 +193,7 @@ def readme_fields(name: str, facts: Mapping[str, Any], size: int, operators: str
 
 
 def to_ascii(text: str) -> str:
-    """Spell a text in ASCII that every build system reads, without characters that end a string or a comment.
+    """Convert a text to ASCII for build systems, without characters that could end a string or a comment.
 
     >>> to_ascii('PM₂.₅ "raw" [µg/m³] */')
     'PM2.5 raw [ug/m3] /'
@@ -197,7 +203,7 @@ def to_ascii(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text for a line of Markdown: nothing in it becomes a tag, code, a block or a table cell.
+    """Escape a text for a line of Markdown, so that none of it becomes a tag, code, a block or a table cell.
 
     >>> escape_markdown("PM2.5 <b>`raw`</b> | [µg/m³]")
     'PM2.5 &lt;b&gt;&#96;raw&#96;&lt;/b&gt; &#124; [µg/m³]'
@@ -207,7 +213,7 @@ def escape_markdown(text: str) -> str:
 
 
 def fill_templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:
-    """Fill the templates of a folder: text by path."""
+    """Fill every template of a folder: text by path."""
     folder = TEMPLATES / name
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix().removesuffix(NOT_PYTHON) for path in paths)

@@ -2,13 +2,13 @@
 
     Plan -> lower_to_tensors (kernel by kernel) -> Tensor -> tflite.py, onnx.py, python_source.py
 
-Hash codes are signs here, ±1 for each bit: formats without bit operations compute with them as numbers.
+Hash codes are signs here, ±1 for each bit, because the formats have no bit operations.
 
-Passes, for a format in which every operator takes memory:
+Passes for TFLite, where every operator takes memory:
 - `join_products`: x A + y B = [x y] [A; B];
-- `batch_alike`: chains that differ in constants only are computed once, with an axis in front (queries and keys go
-  through the same hash);
-- `find_spans`: a matrix of hats or bins as differences of cumulative sums.
+- `batch_alike`: chains that differ only in constants are computed at once with a batch axis in front (queries and keys
+  go through the same hash);
+- `find_spans`: products with a matrix of hats or bins as differences of cumulative sums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scare.kernels import TENSOR_FORMS, Shape
 from scare.kernels.tensor import CONSTANT, Tensor, concatenate, in_order, window
 
 MEMBER = "member"  # operation: one element along the first axis
-EACH = {  # operations that work alike with another axis in front
+BATCHABLE = {  # operations that may get a batch axis in front
     *("add", "subtract", "multiply", "divide", "maximum", "minimum", "at_least", "choose"),
     *("exp", "log", "tanh", "sigmoid", "inverse_root", "relu", "abs", "sign", "softmax", "matmul", "sum", "reshape"),
 }
@@ -33,9 +33,9 @@ SAVED = 512  # numbers that spans must save to be worth their operators
 
 
 def lower_to_tensors(plan: Plan, scale: float = 1.0, center: float = 0.0) -> Tensor:
-    """Lower a plan to the tensor [1] of its result for a scaled window, times `scale` plus `center`.
+    """Lower a plan to a tensor graph: scaled window in, result [1] times `scale` plus `center` out.
 
-    Where the plan chooses a branch, both are computed, and every window chooses for itself.
+    If the plan has branches, both are computed and every window chooses by itself.
     """
     values = {INPUT: window(plan.window, plan.channels)}
     for step in plan.steps:
@@ -51,7 +51,7 @@ def calibrator_graph(calibrator: Calibrator) -> Tensor:
 
 
 def simplify(result: Tensor) -> Tensor:
-    """Apply `join_products` and `batch_alike`: the same result with fewer operations."""
+    """Apply `join_products` and `batch_alike` wherever they shorten the graph; the result stays the same."""
     ordered = in_order(result)
     readers = Counter(id(part) for tensor in ordered for part in tensor.inputs)
     shorter: dict[int, Tensor] = {}
@@ -76,7 +76,7 @@ def join_products(total: Tensor) -> Tensor:
 
 
 def batch_alike(product: Tensor) -> Tensor:
-    """Rewrite a product a bᵀ of two chains that are alike so that both come from one chain; others stay."""
+    """Compute both chains of a product a bᵀ as one batch if they differ only in constants; other tensors stay."""
     if product.operation != "matmul" or product.inputs[1].operation != "permute":
         return product
     first, turned = product.inputs
@@ -89,12 +89,12 @@ def batch_alike(product: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Spans:
-    """A sparse matrix as numbers by layer [layers, rows], with the start and end of each column's span.
+    """A matrix whose columns are nonzero in consecutive rows only (their span), stored by layer [layers, rows].
 
-    Each column of such a matrix is nonzero in consecutive rows. Columns without a common row share a layer: bins need
-    one number per row, hats, of which two overlap, two. A column's product is a difference of two cumulative sums.
-    Positions count layer after layer; a span that reaches the last row ends after all layers. `shared`: two layers sum
-    to 1 in each row, so only the first is stored.
+    Columns without a common row share a layer: bins need one layer; hats, of which two overlap, need two. The product
+    with a column is the difference of two cumulative sums, at its start and its end. Positions count through all
+    layers; a span that reaches the last row ends after the last layer. `shared`: two layers sum to 1 in each row, so
+    only the first is stored.
     """
 
     layers: np.ndarray
@@ -104,7 +104,7 @@ class Spans:
 
 
 def find_spans(matrix: np.ndarray | None) -> Spans | None:
-    """Find the spans of a matrix [rows, columns]; None if it has none, or they save too little.
+    """Find the spans of a matrix [rows, columns]; None if its columns are not spans, or this saves too little.
 
     >>> hats = np.repeat(np.eye(40), 9, axis=0) / 2
     >>> hats[:, 1:] += hats[:, :-1]
@@ -133,13 +133,13 @@ def find_spans(matrix: np.ndarray | None) -> Spans | None:
 
 
 class _Batch:
-    """Combines chains of tensors; chains combined before are the same tensor again."""
+    """Combines chains of tensors into one with a batch axis; results are cached, so shared parts stay shared."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], Tensor | None] = {}
 
     def combine(self, parts: Sequence[Tensor]) -> Tensor | None:
-        """Combine along a new first axis; if all are one tensor, that; None if they are not alike."""
+        """Combine along a new first axis; if all are the same tensor, return it; None if they cannot be combined."""
         key = tuple(map(id, parts))
         if key not in self._known:
             self._known[key] = self._combined(parts)
@@ -155,7 +155,7 @@ class _Batch:
             return _stacked([np.asarray(part.constant) for part in parts])
         inputs = [self.combine(column) for column in zip(*(part.inputs for part in parts), strict=True)]
         batched = [tensor for tensor in inputs if tensor is not None]
-        if len(batched) < len(inputs) or first.operation not in EACH:
+        if len(batched) < len(inputs) or first.operation not in BATCHABLE:
             return None
         if all(one.shape == part.shape for one, part in zip(batched, first.inputs, strict=True)):
             return first
@@ -168,14 +168,14 @@ class _Batch:
 
 
 def _stacked(numbers: Sequence[np.ndarray]) -> Tensor:
-    """Stack constants; if all are equal, one of them."""
+    """Stack constants, or return one of them if all are equal."""
     same = all(np.array_equal(one, numbers[0]) for one in numbers)
     constant = numbers[0] if same else np.stack(numbers)
     return Tensor(CONSTANT, (), constant.shape, {}, constant)
 
 
 def _aligned(batched: Tensor, own: Tensor, shape: Shape) -> Tensor:
-    """Insert axes of length 1 behind the first, as many as broadcasting to this shape needs."""
+    """Insert axes of length 1 after the batch axis, as broadcasting to this shape needs."""
     missing = len(shape) - len(batched.shape)
     if batched.shape == own.shape or not missing:
         return batched
@@ -201,6 +201,7 @@ class _Product:
 
 
 def _product(tensor: Tensor) -> _Product | None:
+    """Match a product with a constant matrix, below additions of constants and a reshape; None without a match."""
     if tensor.operation == "reshape" and tensor.inputs[0].shape == (1, *tensor.shape):
         return _product(tensor.inputs[0])
     if tensor.operation == "add" and tensor.inputs[1].constant is not None:

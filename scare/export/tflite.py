@@ -3,13 +3,13 @@
     Tensor (tensor_graph.py) -> TensorFlow's converter -> smaller FlatBuffer -> int8 matrices, if asked for -> Artefact
 
 It computes one window at a time, with operators that TFLite-Micro has. A board keeps the file in flash, so it is
-written as small as possible: names, versions and notes of the converter go, and equal shapes, constants and tensors
-are written once.
+written as small as possible: names, versions and metadata of the converter are dropped, and equal shapes, constants and
+tensors are written once.
 
-TensorFlow's converter quantises all of a graph or nothing. All of it is of no use here: a sensor's window has more than
-the 256 steps of int8, and in int16 TFLite-Micro lacks some operators and others lose the result. So matrices are tried
-one by one, the largest first: int8 weights, int16 in and out, the rest in float32. A matrix stays int8 if the file gets
-smaller and the results hardly change.
+TensorFlow's converter quantises a whole graph or nothing. A whole graph does not work here: a sensor's window needs
+more than the 256 steps of int8, and in int16 TFLite-Micro lacks some operators and others lose too much accuracy. So
+matrices are tried one by one, the largest first: int8 weights, int16 in and out, the rest in float32. A matrix stays
+int8 if the file gets smaller and the results hardly change.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 IDENTIFIER = b"TFL3"
-HUGE = 2.0**64  # times any number is beyond ±1, so that clipping gives its sign, fused into the matrix before it
+HUGE = 2.0**64  # clipping x · HUGE to ±1 gives the sign of x, and is fused into the matrix before it
 ARENA = 1 << 27  # bytes that TFLite-Micro may use on a computer
 INT8, INT16 = 127, 32767
-DAMPING = 0.01  # of the inputs' mean square, so that directions without examples keep their weights
-MARGIN = 0.75  # of the tolerance of int8 weights, so that runtimes that round differently stay within it too
+DAMPING = 0.01  # share of the inputs' mean square added to the Hessian: directions without examples keep weights
+MARGIN = 0.75  # share of the tolerance of int8 weights to use up; runtimes that round differently need the rest
 EXAMPLES = 128  # windows that int8 weights are fitted to
 
 
 @dataclass(frozen=True)
 class FlatBuffer:
-    """A .tflite file: its matrices' weights, how many of them are int8, and the size of the file in float32."""
+    """A .tflite file; how many weights its matrices have, how many of them are int8, and its size in float32."""
 
     content: bytes
     weights: int = 0
@@ -55,7 +55,7 @@ class FlatBuffer:
 
 
 def make_tflite(compiled: Compiled) -> Artefact:
-    """Make the model file."""
+    """Make the model file, and report how much of it is int8."""
     made = make_flatbuffer(compiled)
     operators = flatbuffer_operators(made.content)
     if compiled.arithmetic is Arithmetic.FLOAT32:
@@ -74,7 +74,7 @@ def make_tflite(compiled: Compiled) -> Artefact:
 
 
 def make_flatbuffer(compiled: Compiled) -> FlatBuffer:
-    """Convert a calibrator, with int8 weights as far as its results stay within the tolerance."""
+    """Convert a calibrator; in fixed point with as many int8 weights as the tolerance of its results allows."""
     require("tflite")
     content = flatbuffer(calibrator_graph(compiled.calibrator), NAMES)
     if compiled.arithmetic is Arithmetic.FLOAT32:
@@ -82,12 +82,12 @@ def make_flatbuffer(compiled: Compiled) -> FlatBuffer:
     calibrator = compiled.calibrator
     examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
     if not len(examples):
-        raise NotApplicableError("it holds no windows that int8 could be fitted to: export it in float32")
+        raise NotApplicableError("the file holds no windows to fit int8 weights to: export it in float32")
     share, scale = MARGIN * INTEGER_WEIGHTS_TOLERANCE, float(calibrator.inputs.scaling.target.scale[0])
     found = quantise_matrices(content, examples, share * deviation(calibrator) * abs(scale))
     if not found.integer_weights:
         raise NotApplicableError(
-            "none of its matrices (FULLY_CONNECTED) makes the file smaller in int8 without moving a result by"
+            "no matrix (FULLY_CONNECTED) makes the file smaller in int8 without changing a result by more than"
             f" {share:.1%} of the target's standard deviation: export it in float32"
         )
     return found
@@ -107,7 +107,7 @@ TFLITE = Target(
 
 
 def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
-    """Convert to a .tflite file in float32, with input [1, window, channels] and output [1, 1] of these names."""
+    """Convert a graph to a .tflite file in float32 with input [1, window, channels] and output [1, 1], so named."""
     import tensorflow as tf
 
     ordered = in_order(simplify(result))
@@ -115,7 +115,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
     with silence_stderr():
         layers = {id(tensor): _lstm_layer(tensor) for tensor in ordered if tensor.operation == "lstm"}
 
-    class Model(tf.Module):  # the converter keeps what a module owns alive
+    class Model(tf.Module):  # as a module, so that its variables live until the converter is done
         @tf.function(input_signature=[tf.TensorSpec((1, *window.shape), tf.float32, name=names[0])], autograph=False)
         def __call__(self, given: Any) -> dict[str, Any]:
             return {names[1]: tf.reshape(_compute(ordered, tf.reshape(given, window.shape), layers), (1, 1))}
@@ -128,7 +128,7 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
 
 
 def run_flatbuffer(content: bytes, windows: np.ndarray) -> np.ndarray:
-    """Run scaled windows [n, window, channels] in LiteRT; results [n]."""
+    """Run scaled windows [n, window, channels] in LiteRT: results [n]."""
     interpreter = _interpreter(content)
     source, result = (
         details()[0]["index"] for details in (interpreter.get_input_details, interpreter.get_output_details)
@@ -155,7 +155,7 @@ def run_micro(content: bytes, windows: np.ndarray) -> np.ndarray:
 
 
 def read_tensors(content: bytes, windows: np.ndarray, tensors: Collection[int]) -> dict[int, np.ndarray]:
-    """Run windows and read these tensors, by number, as rows [n·rows, last axis]."""
+    """Run windows and record these tensors, by index, as rows [n·rows, last axis]."""
     interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
     source = interpreter.get_input_details()[0]["index"]
     found: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
@@ -169,7 +169,7 @@ def read_tensors(content: bytes, windows: np.ndarray, tensors: Collection[int]) 
 
 
 def flatbuffer_operators(content: bytes) -> list[str]:
-    """Names of the operators, one per call."""
+    """List the name of each operator call."""
     from tensorflow.lite.python.schema_py_generated import BuiltinOperator
 
     names = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
@@ -179,9 +179,9 @@ def flatbuffer_operators(content: bytes) -> list[str]:
 
 
 def quantise_matrices(content: bytes, examples: np.ndarray, limit: float) -> FlatBuffer:
-    """Make as many matrices int8 as make the file smaller and move no result of the examples by more than `limit`.
+    """Make matrices int8, the largest first, if the file gets smaller and no result changes by more than `limit`.
 
-    Examples are scaled windows [n, window, channels]; `limit` is in the unit of the results.
+    Results are those of the examples, scaled windows [n, window, channels]; `limit` is in their unit.
     """
     matrices = _Matrices(content, examples)
     results = run_flatbuffer(content, examples)
@@ -197,8 +197,8 @@ def quantise_matrices(content: bytes, examples: np.ndarray, limit: float) -> Fla
 def gptq_round(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """Round weights [O, I] to int8 steps of `scales` [O] so that products with the inputs [n, I] change least.
 
-    GPTQ (Frantar et al. 2023): weights are rounded one after the other, and those not rounded yet compensate for the
-    error, as far as the inputs are correlated.
+    GPTQ (Frantar et al. 2023): columns are rounded one after the other, and those not rounded yet compensate for the
+    error as far as the inputs are correlated.
 
     >>> alike = np.ones((4, 3)) * [[1.0], [2.0], [-1.0], [0.5]]
     >>> int(gptq_round(np.array([[0.4, 0.4, 0.4]]), np.array([1.0]), alike).sum())
@@ -224,11 +224,16 @@ def read_flatbuffer(content: bytes) -> Any:
 
 
 def write_flatbuffer(model: Any) -> bytes:
-    """Write objects as a .tflite file, without anything that inference does not need; the objects are changed."""
+    """Write objects as a .tflite file without anything that inference does not need; this changes the objects."""
     builder, written = _builder(), dict[Any, int]()
     for graph in model.subgraphs:
         _drop_unread(graph, model.signatureDefs if graph is model.subgraphs[0] else [])
-        _strip(graph)
+        for index, tensor in enumerate(graph.tensors):
+            if index not in (*graph.inputs, *graph.outputs):
+                tensor.name = None
+            if tensor.quantization is not None and tensor.quantization.scale is None:
+                tensor.quantization = None
+            tensor.hasRank = not len(tensor.shape)
     model.metadata = model.description = None
     _drop_buffers(model)
     for graph in model.subgraphs:
@@ -241,7 +246,7 @@ def write_flatbuffer(model: Any) -> bytes:
 
 @contextmanager
 def silence_stderr() -> Iterator[None]:
-    """Silence stderr for packages that write to it from C++; errors still raise."""
+    """Redirect the file descriptor of stderr, because TensorFlow logs from C++; exceptions still propagate."""
     if sys.stderr is None:  # closed by the caller
         yield
         return
@@ -259,7 +264,7 @@ def silence_stderr() -> Iterator[None]:
 
 
 def _interpreter(content: bytes, **options: Any) -> Any:
-    """LiteRT without delegates, whose results may differ by a rounding."""
+    """Make a LiteRT interpreter without delegates, because their results differ by roundings."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -269,6 +274,7 @@ def _interpreter(content: bytes, **options: Any) -> Any:
 
 
 def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]) -> tf.Tensor:
+    """Evaluate a graph in TensorFlow, for tracing; `layers` are Keras layers of its LSTMs by tensor id."""
     import tensorflow as tf
 
     functions = _functions(tf, layers)
@@ -285,7 +291,7 @@ def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]
 
 
 def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., Any]]:
-    """The TensorFlow function of each operation; its last argument is the tensor."""
+    """Map operations to TensorFlow functions of the inputs and, as the last argument, our tensor."""
     plain = {
         "add": tf.add,
         "subtract": tf.subtract,
@@ -322,12 +328,12 @@ def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., An
 
 
 def _in_rows(shape: Shape) -> Shape:
-    """Shape in TensorFlow: a vector is a row, as matrix products need it."""
+    """Convert a shape for TensorFlow, where a vector is a row, as matrix products need it."""
     return (1, *shape) if len(shape) == 1 else shape
 
 
 def _axis(own: Tensor, axis: int) -> int:
-    """Number of an axis in `_in_rows`."""
+    """Convert an axis to its position in the shape of `_in_rows`."""
     return axis + len(_in_rows(own.shape)) - len(own.shape)
 
 
@@ -338,7 +344,7 @@ def _corner(own: Tensor) -> list[int]:
 
 
 def _product(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> tf.Tensor:
-    """Multiply x [C, rows] by a matrix, through cumulative sums from the newest row if it has spans: [C, columns]."""
+    """Multiply x [C, rows] by a matrix, with cumulative sums from the newest row if it has spans: [C, columns]."""
     if spans is None:
         return tf.matmul(x, matrix)
     layers = [x * layer for layer in spans.layers]
@@ -350,7 +356,7 @@ def _product(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> t
 
 
 def _lstm_layer(own: Tensor) -> Any:
-    """A Keras layer, which the converter writes as a loop; it has our order of the gates."""
+    """Make a Keras LSTM, which the converter writes as a loop; its order of gates is ours."""
     import tensorflow as tf
 
     layer = tf.keras.layers.LSTM(own.shape[0])
@@ -360,7 +366,7 @@ def _lstm_layer(own: Tensor) -> Any:
 
 
 class _Matrices:
-    """The constant matrices of a FlatBuffer, by the number of their operator, with their inputs and outputs."""
+    """The constant matrices of a FlatBuffer by operator index, with the values of their inputs and outputs."""
 
     def __init__(self, content: bytes, examples: np.ndarray) -> None:
         from tensorflow.lite.python import schema_py_generated as schema
@@ -383,11 +389,11 @@ class _Matrices:
 
     @property
     def largest_first(self) -> list[int]:
-        """The matrices that may be int8: not those before a sign, whose outputs are too large for int16."""
+        """Matrices that may be int8, largest first; not those before a sign, whose outputs (· HUGE) exceed int16."""
         return sorted(self.sizes.keys() - self._signs, key=lambda index: (-self.sizes[index], index))
 
     def quantised(self, chosen: Sequence[int]) -> bytes:
-        """Write the FlatBuffer with these matrices in int8."""
+        """Write the FlatBuffer with the chosen matrices in int8."""
         model = read_flatbuffer(self.content)
         graph, replaced = _Graph(model, self.schema), []
         for index, operator in enumerate(graph.graph.operators):
@@ -396,7 +402,7 @@ class _Matrices:
         return write_flatbuffer(model)
 
     def steps(self, index: int, source: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scale of each row of a matrix, and its weights in int8 steps."""
+        """Scale of each row of a matrix, and its weights as int8; cached."""
         if index not in self._steps:
             weights = self.weights[index]
             scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / INT8
@@ -404,7 +410,7 @@ class _Matrices:
         return self._steps[index]
 
     def _quantise(self, graph: _Graph, index: int, operator: Any) -> list[Any]:
-        """Replace an operator by three: to int16, the matrix, back to float32."""
+        """Replace an operator by three: quantise to int16, multiply, dequantise."""
         kinds, builtin = self.schema.TensorType, self.schema.BuiltinOperator
         source, weights, *rest = (int(one) for one in operator.inputs)
         (result,) = (int(one) for one in operator.outputs)
@@ -424,13 +430,13 @@ class _Matrices:
 
 
 class _Graph:
-    """A FlatBuffer as objects, to which tensors and operators are added."""
+    """A FlatBuffer as objects, with methods that add tensors and operators."""
 
     def __init__(self, model: Any, schema: Any) -> None:
         self.model, self.graph, self.schema = model, model.subgraphs[0], schema
 
     def tensor(self, like: int, kind: int, scales: Any, numbers: np.ndarray | None = None) -> int:
-        """Add a quantised tensor with the shape of another; its number."""
+        """Add a quantised tensor with the shape of tensor `like`, and return its index."""
         tensor, buffer, steps = self.schema.TensorT(), self.schema.BufferT(), self.schema.QuantizationParametersT()
         steps.scale = np.asarray(scales, np.float32)
         steps.zeroPoint = np.zeros(len(steps.scale), np.int64)
@@ -450,7 +456,7 @@ class _Graph:
         return operator
 
     def _code(self, builtin: int) -> int:
-        """Number of an operator code, which is added on first use."""
+        """Find the index of an operator code, which is added on first use."""
         for index, code in enumerate(self.model.operatorCodes):
             if code.builtinCode == builtin:
                 return index
@@ -461,7 +467,7 @@ class _Graph:
 
 
 def _floats(model: Any, index: int) -> np.ndarray | None:
-    """Numbers of a constant tensor; None if it is computed."""
+    """Read a constant tensor; None if the tensor is computed."""
     tensor = model.subgraphs[0].tensors[index]
     data = model.buffers[tensor.buffer].data
     if data is None or not len(data):
@@ -486,16 +492,6 @@ def _drop_unread(graph: Any, signatures: Any) -> None:
             named.tensorIndex = numbers[named.tensorIndex]
 
 
-def _strip(graph: Any) -> None:
-    """Drop names, except of inputs and outputs, empty quantisation, and flags of known shapes."""
-    for index, tensor in enumerate(graph.tensors):
-        if index not in (*graph.inputs, *graph.outputs):
-            tensor.name = None
-        if tensor.quantization is not None and tensor.quantization.scale is None:
-            tensor.quantization = None
-        tensor.hasRank = not len(tensor.shape)
-
-
 def _drop_buffers(model: Any) -> None:
     """Drop empty buffers: their tensors share the first one, which is empty by definition of the format."""
     kept, places = [model.buffers[0]], dict[int, int]()
@@ -512,7 +508,7 @@ def _drop_buffers(model: Any) -> None:
 
 
 def _builder() -> Any:
-    """A builder that writes equal vectors of numbers once."""
+    """Make a FlatBuffers builder that writes equal vectors once."""
     from flatbuffers import Builder
 
     written: dict[tuple[str, bytes], int] = {}
@@ -528,20 +524,20 @@ def _builder() -> Any:
 
 
 class _Once:
-    """An object that is written unless an equal one was."""
+    """Wrapper that writes a FlatBuffers object only if no equal one was written."""
 
     def __init__(self, thing: Any, written: dict[Any, int]) -> None:
         self._thing, self._written, self._key = thing, written, _key(thing)
 
     def Pack(self, builder: Any) -> int:
-        """Write it, or find it; its offset."""
+        """Write the object, or find the equal one, and return its offset."""
         if self._key not in self._written:
             self._written[self._key] = self._thing.Pack(builder)
         return self._written[self._key]
 
 
 def _key(thing: Any) -> Any:
-    """Content of an object, for comparing."""
+    """Make a hashable key from the content of an object."""
     if isinstance(thing, np.ndarray):
         return thing.dtype.str, thing.tobytes()
     if hasattr(thing, "__dict__"):

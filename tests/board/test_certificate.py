@@ -12,7 +12,7 @@ import pytest
 import scare
 from scare.board import certificate
 from scare.board.boards import board
-from scare.board.certificate import Certificate, RuntimeOutput, Runtimes, verify
+from scare.board.certificate import Certificate, ParityCheck, RuntimeOutput, verify
 from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
@@ -28,7 +28,7 @@ from tests.contract.test_models import CASES, random_network
 from tests.kernels.test_choice import choice_plan
 
 NANO = board("nano33ble")
-FEW = 110  # strange windows and some random ones
+FEW = 110  # edge cases and some random windows
 FAST = ("scare-default", "dlinear-default", "ecoformer-default")
 ONE = Tolerance(1.0, 1.0)
 
@@ -86,7 +86,7 @@ def passed() -> Certificate:
     return certify(make_calibrator(newest_plan(6)))
 
 
-def test_it_tells_what_was_compared(passed: Certificate) -> None:
+def test_it_reports_what_was_compared(passed: Certificate) -> None:
     reported = passed.as_dict()
     assert (reported["passed"], reported["reasons"]) == (True, [])
     assert reported["made_with"] == {
@@ -160,16 +160,16 @@ def test_another_weight_is_found(monkeypatch: pytest.MonkeyPatch, arithmetic: Ar
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ("status = SCARE_RANGE", "status = SCARE_MISSING", "another status"),
-        ("rest >= step_ms - rest", "rest > 0u", "another status"),
+        ("status = SCARE_RANGE", "status = SCARE_MISSING", "different statuses"),
+        ("rest >= step_ms - rest", "rest > 0u", "different statuses"),
         (" - channel->rest) * channel->inverse", ") * 1.001f * channel->inverse", "in the window"),
         ('answer->high = __builtin_nanf("")', "answer->high = 7.0f", "without the status"),
-        ("distance > model->limit", "distance > 2.0f * model->limit", "other flags"),
-        ("number < range->high", "number < 2.0f * range->high", "another status"),
+        ("distance > model->limit", "distance > 2.0f * model->limit", "different flags"),
+        ("number < range->high", "number < 2.0f * range->high", "different statuses"),
         ("lowest ? lowest : scaled", "lowest ? scaled : scaled", "farther from Python"),
         ("beyond * model->slope", "0.9f * beyond * model->slope", "farther from Python"),
-        ("factor * interval->above", "interval->above", "other intervals"),
-        ("larger(value, model->floor)", "value", "other intervals"),
+        ("factor * interval->above", "interval->above", "different intervals"),
+        ("larger(value, model->floor)", "value", "different intervals"),
     ],
 )
 def test_another_runtime_is_found(monkeypatch: pytest.MonkeyPatch, before: str, after: str, reason: str) -> None:
@@ -191,8 +191,8 @@ def computed(*outputs: float, codes: np.ndarray | None = None) -> RuntimeOutput:
     return RuntimeOutput(np.array(outputs, np.float32), none if codes is None else codes)
 
 
-def runtimes(python: RuntimeOutput, host: RuntimeOutput, kinds: str = "noise") -> Runtimes:
-    return Runtimes(np.full(len(host.outputs), kinds), python, host, host)
+def check(python: RuntimeOutput, host: RuntimeOutput, kinds: str = "noise") -> ParityCheck:
+    return ParityCheck(np.full(len(host.outputs), kinds), python, host, host)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def runtimes(python: RuntimeOutput, host: RuntimeOutput, kinds: str = "noise") -
     ],
 )
 def test_a_result_is_near_or_not(python: float, host: float, deviation: float, agrees: bool) -> None:
-    one = runtimes(computed(python), computed(host))
+    one = check(computed(python), computed(host))
     assert (not one.agree(False, Tolerance(deviation, 1.0), {}).reasons) == agrees
     assert one.agree(True, Tolerance(deviation, 1.0), {}).reasons or python != python
 
 
 def test_where_no_number_is_due_all_runtimes_must_know() -> None:
-    assert not runtimes(computed(np.nan, 5.0), computed(np.inf, 7.0), "beyond").agree(False, ONE, {}).reasons
-    (reason,) = runtimes(computed(np.nan), computed(5.0), "nan").agree(False, ONE, {}).reasons
+    assert not check(computed(np.nan, 5.0), computed(np.inf, 7.0), "beyond").agree(False, ONE, {}).reasons
+    (reason,) = check(computed(np.nan), computed(5.0), "nan").agree(False, ONE, {}).reasons
     assert "not in both" in reason
 
 
@@ -225,7 +225,7 @@ def test_one_hash_code_in_each_ten_thousand_begun_may_differ_and_is_listed(token
     ours = np.zeros((1, tokens), np.uint32)
     theirs = ours.copy()
     theirs[0, [7, 9]] = 4
-    far = runtimes(computed(1.0, codes=ours), computed(2.0, codes=theirs)).agree(False, ONE, {0: 2e-7})
+    far = check(computed(1.0, codes=ours), computed(2.0, codes=theirs)).agree(False, ONE, {0: 2e-7})
     assert (not far.reasons) == agrees
     assert far.equal_codes == pytest.approx(1 - 2 / tokens)
     (listed,) = far.listed
@@ -234,24 +234,24 @@ def test_one_hash_code_in_each_ten_thousand_begun_may_differ_and_is_listed(token
 
 
 def test_c_may_be_as_far_off_as_float32_is_in_numpy() -> None:
-    apart = runtimes(computed(0.1), computed(0.1 + 4e-6))
+    apart = check(computed(0.1), computed(0.1 + 4e-6))
     assert apart.agree(False, Tolerance(0.1, 1.0), {}).reasons
     assert apart.agree(False, Tolerance(0.1, 1.0, 0.0, 1e-6), {}).reasons
     explained = apart.agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {})
     assert (explained.reasons, explained.beyond, explained.rounding) == ((), 1, 3e-6)  # it passes, and says how
-    assert runtimes(computed(0.1), computed(0.1)).agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
+    assert check(computed(0.1), computed(0.1)).agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
 
 
-def test_trials_hold_what_is_asked_for() -> None:
+def test_vectors_hold_what_is_asked_for() -> None:
     calibrator = make_calibrator(newest_plan(6))
-    trials, strange = all_vectors(calibrator, 300), edge_case_vectors(calibrator)
-    assert len(trials) == 300 + 6
-    assert len(all_vectors(calibrator, 1)) == len(strange) + 6
-    ends = strange.windows[strange.kinds == "ends"]
+    every, edge_cases = all_vectors(calibrator, 300), edge_case_vectors(calibrator)
+    assert len(every) == 300 + 6
+    assert len(all_vectors(calibrator, 1)) == len(edge_cases) + 6
+    ends = edge_cases.windows[edge_cases.kinds == "ends"]
     seen = np.abs(np.concatenate([calibrator.golden.windows, calibrator.validation.windows])).max(axis=(0, 1))
     np.testing.assert_allclose(ends[:, 0, 0], [(0 - 22) / 8.5, (1000 - 22) / 8.5], rtol=1e-6)
     np.testing.assert_allclose(ends[:, 0, 1], [-8 * seen[1], 8 * seen[1]], rtol=1e-6)  # a current has no limits
-    spikes = strange.windows[strange.kinds == "nan"]
+    spikes = edge_cases.windows[edge_cases.kinds == "nan"]
     assert any(np.isnan(window[-1]).all() and not np.isnan(window[:-1]).any() for window in spikes)
 
 

@@ -83,9 +83,9 @@ def test_values_are_those_of_float32(m4: Machine, numbers: list[float]) -> None:
     ("call", "message"),
     [
         (("overflow", 9), "the stack overflowed, in overflow"),
-        (("look", 0x50000000), "it read 0x50000000, where there is nothing of its own, in look"),
-        (("touch", 0x50000000), "it wrote to 0x50000000, where there is nothing of its own, in touch"),
-        (("touch", 0x100), "it wrote to 0x00000100, where there is nothing of its own, in touch"),
+        (("look", 0x50000000), "it read 0x50000000, where it has no memory, in look"),
+        (("touch", 0x50000000), "it wrote to 0x50000000, where it has no memory, in touch"),
+        (("touch", 0x100), "it wrote to 0x00000100, where it has no memory, in touch"),
     ],
 )
 def test_what_no_board_forgives_is_an_error(machine: Machine, call: tuple[str, int], message: str) -> None:

@@ -223,8 +223,8 @@ def test_a_disk_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 def test_an_installed_package_brings_the_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(RUNTIME, tmp_path / "runtime_src" / "src")
-    monkeypatch.setattr("scare.export.runtime.INSTALLED", tmp_path / "runtime_src")
-    monkeypatch.setattr("scare.export.runtime.IN_TREE", tmp_path / "nowhere")
+    monkeypatch.setattr("scare.export.c_source.INSTALLED", tmp_path / "runtime_src")
+    monkeypatch.setattr("scare.export.c_source.IN_TREE", tmp_path / "nowhere")
     assert "scare.c" in runtime_sources()
     project = (RUNTIME.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     assert '"runtime" = "scare/export/runtime_src"' in project

@@ -88,7 +88,7 @@ def test_without_a_runner_verify_refuses_it(capsys: pytest.CaptureFixture[str]) 
     assert run(["export", "elsewhere", "line.scare", "--out", "out"]) == 0
     assert "scare verify" not in capsys.readouterr().err
     assert run(["verify", "out"]) == ExitCode.DATA
-    assert "nothing on this computer runs what is exported to elsewhere" in capsys.readouterr().err
+    assert "an export to elsewhere cannot be run on this computer" in capsys.readouterr().err
 
 
 def test_it_has_a_column_in_the_table_of_formats() -> None:
