@@ -91,7 +91,7 @@ def test_the_former_names_of_the_training_range_are_read(tmp_path: Path) -> None
         ({"model": "../elsewhere.c"}, "which is not in"),
         ({"golden": "/etc/hostname"}, "which is not in"),
         ({"window": "long"}, "window is 'long'; it takes a whole number"),
-        ({"runtime": ""}, "holds no C: it is an export to c"),
+        ({"runtime": ""}, "holds no C, because it was exported to c"),
     ],
 )
 def test_what_it_cannot_mean_is_refused(exported: Path, facts: dict[str, Any], reason: str) -> None:
