@@ -1,7 +1,7 @@
-"""Who may use the page: a link works once and gives a key, the key goes with every request, a ticket with one download.
+"""Access to the page: a link works once and gives a key, every request carries the key, a download needs a ticket.
 
-A link carries its token in the fragment, which no browser sends. What a browser fetches without a header (a download, a
-page in a frame) it fetches with a ticket, once.
+A link has its token in the fragment, which no browser sends to a server. A browser cannot add a header to a download or
+to a page in a frame; those are fetched with a ticket, which works once.
 """
 
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from starlette.types import Scope
 
 from scare.server import error_response
 
-OPEN = ("/v1/enter", "/v1/download/")  # they check a token or a ticket themselves
+OPEN = ("/v1/enter", "/v1/download/")  # these check a token or a ticket themselves
 TICKET_SECONDS = 60.0
 
 
 @dataclass
 class AccessTokens:
-    """Unused link tokens, the key that they are exchanged for, unused download tickets."""
+    """The key, the link tokens that can be exchanged for it, and the download tickets, both until used."""
 
     key: str = field(default_factory=token_urlsafe)
     _tokens: set[str] = field(default_factory=set)
@@ -46,13 +46,13 @@ class AccessTokens:
         path = scope["path"]
         if not path.startswith("/v1/") or path.startswith(OPEN):
             return None
-        kind, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
-        if kind == "Bearer" and compare_digest(shown.encode(), self.key.encode()):
+        kind, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        if kind == "Bearer" and compare_digest(key.encode(), self.key.encode()):
             return None
         return error_response(401, "This page was opened without its link. Run scare open again.")
 
     def issue_ticket(self, path: Path) -> str:
-        """Return a ticket that fetches a file once, within TICKET_SECONDS."""
+        """Return a ticket that fetches a file once, within `TICKET_SECONDS`."""
         now = monotonic()
         self._tickets = {ticket: entry for ticket, entry in self._tickets.items() if entry[1] > now}
         ticket = token_urlsafe()

@@ -1,7 +1,9 @@
-"""Jobs: `scare` commands run one after the other, each in a process that can be killed and has a memory limit.
+"""Jobs: each step of the page is a sequence of `scare` commands, run in processes with a memory limit.
 
-A command prints messages and lines of JSON progress on stderr, and its result on stdout. A finished job is kept in
-the session's folder. Comes from `steps`; goes to the page through `sessions`.
+    request of the page + `Setup` → `make_job` → `Job` → `Jobs`: one process per command, in the session's folder
+
+A command prints messages and lines of JSON progress on stderr, and its result on stdout. A finished job is recorded in
+the session's folder. Goes to the page through `sessions`.
 """
 
 import asyncio
@@ -10,20 +12,30 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any
 
-from scare.errors import ExitCode
+from scare.board.boards import board
+from scare.data.times import Dates
+from scare.errors import DataError, ExitCode, UsageError
+from scare.export.lowering import Arithmetic, find_arithmetic
+from scare.export.package import TARGETS
 from scare.files import replacing
+from scare.web.setup import FILES, Setup
+
+PREVIEW = "scare.web.preview"
+DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config previewed, config trained with, calibrator
+AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # made from a calibrator, outdated by a new one
+DEFAULT_BOARD, EXAMPLE = "nano33ble", "example.csv"
 
 RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"
 MESSAGES_KEPT = 200
 LONGEST_LINE = 1 << 20
 AT_ONCE = 3  # processes of a session
-GRACE_SECONDS = 10.0  # for a job to end in order
+GRACE_SECONDS = 10.0  # for a job to save its result when interrupted
 NICE = 5  # jobs yield CPU to the web server
 ENVIRONMENT = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}
 
@@ -38,18 +50,18 @@ class Command:
 
 @dataclass
 class Job:
-    """The commands of a step, how far they are and what came of them."""
+    """The commands of a step, their progress and their results."""
 
     name: str
     commands: list[Command]
-    about: dict[str, Any] = field(default_factory=dict)  # what it was started with
+    about: dict[str, Any] = field(default_factory=dict)  # what the page needs to know: config, file made
     state: str = RUNNING
     began: float = field(default_factory=time)
     ended: float = 0.0
     code: int | None = None
     messages: list[str] = field(default_factory=list)
     progress: dict[str, Any] = field(default_factory=dict)
-    curve: list[list[float | None]] = field(default_factory=list)  # round, error on validation
+    curve: list[list[float | None]] = field(default_factory=list)  # round, validation error
     results: list[Any] = field(default_factory=list)
 
     def read_line(self, line: str) -> None:
@@ -63,13 +75,13 @@ class Job:
             self.curve.append([state["round"], state["validation_rmse"]])
 
     def summary(self) -> dict[str, Any]:
-        """Everything for the page but the results, which may be large; commands as a person would type them."""
+        """Everything that the page shows, except results, which may be large; commands as a person would type them."""
         facts = {name: value for name, value in asdict(self).items() if name != "results"}
         return {**facts, "commands": typed_lines(self.commands)}
 
 
 class Jobs:
-    """The jobs of one session by name; `changed` is called whenever one has news."""
+    """The jobs of one session by name; `changed` is called whenever one of them changes."""
 
     def __init__(self, folder: Path, memory_bytes: int, changed: Callable[[], None]) -> None:
         self.folder, self.memory_bytes, self.changed = folder, memory_bytes, changed
@@ -83,7 +95,7 @@ class Jobs:
             self.by_name[facts["name"]] = Job(commands=commands, messages=facts.pop("said"), **facts)
 
     def start(self, job: Job) -> None:
-        """Start a job; one of the same name ends first."""
+        """Start a job; a running one of the same name is killed first."""
         before = self._tasks.get(job.name)
         self.kill(job.name)
         self.by_name[job.name] = job
@@ -91,7 +103,7 @@ class Jobs:
         self.changed()
 
     def stop(self, name: str) -> None:
-        """Ask a job to end in order, as Ctrl-C does; one that waits for its turn never begins."""
+        """Interrupt a job, as Ctrl-C does; one that still waits for its turn is forgotten."""
         if name in self._processes:
             self.by_name[name].about["stopping"] = True
             _signal(self._processes[name], signal.SIGINT)
@@ -100,18 +112,18 @@ class Jobs:
         self.changed()
 
     def kill(self, name: str) -> None:
-        """End a job at once."""
+        """Kill the process of a job."""
         if name in self._processes:
             _signal(self._processes[name], getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def forget(self, name: str) -> None:
-        """End a job and delete its record."""
+        """Kill a job and delete its record."""
         self.kill(name)
         self.by_name.pop(name, None)
         self._record(name).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """End all jobs, in order if that takes less than GRACE_SECONDS."""
+        """Interrupt all jobs, and kill those that have not ended after `GRACE_SECONDS`."""
         for name in list(self._processes):
             self.stop(name)
         if working := [task for task in self._tasks.values() if not task.done()]:
@@ -172,6 +184,66 @@ class Jobs:
 
     def _record(self, name: str) -> Path:
         return self.folder / "jobs" / f"{name.replace(':', '-')}.json"
+
+
+def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Callable[[str], str]) -> Job:
+    """Make the job of a step; `find_file` gives the path of an uploaded file in the session's folder."""
+    kind, _, argument = name.partition(":")
+    arithmetic = find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32)))
+    chosen = str(request.get("board", ""))
+    words: tuple[str, ...]
+    if kind in ("together", "train", "report") and setup.missing:
+        raise DataError(setup.missing)
+    match kind:
+        case "look":
+            return preview_job(find_file(argument).rpartition("/")[2], setup.selections.dates)
+        case "example":
+            out = f"{FILES}/{EXAMPLE}"
+            words = ("simulate", "--boxes", "4", "--days", "14", "--seed", "5", "--out", out, "--json")
+            return Job(f"look:{EXAMPLE}", [Command(words), Command((out, ""), PREVIEW)])
+        case "together":
+            about = {"config": setup.config(), "written": DRAFT}
+            return Job(kind, [Command(("--together", DRAFT, *setup.paths), PREVIEW)], about)
+        case "train":
+            words = ("train", *setup.paths, "--config", CONFIG, "--out", MODEL, "--json")
+            return Job(kind, [Command(words)], {"config": setup.config(), "written": CONFIG})
+        case "report":
+            fitted = board(setup.selections.board or DEFAULT_BOARD).name
+            words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", fitted, "--out", "run")
+            return Job(kind, [Command((*words, "--json")), Command(("report", "run", "--json"))])
+        case "measure":
+            measured = board(argument).name
+            words = ("board", "run", MODEL, "--board", measured, "--arithmetic", arithmetic, "--windows", "1", "--json")
+            return Job(f"measure:{measured}:{arithmetic}", [Command(words)])
+        case "export":
+            return _export_job(argument, arithmetic, chosen)
+        case "verify":
+            out, on = "certificate.json", board(chosen or DEFAULT_BOARD).name
+            return Job(kind, [Command(("verify", MODEL, "--board", on, "--out", out, "--json"))], {"file": out})
+        case "predict":
+            return _predict_job(find_file(argument), setup.selections.dates)
+    raise UsageError(f"There is no step '{kind[:20]}'.")
+
+
+def preview_job(name: str, dates: Dates) -> Job:
+    """The job that previews an uploaded file."""
+    return Job(f"look:{name}", [Command((f"{FILES}/{name}", dates), PREVIEW)])
+
+
+def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
+    if target not in TARGETS:
+        raise UsageError(f"There is no export target '{target[:40]}'.")
+    fits = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
+    out = f"exports/{target}.zip"
+    words = ("export", target, MODEL, "--arithmetic", arithmetic, *fits, "--out", out, "--force", "--json")
+    return Job(f"export:{target}", [Command(words)], {"file": out})
+
+
+def _predict_job(path: str, dates: Dates) -> Job:
+    name = path.rpartition("/")[2]
+    out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
+    words = ("predict", MODEL, path, *(("--dates", dates) if dates else ()), "--out", out)
+    return Job(f"predict:{name}", [Command((*words, "--json"))], {"file": out})
 
 
 def typed_lines(commands: Sequence[Command]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Previews of files before anything is trained; runs in a process of its own and prints JSON.
+"""Previews of files before training; runs in a process of its own and prints JSON.
 
-python -m scare.web.preview FILE DATES            its columns, each with a picture
-python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the parts, the clock's offset
+    python -m scare.web.preview FILE DATES            its columns, each with a small chart
+    python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the split, the clock's offset
 
 Comes from `jobs`; goes to `setup` and to the page.
 """
@@ -22,34 +22,29 @@ from scare.data.inspection import Inspection, inspect_table
 from scare.data.mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
-from scare.data.split import Split
 from scare.data.times import Dates
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
 from scare.report.charts import decimate, with_breaks
 
-SMALL, LARGE = 400, 2000  # points of a picture
+SMALL, LARGE = 400, 2000  # points of a chart
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
 def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
-    """Describe a file's columns: what each looks like, its facts and its picture."""
+    """Describe a file's columns: the role that each seems to have, its facts and its chart."""
     found = inspect_table(path, dates)
     facts = found.as_dict()
-    columns = {one["name"]: {**one, "looks": _looks(one)} for one in facts["columns"]}
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
-    others = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
-    facts["columns"] = [{**others[name], **columns.get(name, {})} for name in found.table.columns]
+    columns = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
+    for one in facts["columns"]:
+        quantity = find_quantity(one["name"])
+        looks = WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
+        columns[one["name"]] |= {**one, "looks": "reference" if one["role"] == "reference" else looks}
+    facts["columns"] = list(columns.values())
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
     return {**facts, "time": list(found.time), "pictures": _pictures(found)}
-
-
-def _looks(column: dict[str, Any]) -> str:
-    if column["role"] == "reference":
-        return "reference"
-    quantity = find_quantity(column["name"])
-    return WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
 
 
 def _pictures(found: Inspection) -> dict[str, Any]:
@@ -73,7 +68,7 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 
 def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
-    """Describe a co-location as training will see it: devices, parts, notes about the data, pictures."""
+    """Describe a co-location as training will see it: devices, the split, notes about the data, charts."""
     tables = load_toml(config)
     data = convert(tidy_columns(tables["data"]), DataSection, config)
     split = convert(tables.get("split", {}), SplitSection, config)
@@ -86,13 +81,23 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
         "step_seconds": float(np.median([one.step_seconds for one in readings])),
         "devices": [one.device for one in readings],
         "first": _side_by_side(readings[0]),
-        "parts": _bands(parts),
+        "parts": [
+            {
+                "part": part,
+                "device": one.device,
+                "from": float(one.times[0]),
+                "to": float(one.times[-1]),
+                "rows": int(np.isfinite(one.targets).sum()),  # with a reference
+            }
+            for part, members in parts.parts.items()
+            for one in members
+        ],
         "clock": _clock(files, data),
     }
 
 
 def _side_by_side(one: Readings) -> dict[str, Any]:
-    """A device and its reference over time."""
+    """The facts of a device, and a chart of it with its reference."""
     columns = np.column_stack([one.values[:, 0], one.targets])
     assert one.reference is not None
     return {
@@ -107,26 +112,14 @@ def _side_by_side(one: Readings) -> dict[str, Any]:
     }
 
 
-def _bands(parts: Split) -> list[dict[str, Any]]:
-    """From when to when each part has each device, and how many rows with a reference."""
-    return [
-        {
-            "part": part,
-            "device": one.device,
-            "from": float(one.times[0]),
-            "to": float(one.times[-1]),
-            "rows": int(np.isfinite(one.targets).sum()),
-        }
-        for part, readings in parts.parts.items()
-        for one in readings
-    ]
-
-
 def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
-    """Sensor and reference as they are in their files, and the shift that would bring them together."""
+    """Sensor and reference as in their files, and the shift of the sensor's clock at which they correlate best."""
     if not data.reference_file or data.reference is None:
         return None
-    station = _station(Path(data.reference_file), data.reference.name, data.dates)
+    file, column = Path(data.reference_file), data.reference.name
+    found = inspect_table(file, data.dates)
+    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, dates=data.dates)
+    station = read_readings(file, mapping)[0]
     mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, dates=data.dates)
     sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
     if sensor is None:
@@ -143,12 +136,6 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
         "correlation_at_zero": offset.correlation_at_zero,
         **pictures,
     }
-
-
-def _station(file: Path, column: str, dates: Dates) -> Readings:
-    found = inspect_table(file, dates)
-    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, dates=dates)
-    return read_readings(file, mapping)[0]
 
 
 def main(arguments: Sequence[str]) -> int:

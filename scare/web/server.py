@@ -1,19 +1,48 @@
-"""The server of `scare open`: the application on this computer alone, until it is stopped."""
+"""The web server of `scare open`, for this computer only: the page, sessions, uploads, steps and downloads.
 
+Requests come from a browser on this computer and go to a `Session`. The page gets its state by server-sent events.
+"""
+
+import asyncio
+import json
 import os
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from scare.server import AccessGuard, ThreadedServer
-from scare.web.app import POLICY, make_app
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from scare import __version__
+from scare.board.boards import boards
+from scare.data.quantities import units
+from scare.errors import DataError, ScareError
+from scare.export.package import TARGETS
+from scare.files import PAGES, UPLOT, replacing
+from scare.server import AccessGuard, ThreadedServer, error_response
 from scare.web.auth import AccessTokens
-from scare.web.sessions import SessionRegistry
+from scare.web.sessions import LATER, Session, SessionRegistry, safe_name
+from scare.web.setup import FILES
 
 HOST = "127.0.0.1"
 MEMORY_SHARE = 0.75  # of this computer's memory, for one step
+PAGE = Path(__file__).with_name("page")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # policy of the report in its frame
+LARGEST_REQUEST = 1 << 16  # bytes of JSON
+TICK_SECONDS = 0.2  # between two events, at least
+KEEPALIVE_SECONDS = 15.0  # between two events, at most
 
 
 class Server:
-    """Serves the page on this computer alone."""
+    """The server in a thread; `start`, then `stop`."""
 
     def __init__(self, folder: Path, port: int = 0, quota_bytes: float = 50e9, memory_bytes: int | None = None) -> None:
         self.tokens = AccessTokens()
@@ -39,3 +68,175 @@ def default_memory() -> int:
         return int(MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError):
         return 4 << 30
+
+
+def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
+    """The application: every route with its handler."""
+    handlers, session = SessionHandlers(registry, tokens), "/v1/sessions/{session}"
+    routes: dict[tuple[str, str], Callable[..., Any]] = {
+        ("POST", "/v1/enter"): handlers.enter,
+        ("GET", "/v1/sessions"): handlers.list_sessions,
+        ("POST", "/v1/sessions"): handlers.create_session,
+        ("DELETE", session): handlers.delete_session,
+        ("POST", f"{session}/selections"): handlers.select,
+        ("GET", f"{session}/events"): handlers.stream_events,
+        ("PUT", f"{session}/{FILES}/{{name:path}}"): partial(handlers.upload, FILES),
+        ("PUT", f"{session}/{LATER}/{{name:path}}"): partial(handlers.upload, LATER),
+        ("DELETE", f"{session}/{FILES}/{{name}}"): handlers.delete_file,
+        ("GET", f"{session}/jobs/{{job}}"): handlers.show_results,
+        ("POST", f"{session}/jobs/{{job}}"): handlers.start_step,
+        ("DELETE", f"{session}/jobs/{{job}}"): handlers.stop_step,
+        ("POST", f"{session}/tickets"): handlers.issue_ticket,
+        ("GET", "/v1/download/{ticket}"): handlers.download,
+    }
+    folders = {"/uplot": UPLOT, "/pages": PAGES, "/": PAGE}
+    return Starlette(
+        routes=[
+            *(Route(path, handler, methods=[method]) for (method, path), handler in routes.items()),
+            *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in folders.items()),
+        ],
+        exception_handlers={ScareError: _answer_error, Exception: _report_bug},
+    )
+
+
+class SessionHandlers:
+    """One handler per route."""
+
+    def __init__(self, registry: SessionRegistry, tokens: AccessTokens) -> None:
+        self.registry, self.tokens = registry, tokens
+
+    def _session(self, request: Request) -> Session:
+        return self.registry.open(request.path_params["session"])
+
+    async def enter(self, request: Request) -> Response:
+        """Exchange a one-time token for a session key."""
+        key = self.tokens.exchange(str((await _read_json(request)).get("token", "")))
+        return (
+            JSONResponse({"key": key}) if key else error_response(401, "This link has been used. Run scare open again.")
+        )
+
+    async def list_sessions(self, request: Request) -> Response:
+        """List all sessions, and the boards, targets and units that there are."""
+        sessions = [{"id": one.id, "title": one.title, "created": one.created} for one in self.registry.list()]
+        names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
+        return JSONResponse(
+            {
+                "sessions": sessions,
+                "folder": str(self.registry.folder),
+                "boards": [{name: getattr(one, name) for name in names} for one in boards().values()],
+                "targets": [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()],
+                "units": units(),
+                "version": __version__,
+            }
+        )
+
+    async def create_session(self, request: Request) -> Response:
+        """Create a session."""
+        title = str((await _read_json(request)).get("title", ""))
+        return JSONResponse({"id": self.registry.create(title).id})
+
+    async def delete_session(self, request: Request) -> Response:
+        """Delete a session."""
+        await self.registry.delete(request.path_params["session"])
+        return JSONResponse({})
+
+    async def stream_events(self, request: Request) -> Response:
+        """Send the state of a session whenever it changes."""
+        events = _events(self.registry, self._session(request))
+        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    async def upload(self, place: str, request: Request) -> Response:
+        """Receive a file, to train on (`FILES`) or only to be calibrated (`LATER`)."""
+        session, name = self._session(request), safe_name(request.path_params["name"])
+        with replacing(session.folder / place / name) as temporary:
+            await _receive(request, temporary, self.registry)
+        session.add_file(place, name)
+        return JSONResponse({"name": name})
+
+    async def delete_file(self, request: Request) -> Response:
+        """Delete an uploaded file."""
+        self._session(request).remove_file(request.path_params["name"])
+        return JSONResponse({})
+
+    async def select(self, request: Request) -> Response:
+        """Merge what the person has just selected into the selections."""
+        self._session(request).select(await _read_json(request))
+        return JSONResponse({})
+
+    async def start_step(self, request: Request) -> Response:
+        """Start a step."""
+        self._session(request).start_step(request.path_params["job"], await _read_json(request))
+        return JSONResponse({})
+
+    async def stop_step(self, request: Request) -> Response:
+        """Interrupt a step, which keeps its best result."""
+        self._session(request).jobs.stop(request.path_params["job"])
+        return JSONResponse({})
+
+    async def show_results(self, request: Request) -> Response:
+        """Send the results of a step as JSON."""
+        job = self._session(request).jobs.by_name.get(request.path_params["job"])
+        return JSONResponse(job.results if job else [])
+
+    async def issue_ticket(self, request: Request) -> Response:
+        """Send an address from which a file can be downloaded once."""
+        path = self._session(request).find_output(str((await _read_json(request)).get("file", "")))
+        return JSONResponse({"address": f"v1/download/{self.tokens.issue_ticket(path)}"})
+
+    async def download(self, request: Request) -> Response:
+        """Send the file of a ticket, to be saved or shown in a frame."""
+        path = self.tokens.redeem(request.path_params["ticket"])
+        if path is None:
+            return error_response(404, "This download link has been used or is too old. Click the button again.")
+        is_framed = path.suffix == ".html" and "framed" in request.query_params
+        attached = {"content-disposition": f'attachment; filename="{path.name}"'}
+        headers = {"content-security-policy": FRAMED} if is_framed else attached
+        return FileResponse(path, headers={**headers, "cache-control": "no-store"})
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    return error_response(400, str(error))
+
+
+async def _report_bug(request: Request, error: Exception) -> Response:
+    return error_response(500, f"This should not have happened. Please report it: {type(error).__name__}: {error}")
+
+
+async def _read_json(request: Request) -> dict[str, Any]:
+    """The JSON object in a request, {} for any other value."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_REQUEST:
+            raise DataError(f"The request is too large: more than {LARGEST_REQUEST >> 10} KiB.")
+    try:
+        found = json.loads(bytes(body) or b"{}")
+    except ValueError as error:
+        raise DataError("The request is not valid JSON.") from error
+    return found if isinstance(found, dict) else {}
+
+
+async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:
+    """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space."""
+    announced, received, free = request.headers.get("content-length", ""), 0, registry.free_bytes()
+    with path.open("wb") as handle:
+        async for part in request.stream():
+            received += len(part)
+            if max(received, int(announced) if announced.isdecimal() else 0) > free:
+                remedy = "Delete sessions, or start scare open with a larger --quota."
+                raise DataError(f"The file is too large: {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}")
+            await asyncio.to_thread(handle.write, part)
+
+
+async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:
+    """Yield the state of a session whenever it changes, until it is closed or nobody listens."""
+    sent = -1
+    while registry.is_open(session):
+        if session.version == sent:
+            await session.wait_for_change(KEEPALIVE_SECONDS)
+            yield ": keep-alive\n\n"
+            continue
+        state = session.state()
+        sent = state["version"]
+        yield f"data: {json.dumps(state, separators=(',', ':'), allow_nan=False)}\n\n"
+        await asyncio.sleep(TICK_SECONDS)

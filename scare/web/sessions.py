@@ -1,14 +1,14 @@
-"""Sessions of the page. A session is a folder: uploaded files, the person's selections, what each step made.
+"""Sessions of the page, each a folder: uploaded files, the person's selections, the output of each step.
 
     NAME/session.json    title, selections
     NAME/draft.toml      the config that is previewed
     NAME/config.toml     the config that was trained with
     NAME/files/          uploaded to train on
     NAME/later/          uploaded only to be calibrated
-    NAME/jobs/           what each step printed
+    NAME/jobs/           the messages and results of each step
     NAME/model.scare, run/, exports/, calibrated/, certificate.json
 
-Names of folders and files are made here, never taken as they come. All of it runs in one event loop.
+Names of folders and files are made here, never taken from a request. All of it runs in one event loop.
 """
 
 import asyncio
@@ -28,9 +28,8 @@ from unicodedata import normalize
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.records import merge, read_json
-from scare.web.jobs import DONE, Jobs
+from scare.web.jobs import AFTER_TRAINING, DONE, Jobs, make_job, preview_job
 from scare.web.setup import FILES, Setup, make_setup, read_selections
-from scare.web.steps import AFTER_TRAINING, make_job, preview_job
 
 RECORD, LATER = "session.json", "later"
 LONGEST_NAME = 80
@@ -41,7 +40,7 @@ ID = re.compile(r"[0-9a-z-]{1,60}")
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """What session.json holds."""
+    """The content of session.json."""
 
     title: str
     created: str
@@ -49,7 +48,7 @@ class SessionRecord:
 
 
 class Session:
-    """One session: its folder, the person's selections, its jobs, and a signal for whoever waits for a change."""
+    """One session: its folder, the person's selections, its jobs, and a signal when any of them changes."""
 
     def __init__(self, folder: Path, record: SessionRecord, memory_bytes: int) -> None:
         self.folder, self.title, self.created, self.memory_bytes = folder, record.title, record.created, memory_bytes
@@ -59,12 +58,12 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The name of its folder."""
+        """The name of the session's folder."""
         return self.folder.name
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Its jobs, read from the folder when first needed."""
+        """The session's jobs, read from the folder when first needed."""
         return Jobs(self.folder, self.memory_bytes, self._notify)
 
     @property
@@ -86,7 +85,7 @@ class Session:
         raise DataError(f"There is no file '{name[:LONGEST_NAME]}' in this session.")
 
     def find_output(self, name: str) -> Path:
-        """A file in the folder, which a step has made; nothing outside is reached."""
+        """The path of a file that a step has made; a name that leads out of the folder is refused."""
         path = (self.folder / name).resolve()
         if not path.is_relative_to(self.folder.resolve()) or not path.is_file():
             raise DataError(f"There is no '{name[:LONGEST_NAME]}' in this session yet.")
@@ -99,7 +98,7 @@ class Session:
             temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
     def select(self, changes: Mapping[str, Any]) -> None:
-        """Take over what the person selected; other date formats preview all files anew."""
+        """Save what the person has just selected; another date format previews all files again."""
         selections = merge(self.selections, changes)
         read_selections(selections)
         self.selections = selections
@@ -109,21 +108,21 @@ class Session:
         self._notify()
 
     def add_file(self, place: str, name: str) -> None:
-        """Preview a file that has just been uploaded, if it is to train on."""
+        """Preview a file that has just been uploaded to train on; one for later is only listed."""
         self.jobs.forget(f"predict:{name}")
         if place == FILES:
             self.jobs.start(preview_job(name, self.setup.selections.dates))
         self._notify()
 
     def remove_file(self, name: str) -> None:
-        """Delete an uploaded file and what was made from it."""
+        """Delete an uploaded file and the jobs about it."""
         (self.folder / self.find_file(name)).unlink()
         for job in (f"look:{name}", f"predict:{name}"):
             self.jobs.forget(job)
         self._notify()
 
     def start_step(self, name: str, request: Mapping[str, Any]) -> None:
-        """Start a step; training anew forgets all that was made from the old calibrator."""
+        """Start a step; training again forgets what was made from the old calibrator."""
         job = make_job(self.setup, name, request, self.find_file)
         if "config" in job.about:
             with replacing(self.folder / job.about["written"]) as temporary:
@@ -134,7 +133,7 @@ class Session:
         self.jobs.start(job)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the page shows, but for the results of jobs."""
+        """Everything that the page shows, except the results of jobs."""
         setup = self.setup
         return {
             "version": self.version,
@@ -149,7 +148,7 @@ class Session:
         }
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Return when something changes, or after so many seconds."""
+        """Return when something changes, or after `seconds`."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
@@ -160,7 +159,7 @@ class Session:
 
 
 class SessionRegistry:
-    """The sessions under a folder, which may hold at most `quota_bytes`; those in use stay open."""
+    """The sessions in a folder of at most `quota_bytes`; a session that was opened stays in memory."""
 
     def __init__(self, folder: Path, quota_bytes: float, memory_bytes: int) -> None:
         self.folder, self.quota_bytes, self.memory_bytes = folder, quota_bytes, memory_bytes
@@ -170,7 +169,7 @@ class SessionRegistry:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+            raise UsageError(f"cannot create the folder {folder}: {error.strerror or error}") from error
 
     def list(self) -> list[Session]:
         """All sessions, the newest first."""
@@ -186,18 +185,18 @@ class SessionRegistry:
         return Session(folder, read_json(folder / RECORD, SessionRecord), self.memory_bytes)
 
     def open(self, name: str) -> Session:
-        """The session of this name, which stays open."""
+        """The session of this name, loaded once."""
         self._loop = asyncio.get_running_loop()
         if name not in self._open:
             self._open[name] = self.load(name)
         return self._open[name]
 
     def is_open(self, session: Session) -> bool:
-        """Whether a session is still in use."""
+        """Whether a session has been neither deleted nor closed."""
         return not self._closing and self._open.get(session.id) is session
 
     def create(self, title: str) -> Session:
-        """Make a new session with its folder."""
+        """Create a session with its folder."""
         now = datetime.now(UTC)
         folder = self.folder / f"{now:%Y-%m-%d}-{token_hex(3)}"
         for name in (FILES, LATER, "jobs"):
@@ -208,19 +207,19 @@ class SessionRegistry:
         return session
 
     async def delete(self, name: str) -> None:
-        """End a session's jobs and remove its folder."""
+        """End a session's jobs and delete its folder."""
         session = self.open(name)
         await session.jobs.close()
         self._open.pop(name, None)
         shutil.rmtree(session.folder)
 
     def free_bytes(self) -> float:
-        """How many bytes may still be uploaded: by the quota, and by what is free on the disk."""
+        """How many bytes may still be uploaded: what the quota leaves, or the disk if that is less."""
         used = sum(one.stat().st_size for one in self.folder.rglob("*") if one.is_file())
         return max(0.0, min(self.quota_bytes - used, shutil.disk_usage(self.folder).free - SPARE_BYTES))
 
     def close(self) -> None:
-        """End all jobs in order; called from another thread than the event loop's."""
+        """End all jobs; call it from another thread than that of the event loop."""
         self._closing = True
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._close_jobs(), self._loop).result()

@@ -1,6 +1,6 @@
-"""The setup of a session: the person's selections, completed by what the files look like; written as a config file.
+"""The setup of a session: the person's selections, completed by guesses from the previews of the files.
 
-Comes from `preview`; goes, as TOML, to every command.
+Comes from `preview`; goes to every command, as a config file.
 """
 
 import re
@@ -22,12 +22,12 @@ Kind = Literal["sensor", "reference"]
 Role = Literal["target", "sensor", "temperature", "humidity", "reference", "time", "device", "nothing"]
 LENGTHS: dict[str, dict[str, Any]] = {"quick": {"steps": 300}, "usual": {}, "thorough": {"members": 3}}
 ROLES = get_args(Role)
-BASELINES = ["ridge", "boosting"]  # fitted for the bars, besides the sensor's reading and lines
+BASELINES = ["ridge", "boosting"]  # scored beside the raw reading and linear regression
 
 
 @dataclass(frozen=True)
 class Selections:
-    """What a person may select; all of it is optional."""
+    """Everything that a person may select; all of it is optional."""
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # by file
     roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # by file and column
@@ -52,7 +52,7 @@ class Setup:
     units: Mapping[str, Mapping[str, str]]
     sort: bool
     selections: Selections
-    missing: str  # what is still to be selected before training, as a sentence
+    missing: str  # a sentence that asks for what training still needs, or ""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def read_selections(selections: Mapping[str, Any]) -> Selections:
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
-    """Complete the selections for files with these previews (`preview.preview_file`, by name)."""
+    """Complete the selections by guesses from previews (`preview.preview_file`), by file name."""
     chosen = {name: kind for name, kind in selections.kinds.items() if name in previews}
     kinds = {**_guess_kinds(previews), **chosen}
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
@@ -104,15 +104,15 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
 
 
 def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """All files are sensors', but one that differs from the others and looks like a station's, if none has both."""
+    """Guess which file, if any, is the reference's: the one that differs from the others and looks like a station."""
     kinds = dict.fromkeys(previews, SENSOR)
     if len(previews) < 2 or all(_has(one, REFERENCE) and _has(one, SENSOR) for one in previews.values()):
         return kinds
     columns = [[column["name"] for column in one["columns"]] for one in previews.values()]
-    alone = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
-    likely = [name for name in alone if STATION.search(name) or _has(previews[name], REFERENCE)]
+    unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
+    likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
     if likely or len(previews) == 2:
-        fewest = min(likely or alone or previews, key=lambda name: len(previews[name]["columns"]))
+        fewest = min(likely or unlike or previews, key=lambda name: len(previews[name]["columns"]))
         kinds[fewest] = REFERENCE
     return kinds
 
@@ -122,7 +122,7 @@ def _has(preview: Mapping[str, Any], kind: str) -> bool:
 
 
 def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], has_station: bool) -> dict[str, str]:
-    """Each column's role: as selected, else as it looks; one column is the target, one the reference."""
+    """The role of each column: as selected, else as it looks; one column is the target, one the reference."""
     roles = {column["name"]: column["looks"] for column in preview["columns"]}
     roles = {name: role if role in ROLES else "nothing" for name, role in roles.items()}
     if kind == REFERENCE:
@@ -141,7 +141,7 @@ def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], h
 
 
 def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
-    """Give a column a role; of a role that only one column has, the former owner gets another."""
+    """Give a column a role; the column that had it gets another if only one may have it."""
     fallback = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
     others = {other: fallback if fallback and one == role else one for other, one in roles.items()}
     return {**others, name: role}
