@@ -132,7 +132,7 @@ def replay(
     require("live")
     from scare.data.tables import write_table
     from scare.live.config import read_config
-    from scare.live.replay import replay as replay_file
+    from scare.live.gateway import replay as replay_file
 
     table, monitor = replay_file(read_config(config), file, adapter, open_calibrator)
     write_table(table, out)

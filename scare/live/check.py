@@ -26,13 +26,13 @@ from scare.live.messages import (
 from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
-MAX_TOPICS = 20  # that no adapter reads, and numbers of one of them
+MAX_TOPICS = 20  # shown that no adapter reads, and numbers shown of each
 MAX_DEVICES = 10_000
 
 
 @dataclass
 class AdapterStats:
-    """What arrived that one adapter can read."""
+    """The messages that one adapter can read: their count, devices, numbers and rejections."""
 
     messages: int = 0
     devices: set[str] = field(default_factory=set)
@@ -41,11 +41,11 @@ class AdapterStats:
 
 
 class TopicListener:
-    """Listens to all topics of a broker for a while, without taking messages from anyone."""
+    """Listens to all topics of a broker for a while, in a session of its own, so that nobody misses a message."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
         known, used = config.known_adapters, [one.adapter for one in config.inputs]
-        # Those of the inputs come first: a topic may match several.
+        # Adapters of the inputs come first, because a topic may match several.
         self._adapters = [known[name] for name in dict.fromkeys([*used, *known]) if known[name].topic]
         self._own_prefixes = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
         self._lock = Lock()
@@ -88,7 +88,7 @@ class TopicListener:
 
 
 def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: bytes) -> None:
-    """Count a message, or its rejection."""
+    """Count a message with its device and numbers, or its rejection."""
     stats.messages += 1
     try:
         name, _, content = read_message(adapter, payload, topic)
@@ -104,7 +104,7 @@ def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: byte
 
 
 def numbers_in(payload: bytes) -> dict[str, float]:
-    """All numbers of a JSON message, by path.
+    """All numbers in a JSON message, by path (JSON Pointer).
 
     >>> numbers_in(b'{"a": {"b/c": "1.5"}, "d": [2, "x"]}')
     {'/a/b~1c': 1.5, '/d/0': 2.0}
@@ -125,7 +125,7 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
 
 
 def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -> str:
-    """Inputs for what arrived, as TOML: each channel is the field of its name, or of its quantity."""
+    """`[[inputs]]` for what arrived, as TOML: a channel gets the field of its name, or of its quantity."""
     inputs = [
         {"adapter": name, "channels": guess_channels(one.numbers, channels)}
         for name, one in stats.items()
@@ -135,7 +135,7 @@ def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -
 
 
 def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, str]:
-    """The field that each channel probably is.
+    """The field that each channel is most likely in.
 
     >>> guess_channels(["pm25", "pm25_cf1", "humidity"], ["pm25_raw", "humidity", "NO2"])
     {'pm25_raw': 'pm25', 'humidity': 'humidity'}

@@ -1,6 +1,6 @@
 """The config of `scare live`: a TOML file of models, inputs, outputs and limits; docs/live.md describes the keys.
 
-Secrets are in files or in the environment, never here.
+Secrets are in files or in the environment, never in the config.
 """
 
 import os
@@ -36,7 +36,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Input:
-    """How some devices write: an adapter, and for each channel its field or the path in a message.
+    """The messages of some devices: their adapter, and for each channel its field or its path in a message.
 
     Devices that do not send by themselves are polled at their `addresses`.
     """
@@ -55,7 +55,7 @@ class Input:
                 raise UsageError(f"'{one}' is not the address of a device; it begins with http:// or https://")
 
     def zone(self) -> ZoneInfo:
-        """The zone of times written without one."""
+        """The time zone of times that are written without one."""
         try:
             return ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
@@ -64,7 +64,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Broker:
-    """The MQTT broker, and what is published there."""
+    """The MQTT broker: how to connect, and what is published there."""
 
     host: Text = "127.0.0.1"
     port: Port = 0
@@ -94,7 +94,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class Kafka:
-    """A Kafka topic whose partitions several processes share as one group, and the topic of results, if any."""
+    """A Kafka topic, whose partitions the processes of a group share, and the topic of results, if any."""
 
     topic: Text
     brokers: Annotated[tuple[Text, ...], MinLen(1)] = ("127.0.0.1:9092",)
@@ -130,7 +130,7 @@ class Kafka:
 
 @dataclass(frozen=True)
 class Http:
-    """The HTTP server: readings in, values out, the page."""
+    """The HTTP server: where it listens, under which names, with which token and certificate."""
 
     host: Text = "127.0.0.1"
     port: Port = 8080
@@ -216,11 +216,11 @@ class Config:
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:
-        """The adapters of the table and of this file."""
+        """The built-in adapters and those of this file."""
         return find_adapters(self.adapters, "[adapters]")
 
     def readers(self, channels: Sequence[str]) -> list[Reader]:
-        """A reader for each input, of the channels that models read."""
+        """A reader for each input, for the channels that models read."""
         adapters = self.known_adapters
         return [
             Reader(
@@ -238,7 +238,7 @@ class Config:
         return readers | {one.adapter.name: one for one in self.readers(channels) if not one.adapter.one_number}
 
     def check_channels(self, channels: Iterable[str]) -> None:
-        """Raise an error for a channel that no model reads, or a field that its adapter does not have."""
+        """Refuse a channel that no model reads, or a field that its adapter does not have."""
         known = sorted(set(channels))
         for one in self.inputs:
             adapter = self.known_adapters[one.adapter]
@@ -274,7 +274,7 @@ def read_config(path: Path | str) -> Config:
 
 
 def secret(file: str, variable: str) -> str:
-    """The text of a file, else an environment variable, else nothing."""
+    """The text of a file if one is given, else an environment variable, else empty."""
     if not file:
         return os.environ.get(variable, "")
     try:

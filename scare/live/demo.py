@@ -1,6 +1,6 @@
 """`scare live demo`: a simulated fleet, first co-located with a reference, then in the field.
 
-Its calibrator is linear in the last readings, fitted here by least squares: no training packages are needed.
+Its calibrator is linear in the last readings and fitted here by least squares, so the demo needs no training packages.
 """
 
 import json
@@ -26,7 +26,7 @@ from scare.windowing.scaling import fit_scaling
 
 COLOCATED_DAYS, FIELD_DAYS = 7.0, 12.0
 STRIDE = 5  # rows from one example to the next
-WINDOW, KNOTS = 30, 5
+WINDOW, KNOTS = 30, 5  # rows, and points of the hat basis over them
 GOLDEN, VALIDATION = 16, 1024  # windows kept of each
 TICK_SECONDS = 0.5  # of real time between two posts
 TIMEOUT_SECONDS = 30
@@ -34,14 +34,14 @@ TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class DemoFleet:
-    """Boxes in the field, and the calibrator fitted while they were co-located with a reference."""
+    """Boxes in the field, and the calibrator that was fitted while they were co-located with a reference."""
 
     boxes: Sequence[Readings]
     calibrator: Calibrator
 
 
 def make_fleet(boxes: int, seed: int) -> DemoFleet:
-    """Simulate boxes whose days in the field end about now."""
+    """Simulate boxes whose days in the field end now."""
     start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=COLOCATED_DAYS + FIELD_DAYS)
     readings = simulate(Simulation(boxes=boxes, days=COLOCATED_DAYS + FIELD_DAYS, seed=seed, start=start))
     border = start.timestamp() + COLOCATED_DAYS * 86400
@@ -53,7 +53,7 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
     """Least squares on a triangular (hat) basis over the last readings: fine for the newest, coarse for older ones."""
     first = boxes[0]
     if first.reference is None:
-        raise DataError(f"{first.device}: it has no reference to learn from")
+        raise DataError(f"{first.device} has no reference to learn from")
     inputs = _inputs(boxes)
     knots = np.linspace(0, np.log2(WINDOW), KNOTS)
     lower, fraction = hat_fractions(WINDOW, knots)
@@ -76,7 +76,7 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
 
 
 def _inputs(boxes: Sequence[Readings]) -> Inputs:
-    """Channels scaled by each box's co-located days."""
+    """Inputs with the channels scaled by each box's co-located days."""
     rows = {one.device: one.values[np.isfinite(one.values).all(axis=1)] for one in boxes}
     targets = np.concatenate([one.targets[np.isfinite(one.targets)] for one in boxes])
     scaling = fit_scaling("standard", rows, targets, per_device=True, settle=1440)
@@ -112,7 +112,7 @@ def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
 
 
 def _post(port: int, body: bytes) -> bool:
-    """Whether the server accepted the readings; if not, they are sent again."""
+    """Whether the server answered; if not, the readings are sent again."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("POST", "/v1/readings", body, {"content-type": "application/x-ndjson"})

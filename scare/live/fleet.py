@@ -1,4 +1,4 @@
-"""A fleet: any number of devices, each calibrated with its own history as it reports, many readings at once.
+"""A fleet: many devices, each calibrated with its own history as it reports, in batches.
 
 Comes from `pipeline`, which pushes at most one row of each device at a time. A row gets what `Calibrator.live` of its
 device would give. Which calibrator reads which device is data (`Route`). All state can be saved as plain arrays and
@@ -34,7 +34,7 @@ class Route:
 
 @dataclass(frozen=True)
 class FleetState:
-    """What a fleet remembers: plain `arrays` by name, and for each calibrator its `devices` and history key."""
+    """Everything that a fleet remembers: plain arrays by name, and for each calibrator its devices and history key."""
 
     arrays: Mapping[str, np.ndarray]
     devices: Mapping[str, Sequence[str]]
@@ -44,7 +44,7 @@ class FleetState:
 class Fleet:
     """Devices with their calibrators, by name.
 
-    Of several routes an exact name comes before a pattern, a pattern before `*`, and the first before the others.
+    If several routes match, an exact name wins over a pattern, a pattern over `*`, and the first over the others.
 
     >>> from scare.calibrator.corrections import CORRECTIONS, bind
     >>> barkjohn = CORRECTIONS["barkjohn-2021"]
@@ -59,10 +59,10 @@ class Fleet:
         for route in routes:
             if route.calibrator not in calibrators:
                 known = ", ".join(calibrators)
-                raise UsageError(f"route '{route.pattern}': no calibrator '{route.calibrator}'; there are {known}")
+                raise UsageError(f"route '{route.pattern}': there is no calibrator '{route.calibrator}', only {known}")
         self._groups = {name: DeviceGroup(calibrator) for name, calibrator in calibrators.items()}
         self._routes = list(routes)
-        self._models: dict[str, str] = {}  # the calibrator's name for each device admitted
+        self._models: dict[str, str] = {}  # device → name of its calibrator
 
     def __len__(self) -> int:
         return len(self._models)
@@ -77,7 +77,7 @@ class Fleet:
         raise DataError(f"{device}: no route leads to a calibrator; add one for it, or a default for '{DEFAULT}'")
 
     def admit(self, device: str) -> None:
-        """Route a device once; from now on it belongs to the fleet."""
+        """Add a device to the fleet, with the calibrator that its route names."""
         self._models[device] = self.route(device)
 
     def model(self, device: str) -> str:
@@ -91,7 +91,7 @@ class Fleet:
     def push(
         self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]
     ) -> CalibratedRows:
-        """Calibrate one row of each device, none of them twice; a batch with an error changes nothing.
+        """Calibrate one row of each device, no device twice; a batch with an error changes nothing.
 
         `times` are seconds since 1970, UTC [n]. A row holds the values that the device's calibrator reads, in its order
         of channels: [n, channels], or a sequence of rows where calibrators differ in how many they read.
@@ -114,7 +114,7 @@ class Fleet:
         return calibrated
 
     def watched(self, devices: Sequence[str]) -> np.ndarray:
-        """Whether devices that have reported drift, judged on their last days (`upkeep.live_drift`): states [n]."""
+        """The drift states of devices [n] (`upkeep.live_drift`), as of the last day that has ended."""
         states = np.empty(len(devices), np.int8)
         for name, at in _group_by_name(self._models[device] for device in devices).items():
             states[at] = self._groups[name].watched([devices[index] for index in at.tolist()])
@@ -124,10 +124,10 @@ class Fleet:
         """Use another calibrator in place of the one of this name.
 
         Devices keep their windows if both calibrators have the same channels, step, window, rules and settling;
-        otherwise their histories begin anew, and the next row of each gets the flag RESTART.
+        otherwise they start new histories, and the next row of each gets the flag RESTART.
         """
         if name not in self._groups:
-            raise UsageError(f"no calibrator '{name}' to replace; there are {', '.join(self._groups)}")
+            raise UsageError(f"there is no calibrator '{name}' to replace, only {', '.join(self._groups)}")
         self._groups[name] = self._groups[name].with_calibrator(calibrator)
 
     def state(self) -> FleetState:
@@ -138,7 +138,7 @@ class Fleet:
         return FleetState(arrays, devices, {name: group.history_key for name, group in groups})
 
     def restore(self, state: FleetState) -> None:
-        """Continue from a state; devices whose calibrator now reads differently begin a new history."""
+        """Continue from a state; devices whose calibrator now has another history key start a new history."""
         for name, group in self._groups.items():
             devices, prefix = state.devices.get(name, ()), f"{name}/"
             if state.histories.get(name) == group.history_key:
@@ -152,7 +152,7 @@ class Fleet:
     def _stack_rows(
         self, name: str, at: np.ndarray, devices: Sequence[str], rows: np.ndarray | Sequence[np.ndarray]
     ) -> np.ndarray:
-        """The rows `at` of one calibrator's devices [n, channels]."""
+        """The rows `at` these indices, all of one calibrator, as an array [n, channels]."""
         channels = self._groups[name].calibrator.inputs.channels
         if isinstance(rows, np.ndarray):
             wrong = None if rows.shape[1:] == (len(channels),) else int(at[0])
@@ -161,7 +161,7 @@ class Fleet:
         if wrong is not None:
             names = ", ".join(channel.name for channel in channels)
             raise DataError(
-                f"{devices[wrong]}: a row of shape {np.shape(rows[wrong])};"
+                f"{devices[wrong]}: its row has the shape {np.shape(rows[wrong])};"
                 f" '{name}' reads {len(channels)} numbers ({names})"
             )
         if isinstance(rows, np.ndarray):
@@ -174,22 +174,22 @@ class DeviceGroup:
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator, self._windows = calibrator, LiveWindows(calibrator.inputs)
-        self._watching = DriftMonitor(calibrator)
+        self._drift = DriftMonitor(calibrator)
         self._choices = DeviceArrays(
             {
-                "deep": np.array(False),  # the branch in use, and
-                "left": np.array(0, np.int32),  # for how many more windows
+                "deep": np.array(False),  # whether the deep branch is in use
+                "left": np.array(0, np.int32),  # for how many more windows the branch stays
             }
         )
 
     @property
     def devices(self) -> Mapping[str, int]:
-        """The number of each device, by name."""
+        """The index of each device, by name."""
         return self._windows.devices
 
     @property
     def history_key(self) -> str:
-        """What two calibrators must have in common for one to go on with the other's devices."""
+        """Equal for two calibrators if one can continue the histories of the other's devices."""
         return _history_key(self.calibrator.inputs)
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:
@@ -201,10 +201,10 @@ class DeviceGroup:
         return self.calibrator.add_intervals(values, flags)
 
     def with_calibrator(self, calibrator: Calibrator) -> "DeviceGroup":
-        """The same devices read by another calibrator: as if always, or with a new history."""
+        """The same devices with another calibrator; their histories continue if the history keys agree."""
         if _history_key(calibrator.inputs) == self.history_key:
-            self.calibrator, self._watching = calibrator, DriftMonitor(calibrator)
-            self._watching.add(len(self.devices))
+            self.calibrator, self._drift = calibrator, DriftMonitor(calibrator)
+            self._drift.add(len(self.devices))
             self._windows.replace_inputs(calibrator.inputs)
             return self
         group = DeviceGroup(calibrator)
@@ -212,36 +212,36 @@ class DeviceGroup:
         return group
 
     def restart(self, devices: Sequence[str]) -> None:
-        """Begin new histories of these devices; their next rows get the flag RESTART."""
+        """Start new histories for these devices; their next rows get the flag RESTART."""
         self._windows.restart(self._find(devices))
 
     def watched(self, devices: Sequence[str]) -> np.ndarray:
-        """Whether each device drifts (`upkeep.drift`), or that it is not known yet [n]."""
-        return self._watching.states(self._find(devices))
+        """The drift state of each device [n], `NOT_YET` before it is known."""
+        return self._drift.states(self._find(devices))
 
     def state(self) -> dict[str, np.ndarray]:
         """A copy of everything remembered: plain arrays by name."""
-        watching = {f"watching.{name}": array for name, array in self._watching.state().items()}
+        drift = {f"watching.{name}": array for name, array in self._drift.state().items()}
         choices = {f"device.{name}": array for name, array in self._choices.state().items()}
-        return {**self._windows.state(), **choices, **watching}
+        return {**self._windows.state(), **choices, **drift}
 
     def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
         """Take over the state of another group."""
         self._windows.restore(devices, state)
         self._choices.restore({name: state[f"device.{name}"] for name in ("deep", "left")})
-        watching = {key.removeprefix("watching."): one for key, one in state.items() if key.startswith("watching.")}
-        if watching:
-            self._watching.restore(watching)
+        drift = {key.removeprefix("watching."): one for key, one in state.items() if key.startswith("watching.")}
+        if drift:
+            self._drift.restore(drift)
         else:  # a snapshot of an older version
-            self._watching.add(len(devices))
+            self._drift.add(len(devices))
 
     def _find(self, devices: Sequence[str]) -> np.ndarray:
-        """The numbers of devices [n]; new ones are added."""
+        """The indices of devices [n]; new ones are added."""
         known = len(self.devices)
         at = self._windows.find(devices)
         if new := len(self.devices) - known:
             self._choices.add(new)
-            self._watching.add(new)
+            self._drift.add(new)
         return at
 
     def _push_block(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -251,7 +251,7 @@ class DeviceGroup:
         values[with_window] = self._compute(at[with_window], windows)
         calibrated = self.calibrator.inputs.scaling.target.apply(values[:, None])
         watched = np.column_stack([calibrated, self._windows.as_trained(at, usable)])
-        self._watching.record(at, times, watched, flags)
+        self._drift.record(at, times, watched, flags)
         return values, flags
 
     def _compute(self, at: np.ndarray, windows: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ class DeviceGroup:
 
 
 def choose_route(routes: Sequence[Route], device: str) -> str | None:
-    """The calibrator that these routes name for a device: a name comes before a pattern, a pattern before `*`."""
+    """The calibrator of the most specific route that matches a device: name, pattern, then `*`."""
 
     def generality(route: Route) -> int:
         return 2 if route.pattern == DEFAULT else int(any(sign in route.pattern for sign in "*?["))
@@ -273,7 +273,7 @@ def choose_route(routes: Sequence[Route], device: str) -> str | None:
 
 
 def _history_key(inputs: Inputs) -> str:
-    """What makes the history of devices: channels, step, window, rules, how devices settle."""
+    """What the history of a device depends on: channels, step, window, gap and quality rules, settling."""
     method, settle = inputs.scaling.method, inputs.scaling.settle
     return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, method, settle))
 
@@ -289,10 +289,10 @@ def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:
 def _check_batch(devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]) -> None:
     count = len(devices)
     if times.shape != (count,) or len(rows) != count:
-        raise DataError(f"a batch of {count} devices has {len(rows)} rows at {times.shape} times")
+        raise DataError(f"{count} devices need as many rows and times, not {len(rows)} rows and times {times.shape}")
     if len(set(devices)) < count:
         twice = next(device for index, device in enumerate(devices) if device in devices[:index])
-        raise DataError(f"{twice} is twice in a batch; push its second row after the first")
+        raise DataError(f"{twice} is in the batch twice; push its second row in another batch")
     if not np.isfinite(times).all():
         wrong = int(np.argmin(np.isfinite(times)))
-        raise DataError(f"{devices[wrong]}: its time is {times[wrong]}, not a number of seconds")
+        raise DataError(f"{devices[wrong]}: the time {times[wrong]} is not a number of seconds")

@@ -1,37 +1,45 @@
-"""The gateway: sources, pipeline, sinks and server, wired as a config file says."""
+"""The gateway: sources, pipeline, sinks and server, wired as a config file says; or a recorded file in their place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from scare.data.quantities import display_unit
-from scare.errors import UsageError
+from scare.errors import DataError, UsageError
 from scare.extras import require
 from scare.live.config import Config, Kafka
 from scare.live.home_assistant import Discovery
-from scare.live.http import LiveStatus, Server
-from scare.live.messages import Reader
+from scare.live.http import LiveStatus, Poller, Server, parse_body
+from scare.live.messages import Reader, Reading
 from scare.live.mqtt import MqttSink, MqttSource
-from scare.live.parquet import ParquetFiles
-from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Sink
-from scare.live.polling import Poller
+from scare.live.parquet import ParquetFiles, as_table
+from scare.live.pipeline import Delivery, ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
 from scare.live.recent import Recent
-from scare.live.store import Store
+from scare.live.store import Store, read_journal
 
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions
 
+REPLAYED_LINES = 1000  # parsed at once
+
 
 class Gateway:
-    """Everything at work: the constructor checks the config and opens files; `start`, then `run` until `stop`."""
+    """A running `scare live`: the constructor checks the config and opens files; `start`, then `run` until `stop`."""
 
     def __init__(self, config: Config, open_calibrator: OpenCalibrator) -> None:
         self.monitor, self.recent = Monitor(), Recent()
         self.models = ModelFiles(config.models, open_calibrator, self.monitor)
         config.check_channels(self.models.channels)
         if config.mqtt and not config.inputs:
-            raise UsageError("[mqtt] needs [[inputs]]; scare live check listens to the broker and prints some to paste")
+            raise UsageError(
+                "[mqtt] needs [[inputs]]; run scare live check, which listens to the broker and prints inputs to paste"
+            )
         self.server: Server | None = None
         self._config, self._open = config, open_calibrator
         self.pipeline: Pipeline | None = None
@@ -64,7 +72,7 @@ class Gateway:
             opened.callback(self.server.stop)
 
     def _wire_sources(self, config: Config, readers: Sequence[Reader], opened: ExitStack) -> None:
-        """One pipeline for what arrives over MQTT, is POSTed or polled."""
+        """One pipeline for the readings that arrive over MQTT, are POSTed or polled."""
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
@@ -89,12 +97,12 @@ class Gateway:
         opened.callback(self._partitions.close)
 
     def _make_pipeline(self, name: str, store: Store) -> Pipeline:
-        """The pipeline of a partition; it reloads models and writes files with its own snapshots."""
+        """The pipeline of a partition, with models and Parquet files of its own."""
         models = ModelFiles(self._config.models, self._open, self.monitor)
         return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
-        """Where results go; Parquet files go to the folder `below` that of the config."""
+        """Where results go; Parquet files go to the subfolder `below`."""
         others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
@@ -136,3 +144,72 @@ class Gateway:
     def close(self) -> None:
         """Close all connections and files."""
         self._opened.close()
+
+
+def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibrator) -> tuple[pl.DataFrame, Monitor]:
+    """Send recorded readings through a pipeline without broker, server or lasting state: `scare live replay`.
+
+    The file is a journal, or holds what a device would have POSTed (JSON lines or CSV). Returns a table of device,
+    time, raw, calibrated, low, high and flags, and the counts.
+    """
+    monitor, sink = Monitor(), _TableSink()
+    models = ModelFiles(config.models, open_calibrator, monitor)
+    readers = config.post_readers(models.channels)
+    if adapter not in readers:
+        raise UsageError(f"no input has the adapter '{adapter}'; there are {', '.join(readers)}")
+    with TemporaryDirectory() as folder:
+        store = Store(folder)
+        try:
+            pipeline = Pipeline(models, store, [sink], monitor, config.limits)
+            pipeline.restore()
+            for readings in _read_recording(file, readers[adapter], monitor):
+                pipeline.process([Delivery(readings)])
+        finally:
+            store.close()
+    table = pl.concat(sink.tables)
+    rejections = monitor.rejections()
+    if table.is_empty() and rejections:
+        raise DataError(f"{file}: no reading in it is usable; the last one: {rejections[0].reason}")
+    return table, monitor
+
+
+def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[list[Reading]]:
+    """The readings of a file, in pieces of `REPLAYED_LINES` lines; rejected lines are counted."""
+    if file.suffix == ".log":
+        journal = read_journal(file)
+        while readings := list(islice(journal, REPLAYED_LINES)):
+            monitor.count("received", len(readings))
+            yield readings
+        return
+    for number, body in enumerate(_read_pieces(file)):
+        intake = parse_body(body, "text/csv" if file.suffix == ".csv" else "application/x-ndjson", reader, time())
+        monitor.count("received", len(intake.readings) + intake.rejected)
+        monitor.count("rejected", intake.rejected - len(intake.reasons))
+        for one in intake.reasons:
+            monitor.reject(str(file), f"line {number * REPLAYED_LINES + one['line']}: {one['reason']}")
+        yield intake.readings
+
+
+def _read_pieces(file: Path) -> Iterator[bytes]:
+    """The lines of a file, some at a time; each piece of a CSV table begins with the header."""
+    try:
+        with file.open("rb") as lines:
+            header = lines.readline() if file.suffix == ".csv" else b""
+            while piece := list(islice(lines, REPLAYED_LINES)):
+                yield header + b"".join(piece)
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+class _TableSink:
+    """Keeps results in memory."""
+
+    def __init__(self) -> None:
+        self.tables = [as_table([])]
+
+    def publish(self, results: Sequence[Result]) -> bool:
+        self.tables.append(as_table(results))
+        return True
+
+    def keep(self, number: int) -> None:
+        pass

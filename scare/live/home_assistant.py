@@ -1,6 +1,6 @@
 """Home Assistant discovery over MQTT: one retained message per device, with its sensors.
 
-Keys and spellings are those of its documentation of device-based discovery.
+Keys and spellings follow the documentation of Home Assistant's device-based discovery.
 """
 
 import json
@@ -15,7 +15,7 @@ from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
 from scare.live.pipeline import Result
 
-EXPIRES_AFTER_STEPS = 3
+EXPIRES_AFTER_STEPS = 3  # without a result a sensor becomes unavailable
 MICRO, MU = "\u00b5", "\u03bc"  # Home Assistant uses the second
 
 
@@ -28,7 +28,7 @@ class Discovery:
         self.birth_topic = f"{prefix}/status"
 
     def update(self, result: Result) -> dict[str, str]:
-        """The message of a result's device, by its topic, if the device is new or its model has changed."""
+        """The discovery message to publish, by topic, if the device is new or its model has changed."""
         if self._models.get(result.device) == result.model:
             return {}
         self._models[result.device] = result.model
@@ -46,7 +46,7 @@ class Discovery:
 
 
 def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
-    """The config of a device: its calibrated value with the interval, its raw value and its flags."""
+    """The discovery config of a device: calibrated value with its interval, raw value, flags."""
     name = f"scare_{object_id(device)}"
     expires = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
     target, raw = calibrator.target, calibrator.inputs.channels[0]
@@ -72,7 +72,7 @@ def _sensor(device: str, key: str, name: str, more: Mapping[str, Any]) -> dict[s
 
 
 def _measurement(channel: Channel) -> dict[str, Any]:
-    """Device class and unit of a channel, as far as Home Assistant knows them."""
+    """Device class (if Home Assistant has one for the quantity and unit), unit and state class of a channel."""
     quantity = find_quantity(channel.name)
     unit = display_unit(channel.unit).replace(MICRO, MU)
     known = quantity is not None and quantity.device_class and spell_unit(quantity.unit) == spell_unit(channel.unit)

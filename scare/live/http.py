@@ -1,8 +1,9 @@
-"""The HTTP server: readings in (POST), values out, health, metrics, and the page; in a thread of its own.
+"""HTTP: a server for readings (POST), values, health, metrics and the page, and a `Poller` of devices.
 
-A POSTed body is JSON, JSON lines or CSV, plain or gzip, and is read line by line: a bad line spoils no other. Readings
-are answered when they have been published. A browser sends the token as the password that it asks for, a box as
-`Authorization: Bearer`; only the latter may POST. Readings go to `pipeline`, what is shown comes from `recent`.
+A POSTed body is JSON, JSON lines or CSV, plain or gzip, and is parsed line by line: a bad line does not spoil the
+others. A POST is answered when its readings have been published. A browser asks for the token as a password (Basic), a
+box sends it as `Authorization: Bearer`; only the latter may POST. Readings go to `pipeline`; the values shown come from
+`recent`.
 """
 
 import asyncio
@@ -14,9 +15,12 @@ from binascii import Error
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
+from http.client import HTTPException
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic, time
 from typing import Any
+from urllib.request import urlopen
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -30,26 +34,27 @@ from starlette.types import Scope
 from scare.data.flags import MEANINGS
 from scare.errors import DataError, UsageError
 from scare.files import PAGES, UPLOT
-from scare.live.config import Http, is_loopback
-from scare.live.messages import Reader, Reading, RejectedError, parse_json
+from scare.live.config import Http, Input, is_loopback
+from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
 from scare.live.pipeline import COUNTS, Delivery, Monitor, Pipeline
 from scare.live.recent import Recent
 from scare.server import AccessCheck, AccessGuard, ThreadedServer, error_response
 
 PAGE = Path(__file__).with_name("page")
 MAX_BODY = 1 << 20  # bytes, also after unpacking
-KEPT_REASONS = 10
-GZIP = 31  # zlib's number for it
+KEPT_REASONS = 10  # rejected lines that an answer explains
+GZIP = 31  # `wbits` of zlib for the gzip format
 OPEN_PATHS = ("/healthz",)  # need no token
 PUBLISH_SECONDS = 30.0  # until accepted readings must have been published
 TICK_SECONDS = 1.0  # between two events
+POLL_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class LiveStatus:
-    """What the server shows: queued readings, counts, the newest results, the unit of each model's values.
+    """What the server shows: readings queued, counts, the newest results, the unit of each model's values.
 
-    `pipeline` accepts POSTed readings; without one they are refused.
+    POSTed readings go to `pipeline`; without one they are refused.
     """
 
     pipeline: Pipeline | None
@@ -76,24 +81,72 @@ class Server:
 
     @property
     def stopping(self) -> bool:
-        """Whether it is shutting down."""
+        """Whether the server is shutting down."""
         return self._server.stopping
 
 
+class Poller:
+    """Polls the addresses of one input, one after the other, in a thread; `start`, then `stop` and `close`.
+
+    For devices that do not send, such as PurpleAir and AirGradient on the local network.
+    """
+
+    def __init__(self, settings: Input, reader: Reader, pipeline: Pipeline, monitor: Monitor) -> None:
+        self._settings, self._reader, self._pipeline, self._monitor = settings, reader, pipeline, monitor
+        self._stopping = Event()
+        self._thread = Thread(target=self._work, name=f"polling {settings.adapter}", daemon=True)
+
+    def start(self) -> None:
+        """Start polling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop polling soon."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Stop polling, and wait for the last answer."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * POLL_TIMEOUT_SECONDS)
+
+    def _work(self) -> None:
+        wait = 0.0
+        while not self._stopping.wait(wait):
+            begun = time()
+            for address in self._settings.addresses:
+                self._poll(address)
+            wait = max(0.0, self._settings.every_seconds - (time() - begun))
+
+    def _poll(self, address: str) -> None:
+        """Submit a reading of a device; if the queue is full, it is dropped, and the next poll brings another."""
+        self._monitor.count("received")
+        try:
+            with urlopen(address, timeout=POLL_TIMEOUT_SECONDS) as answer:  # `config` allows http and https only
+                payload = answer.read(MAX_PAYLOAD + 1)
+            reading = self._reader.read(payload, "", time())
+            if reading is None or not self._pipeline.submit(Delivery((reading,)), POLL_TIMEOUT_SECONDS):
+                raise RejectedError("the queue is full")
+        except RejectedError as rejected:
+            self._monitor.reject(address, str(rejected))
+        except (OSError, HTTPException, ValueError) as error:
+            self._monitor.reject(address, f"no answer: {getattr(error, 'reason', error)}")
+
+
 def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server") -> Starlette:
-    """The routes; `readers` are by the name of their adapter."""
+    """The application; `readers` of POSTed bodies are by the name of their adapter."""
 
     async def take_readings(request: Request) -> Response:
         if status.pipeline is None:
-            return _error(404, "readings come from Kafka; they cannot be POSTed here")
+            return error_response(404, "readings come from Kafka; they cannot be POSTed here")
         adapter = request.path_params.get("adapter", "json")
         if adapter not in readers:
-            return _error(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
+            return error_response(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
         try:
             body = unpack(await _read_body(request), request.headers.get("content-encoding", ""))
         except RejectedError as rejected:
             status.monitor.reject("http", str(rejected))
-            return _error(413, str(rejected))
+            return error_response(413, str(rejected))
         media_type = request.headers.get("content-type", "").partition(";")[0]
         intake = await run_in_threadpool(parse_body, body, media_type, readers[adapter], time())
         return await _submit(status.pipeline, status.monitor, intake)
@@ -108,7 +161,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         try:
             history = status.recent.device(request.path_params["device"])
         except DataError as error:
-            return _error(404, str(error))
+            return error_response(404, str(error))
         return JSONResponse({**history, "unit": status.units.get(history["model"], "")})
 
     async def stream_events(request: Request) -> Response:
@@ -148,7 +201,7 @@ async def _read_body(request: Request) -> bytes:
 
 
 async def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response:
-    """Submit readings, and answer when they have been published."""
+    """Submit readings to the pipeline, and answer when they have been published."""
     monitor.count("received", len(intake.readings) + intake.rejected)
     for one in intake.reasons:
         monitor.reject("http", f"line {one['line']}: {one['reason']}")
@@ -159,20 +212,16 @@ async def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Res
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     delivery = Delivery(intake.readings, lambda: loop.call_soon_threadsafe(done.set))
     if not pipeline.submit(delivery):
-        return _error(429, "the queue of readings is full; send them again later", {"retry-after": "1"})
+        return error_response(429, "the queue of readings is full; send them again later", {"retry-after": "1"})
     try:
         await asyncio.wait_for(done.wait(), PUBLISH_SECONDS)
     except TimeoutError:
-        return _error(503, "the readings have not been published yet; send them again")
+        return error_response(503, "the readings have not been published yet; send them again")
     return JSONResponse(answer)
 
 
-def _error(code: int, reason: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": reason}, code, headers)
-
-
 async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIterator[str]:
-    """Server-sent events: what has changed, every second."""
+    """Server-sent events: every second the devices that have changed, counts and rejections."""
     yield "retry: 2000\n\n"
     while not server.stopping:
         since, rows = status.recent.changed(since)
@@ -209,21 +258,21 @@ def metrics(status: LiveStatus) -> str:
 
 @dataclass
 class Intake:
-    """Readings of a body, the number of rejected lines, and the reasons of the first of them."""
+    """The readings of a body, the number of rejected lines, and the reasons of the first of those."""
 
     readings: list[Reading] = field(default_factory=list)
     rejected: int = 0
     reasons: list[dict[str, Any]] = field(default_factory=list)
 
     def reject(self, line: int, reason: str) -> None:
-        """Count a rejected line."""
+        """Count a rejected line, and keep the first reasons."""
         self.rejected += 1
         if len(self.reasons) < KEPT_REASONS:
             self.reasons.append({"line": line, "reason": reason})
 
 
 def unpack(body: bytes, encoding: str) -> bytes:
-    """Decompress a body, and reject one that is too large."""
+    """Decompress a body; one that is too large, before or after, is rejected."""
     is_complete = True
     if encoding == "gzip":
         unpacking = zlib.decompressobj(GZIP)
@@ -240,7 +289,7 @@ def unpack(body: bytes, encoding: str) -> bytes:
 
 
 def parse_body(body: bytes, media_type: str, reader: Reader, now: float) -> Intake:
-    """The readings in the lines of a body (`text/csv`, else JSON)."""
+    """Parse the lines of a body (`text/csv`, else JSON) into readings."""
     intake = Intake()
     lines = _csv_lines(body) if media_type == "text/csv" else _json_lines(body)
     for number, line in enumerate(lines, 1):
@@ -273,7 +322,7 @@ def _json_lines(body: bytes) -> Iterator[Any]:
 
 
 def _csv_lines(body: bytes) -> Iterable[Any]:
-    """The rows of a table, by the names in its header."""
+    """The rows of a CSV table as dicts, or one RejectedError."""
     try:
         return list(csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more"))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -281,17 +330,18 @@ def _csv_lines(body: bytes) -> Iterable[Any]:
 
 
 def require_token(token: str) -> AccessCheck:
-    """An access check that asks for a token; an empty token lets everyone in."""
+    """An access check for this token; with an empty token everyone has access."""
 
-    def door(scope: Scope) -> JSONResponse | None:
+    def check_token(scope: Scope) -> JSONResponse | None:
         if not token or scope["path"] in OPEN_PATHS or _has_token(scope, token):
             return None
         return error_response(401, "send the token of this server", {"www-authenticate": 'Basic realm="scare"'})
 
-    return door
+    return check_token
 
 
 def _has_token(scope: Scope, token: str) -> bool:
+    """Whether a request has the token: as the password of Basic, which may not POST, or as Bearer."""
     scheme, _, credentials = Headers(scope=scope).get("authorization", "").partition(" ")
     if scheme.lower() == "basic" and scope["method"] in ("GET", "HEAD"):
         try:

@@ -1,9 +1,9 @@
-"""Kafka: readings of a topic whose partitions several processes share, and results to another topic.
+"""Kafka: readings from a topic whose partitions several processes share, results to another topic.
 
-Every partition has a pipeline of its own, with its state in a folder that all processes see and one at a time locks. A
+Every partition has its own pipeline. Its state is in a folder that all processes can reach and one at a time locks. A
 process that is assigned a partition continues from its snapshot and journal, at the offset recorded there; one that
-loses it saves everything first. Results are keyed by device, as JSON; they count as published when the brokers have
-confirmed them.
+loses a partition saves the state first. Results are JSON, keyed by device; they count as published when the brokers
+have confirmed them.
 """
 
 import json
@@ -37,9 +37,9 @@ from scare.live.store import InUseError, Store
 LOG = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0  # of requests to the brokers
 LOCKED_SECONDS = 0.5  # between two attempts to open a state that another process has locked
-CONFIRM_SECONDS = 0.2  # between two looks whether the process is stopping, until the brokers confirm
-RETRY_FOR_EVER = {"message.timeout.ms": 0, "enable.idempotence": True}  # what cannot be sent now is sent later, once
-MakePipeline = Callable[[str, Store], Pipeline]  # of a partition's name and state
+CONFIRM_SECONDS = 0.2  # how often, while brokers have not confirmed, we check whether the process is stopping
+RETRY_FOR_EVER = {"message.timeout.ms": 0, "enable.idempotence": True}  # unsent results are sent later, exactly once
+MakePipeline = Callable[[str, Store], Pipeline]  # from a partition's name and state
 
 
 def settings(kafka: Kafka) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def settings(kafka: Kafka) -> dict[str, Any]:
 
 
 class Partitions:
-    """The partitions assigned to this process; `start`, then `run` in the same thread until `stop`."""
+    """The partitions assigned to this process; call `start`, then `run` in the same thread until `stop`."""
 
     def __init__(
         self, kafka: Kafka, state: Path | str, reader: Reader, make_pipeline: MakePipeline, monitor: Monitor
@@ -73,12 +73,21 @@ class Partitions:
         self._stopping = Event()
         self.backlog = 0  # readings fetched and not processed yet
         try:
-            self._consumer = Consumer(settings(kafka) | _consumer_settings(kafka))
+            self._consumer = Consumer(
+                settings(kafka)
+                | {
+                    "group.id": kafka.group,
+                    "enable.auto.commit": False,  # offsets are committed when results have been published
+                    "auto.offset.reset": "earliest",
+                    "session.timeout.ms": round(1000 * kafka.session_seconds),
+                    "heartbeat.interval.ms": round(1000 * min(3.0, kafka.session_seconds / 3)),
+                }
+            )
         except KafkaException as error:
             raise UsageError(f"[kafka]: {error.args[0].str()}") from error
 
     def start(self) -> None:
-        """Join the consumer group, or raise an error that says why not."""
+        """Join the consumer group, or raise an error with the reason."""
         topic = self._kafka.topic
         try:
             metadata = self._consumer.list_topics(topic, TIMEOUT_SECONDS).topics[topic]
@@ -89,7 +98,7 @@ class Partitions:
         self._consumer.subscribe([topic], self._assign, self._revoke, self._revoke)
 
     def run(self) -> None:
-        """Work until `stop`, and finish what was fetched by then."""
+        """Process messages until `stop`, and finish those fetched by then."""
         while not self._stopping.is_set():
             messages = self._consumer.consume(MAX_BATCH, IDLE_SECONDS)
             self.backlog = len(messages)
@@ -135,18 +144,21 @@ class Partitions:
         payload, key = _bytes(message.value()), _bytes(message.key()).decode("utf-8", "replace")
         check_size(payload)
         topic = self._reader.adapter.topic.replace("{device}", key) if key and "/" not in key else ""
-        reading = self._reader.read(payload, topic, _arrival_time(message))
+        kind, milliseconds = message.timestamp()
+        # The arrival at Kafka is the same however often a message is read.
+        arrival = time() if kind == TIMESTAMP_NOT_AVAILABLE else min(milliseconds / 1000, time())
+        reading = self._reader.read(payload, topic, arrival)
         if reading is None or reading.device != key:
             raise RejectedError(f"the key is {excerpt(key)}; the key of a message must be the name of its device")
         return reading
 
     def _commit(self, number: int, offset: int) -> None:
-        """Commit an offset; a failure does no harm, as the state records the offset too."""
+        """Commit an offset; a failure is harmless, because the state records the offset too."""
         with suppress(KafkaException):
             self._consumer.commit(offsets=[TopicPartition(self._kafka.topic, number, offset)])
 
     def _assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Continue partitions where the last process ended."""
+        """Continue newly assigned partitions where the last process ended."""
         for one in partitions:
             self._restore(one.partition)
         committed = self._committed(consumer, partitions)
@@ -184,7 +196,7 @@ class Partitions:
         return {one.partition: max(one.offset, 0) for one in committed}
 
     def _revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        """Save the state of partitions and release it."""
+        """Save and release the state of partitions that this process loses."""
         for one in partitions:
             if one.partition in self._pipelines:
                 pipeline, store = self._pipelines.pop(one.partition)
@@ -192,17 +204,6 @@ class Partitions:
                     pipeline.finish()
                 finally:
                     store.close()
-
-
-def _consumer_settings(kafka: Kafka) -> dict[str, Any]:
-    """The librdkafka settings of a group member that commits offsets itself."""
-    return {
-        "group.id": kafka.group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "session.timeout.ms": round(1000 * kafka.session_seconds),
-        "heartbeat.interval.ms": round(1000 * min(3.0, kafka.session_seconds / 3)),
-    }
 
 
 def _partition(message: Message) -> int:
@@ -215,12 +216,6 @@ def _offset(message: Message) -> int:
 
 def _bytes(value: str | bytes | None) -> bytes:
     return value.encode() if isinstance(value, str) else value or b""
-
-
-def _arrival_time(message: Message) -> float:
-    """When a message arrived at Kafka: the same time whenever it is read."""
-    kind, milliseconds = message.timestamp()
-    return time() if kind == TIMESTAMP_NOT_AVAILABLE else min(milliseconds / 1000, time())
 
 
 class KafkaSink:
@@ -239,7 +234,7 @@ class KafkaSink:
         self._stopping.set()
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish all but late results."""
+        """Publish all results except late ones."""
         sent = [one for one in results if not one.is_late]
         for one in sent:
             payload = json.dumps({"device": one.device, **one.as_json()}, ensure_ascii=False, separators=(",", ":"))

@@ -1,10 +1,10 @@
-"""Messages: what a device writes becomes a `Reading`, or is rejected with a reason.
+"""Messages of devices: each becomes a `Reading`, or is rejected with a reason.
 
     payload → validation (size, depth, numbers, times) → adapter: device, time, numbers → `Reader` → Reading
 
 Adapters are data: `adapters.toml` says where each kind of device writes its name, the time and its numbers. A rejected
-message is counted and shown to the operator, and never stops the process. Comes from `mqtt`, `kafka`, `http` and
-`polling`; goes to `pipeline`.
+message is counted and shown to the operator, and never stops the process. Comes from `mqtt`, `kafka` and `http`; goes
+to `pipeline`.
 """
 
 import json
@@ -23,18 +23,22 @@ from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml, merge, with_names
 
 MAX_PAYLOAD = 64 * 1024  # bytes of one message
-MAX_DEPTH = 12  # lists and objects within each other
+MAX_DEPTH = 12  # of nested lists and objects
 MAX_AHEAD_SECONDS = 300.0
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 SECONDS, MILLISECONDS = (1e8, 1e10), (1e11, 1e13)  # since 1970, as in `data/times`
 DEVICE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 SHOWN = 60  # characters of a rejected value
 TABLE = Path(__file__).with_name("adapters.toml")
-LEVELS = {"{device}": "(?P<device>[^/]+)", "{field}": "(?P<field>[^/]+)", "+": "[^/]+"}  # of a topic that match any
+WILDCARDS = {
+    "{device}": "(?P<device>[^/]+)",
+    "{field}": "(?P<field>[^/]+)",
+    "+": "[^/]+",
+}  # levels of a topic that match anything
 
 
 class RejectedError(DataError):
-    """A message or reading that is not accepted, and why."""
+    """Why a message or reading is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,10 @@ class Reading:
 
 
 class Reader:
-    """Makes readings of the messages of one kind of device.
+    """Turns the messages of one kind of device into readings.
 
-    `names` are the channels wanted; `fields` name for a channel the adapter's field, or the path in the message, that
-    holds it. Without an entry a channel is the field of its own name. `zone` is that of times written without one.
+    `names` are the channels wanted. `fields` maps a channel to the adapter's field, or to the path in a message, that
+    holds it; a channel without an entry is the field of its own name. `zone` is that of times written without one.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Field:
-    """One number of a message: where it is, and how to convert it to the unit wanted."""
+    """One number of a message: where it is, and the scale and offset that convert its unit."""
 
     at: str | tuple[str, ...]
     scale: float = 1.0
@@ -102,7 +106,7 @@ class Field:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the number is; the mean counts if there are several."""
+        """The paths of the number; several are averaged."""
         return (self.at,) if isinstance(self.at, str) else self.at
 
 
@@ -123,17 +127,17 @@ class Adapter:
                 f"the adapter '{self.name}' does not name the device: give device, or {{device}} in its topic"
             )
         levels = self.topic.split("/")
-        if any(("{" in level or "+" in level or "#" in level) and level not in LEVELS for level in levels):
+        if any(("{" in level or "+" in level or "#" in level) and level not in WILDCARDS for level in levels):
             raise UsageError(f"the topic '{self.topic}' may contain {{device}}, {{field}} and +, each a whole level")
 
     @property
     def one_number(self) -> bool:
-        """Whether a message is a single number of a row."""
+        """Whether each message holds a single number, and a row has to be assembled."""
         return "{field}" in self.topic
 
     @property
     def subscription(self) -> str:
-        """The topic as a broker takes it.
+        """The topic with MQTT wildcards.
 
         >>> find_adapters({})["esphome"].subscription
         '+/sensor/+/state'
@@ -141,13 +145,13 @@ class Adapter:
         return re.sub(r"\{\w+\}", "+", self.topic)
 
     def matches(self, topic: str) -> bool:
-        """Whether messages under a topic are written in this way."""
+        """Whether a topic is one of this adapter's."""
         return _topic_pattern(self.topic).fullmatch(topic) is not None
 
 
 def find_adapters(own: Mapping[str, Any], where: Path | str = TABLE) -> dict[str, Adapter]:
     """The adapters of the table and those of a config file, which may override keys of the table."""
-    adapters = with_names(merge(_load_table(), own))
+    adapters = with_names(merge(_built_in_adapters(), own))
     for name, adapter in adapters.items():
         if isinstance(adapter, Mapping) and isinstance(adapter.get("fields"), Mapping):
             fields = {
@@ -158,14 +162,14 @@ def find_adapters(own: Mapping[str, Any], where: Path | str = TABLE) -> dict[str
 
 
 @cache
-def _load_table() -> dict[str, Any]:
+def _built_in_adapters() -> dict[str, Any]:
     return load_toml(TABLE)
 
 
 def read_message(adapter: Adapter, payload: bytes, topic: str = "") -> tuple[Any, Any, dict[Any, Any]]:
-    """The device, the time as written (None without one) and the content of a payload, none of them validated.
+    """The device, the time as written (None without one) and the content of a payload, not yet validated.
 
-    A message of a single number has its field as the only content.
+    The content of a single number is {field: number}.
 
     >>> message = b'{"Time": "2026-01-31T12:00:00", "PMS5003": {"PM2.5": 9}, "BME280": {"Temperature": 21.5}}'
     >>> tasmota = find_adapters({})["tasmota"]
@@ -206,13 +210,13 @@ def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
 
 @lru_cache
 def _topic_pattern(topic: str) -> re.Pattern[str]:
-    return re.compile("/".join(LEVELS.get(level) or re.escape(level) for level in topic.split("/")))
+    return re.compile("/".join(WILDCARDS.get(level) or re.escape(level) for level in topic.split("/")))
 
 
 def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[str]) -> dict[str, Field]:
-    """Where an adapter's messages hold each channel; `fields` name a field, or a path in the message.
+    """The field of each channel; `fields` maps a channel to a field's name, or to a path in the message.
 
-    A name that is no field of the adapter is a key of the message.
+    A name that the adapter does not define is a key of the message.
     """
     wanted = {name: fields.get(name, name) for name in names}
     return {
@@ -229,7 +233,7 @@ def field_value(field: Field, content: Any) -> float:
 
 
 def find(content: Any, path: str) -> Any:
-    """The value at a path (RFC 6901, with `*` for any characters of a key), the first if several match, else None.
+    """The first value at a path (JSON Pointer, RFC 6901, with `*` for any characters of a key), else None.
 
     >>> find({"a": 1, "SDS_P2": {"a/b": [4, 5]}}, "/*/a~1b/1")
     5
@@ -238,7 +242,7 @@ def find(content: Any, path: str) -> Any:
 
 
 def escape_key(key: str) -> str:
-    """A key as it stands in a path."""
+    """A key as it is written in a JSON Pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -249,7 +253,7 @@ def _keys(path: str) -> tuple[str | re.Pattern[str], ...]:
 
 
 def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any]:
-    """All values under a sequence of keys, null included; a key of a list is the number of an element."""
+    """All values at a sequence of keys, null included; the key of a list element is its index."""
     if not keys:
         yield content
         return
@@ -283,7 +287,7 @@ def parse_json(payload: bytes, largest: int = MAX_PAYLOAD) -> Any:
 def check_size(payload: bytes, largest: int = MAX_PAYLOAD) -> None:
     """Reject a message that is too large."""
     if len(payload) > largest:
-        raise RejectedError(f"a message of {len(payload):,} bytes is too large; it has at most {largest:,}")
+        raise RejectedError(f"the message has {len(payload):,} bytes; at most {largest:,} are accepted")
 
 
 def _check_depth(value: Any, left: int) -> None:
@@ -311,7 +315,7 @@ def parse_number(value: Any) -> float:
 
 
 def check_device(name: Any) -> str:
-    """A valid device name.
+    """Return a device name if it is valid.
 
     >>> check_device("AA:BB:cc-1.x_")
     'AA:BB:cc-1.x_'
@@ -357,13 +361,13 @@ def format_time(time: float) -> str:
 
 
 def check_time(time: float, now: float) -> float:
-    """A time that is plausible by the receiver's clock (`now`).
+    """Return a time if it is plausible by the receiver's clock (`now`).
 
     >>> check_time(0.0, 1.8e9)
     Traceback (most recent call last):
     scare.live.messages.RejectedError: the time 1970-01-01 00:00:00 is before 2000: the device's clock is not set
     """
-    if EARLIEST <= time <= now + MAX_AHEAD_SECONDS:  # NaN is in no range
+    if EARLIEST <= time <= now + MAX_AHEAD_SECONDS:  # false for NaN
         return time
     try:
         shown = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"

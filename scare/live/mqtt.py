@@ -1,7 +1,7 @@
-"""MQTT 5: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is remade when it breaks.
+"""MQTT 5: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is restored when it breaks.
 
-A reading is acknowledged when its result has been published: until then it stays with the broker, and the source
-stops reading when the pipeline is behind. Results go to `PREFIX/DEVICE/state` (retained), rejections to
+A reading is acknowledged when its result has been published. Until then the broker keeps it, and a full queue makes
+the source wait. Results go to `PREFIX/DEVICE/state` (retained), rejections to
 `PREFIX/rejected`, and `PREFIX/status` is `online` or, by the last will, `offline`. A result counts as published when
 the broker has confirmed it. Connections to other computers are encrypted.
 """
@@ -30,10 +30,10 @@ from scare.live.pipeline import Delivery, Monitor, Pipeline, Rejection, Result
 
 QOS = 1
 KEEPALIVE_SECONDS = 30
-CONNECT_SECONDS = 10.0  # until the first connection must stand
-FULL_QUEUE_SECONDS = 0.5  # between two looks whether the process is stopping, while the queue is full
-CONFIRM_SECONDS = 0.2  # between two looks whether the process is stopping, until the broker confirms
-REJECTION_SECONDS = 1.0  # at least, between two published rejections
+CONNECT_SECONDS = 10.0  # for the first connection
+FULL_QUEUE_SECONDS = 0.5  # how often, while the queue is full, we check whether the process is stopping
+CONFIRM_SECONDS = 0.2  # how often, while the broker has not confirmed, we check whether the process is stopping
+REJECTION_SECONDS = 1.0  # between two published rejections, at least
 OnReady = Callable[[], object]  # called when the broker has accepted the subscriptions
 LOG = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ LOG = logging.getLogger(__name__)
 class Connection:
     """A client in a thread of its own; `on_connect` is called after every connection.
 
-    With `receives`, the broker keeps the session and what arrives meanwhile, and sends at most so many messages before
-    some of them are acknowledged.
+    With `receives`, the broker keeps the session and queues messages while we are away, and sends at most that many
+    before one is acknowledged.
     """
 
     def __init__(self, broker: Broker, client_id: str, on_connect: Callable[[], Any], receives: int = 0) -> None:
@@ -64,7 +64,7 @@ class Connection:
             self.client.tls_set_context(context)
 
     def open(self) -> None:
-        """Connect, or raise an error that says why not."""
+        """Connect, or raise an error with the reason."""
         broker = self.broker
         properties = Properties(PacketTypes.CONNECT)
         if self._receives:
@@ -127,7 +127,7 @@ class MqttSource:
         self._stopping.set()
 
     def close(self) -> None:
-        """Disconnect; the broker keeps what arrives."""
+        """Disconnect; the broker queues what arrives."""
         self._stopping.set()
         self._connection.close()
 
@@ -170,7 +170,7 @@ class MqttSource:
         return reader, reader.read(payload, message.topic, time())
 
     def _acknowledge(self, message_id: int, qos: int, connection: int) -> None:
-        """Acknowledge, unless the connection is a new one: on that the broker has sent the message again."""
+        """Acknowledge a message, unless we have reconnected: then the broker has sent it again."""
         if connection == self._connection.number:
             self._connection.client.ack(message_id, qos)
 
@@ -181,7 +181,7 @@ class MqttSink:
     def __init__(self, broker: Broker, monitor: Monitor, discovery: Discovery | None) -> None:
         self._prefix, self._monitor, self._discovery = broker.publish, monitor, discovery
         self._stopping, self._next_rejection, self._is_online = Event(), 0.0, False
-        self._connection = Connection(broker, f"{broker.client_id}-out", self._greet)
+        self._connection = Connection(broker, f"{broker.client_id}-out", self._announce)
         self._client = self._connection.client
         self._client.will_set(f"{self._prefix}/status", "offline", QOS, retain=True)
         if discovery is not None:
@@ -195,7 +195,7 @@ class MqttSink:
     def announce_online(self) -> None:
         """Publish that readings are accepted, now and after every new connection."""
         self._is_online = True
-        self._greet()
+        self._announce()
 
     def stop(self) -> None:
         """Stop waiting for confirmations when the connection is lost."""
@@ -209,7 +209,7 @@ class MqttSink:
         self._connection.close()
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish all but late results; the broker retains the newest of each device."""
+        """Publish all results except late ones; the broker retains the newest of each device."""
         sent = [self._send(one) for one in results if not one.is_late]
         self._monitor.count("published", len(sent))
         return all(map(self._wait_until_confirmed, sent))
@@ -224,15 +224,17 @@ class MqttSink:
         return self._client.publish(f"{self._prefix}/{result.device}/state", payload, QOS, retain=True)
 
     def _wait_until_confirmed(self, sent: MQTTMessageInfo) -> bool:
-        """False if the process stops first; the client sends what is unsent as soon as it is connected again."""
-        sent.rc = MQTTErrorCode.MQTT_ERR_SUCCESS  # "not connected" was true when it was queued; paho would raise it
+        """Wait for the broker; False if the process stops first. After a reconnection the client sends by itself."""
+        sent.rc = (
+            MQTTErrorCode.MQTT_ERR_SUCCESS
+        )  # else paho raises "not connected", which may have been true when the message was queued
         while not sent.is_published():
             if self._stopping.is_set() and not self._client.is_connected():
                 return False
             sent.wait_for_publish(CONFIRM_SECONDS)
         return True
 
-    def _greet(self) -> None:
+    def _announce(self) -> None:
         if self._is_online:
             self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
         if self._discovery is not None:

@@ -1,7 +1,9 @@
-"""Results as Parquet: one file per day and model, with parts beside it that have not been merged yet.
+"""Results as Parquet: one file per day and model, beside it parts that have not been merged yet.
 
-`DAY/MODEL.parquet` is the merged day so far; `DAY/MODEL.NUMBER.parquet` is the part of one journal. A journal that is
-replayed after a crash writes its part again, so no row is there twice.
+    DAY/MODEL.parquet          the merged parts
+    DAY/MODEL.NUMBER.parquet   the results of one journal
+
+A journal that is replayed after a crash overwrites its part, so no row is stored twice.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from scare.files import replacing
 from scare.live.pipeline import Result
 from scare.live.store import sync
 
-MAX_PARTS = 60  # of a day and model, until they are merged
+MAX_PARTS = 60  # of a day and model; more are merged
 
 
 class ParquetFiles:

@@ -1,9 +1,9 @@
-"""The pipeline: readings are journaled, calibrated, published, and only then acknowledged, as many at once as wait.
+"""The pipeline: readings are journaled, calibrated, published and only then acknowledged, in batches.
 
     sources → `Delivery` → BoundedQueue → Pipeline: journal (fsync) → Fleet → `Result` → sinks → acknowledgement
 
-Sources (`mqtt`, `kafka`, `http`, `polling`) parse messages into readings; one worker thread does the rest. What was not
-acknowledged when a process died is delivered again, and recognised by device and time.
+Sources (`mqtt`, `kafka`, `http`) parse messages into readings; one worker thread does the rest. Readings that were not
+acknowledged when a process died are delivered again; duplicates are recognised by device and time.
 """
 
 import logging
@@ -30,7 +30,7 @@ from scare.upkeep.live_drift import NOT_YET, state_label
 LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
 IDLE_SECONDS = 0.1  # between two polls while nothing arrives
-MODEL_POLL_SECONDS = 1.0  # between two looks at the model files
+MODEL_POLL_SECONDS = 1.0  # between two checks of the model files
 KEPT_REJECTIONS = 100
 KEPT_WAITS = 2000
 COUNTS = {  # names and help texts of /metrics
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def is_late(self) -> bool:
-        """Whether it is not newer than the device's last row: it must never replace that one."""
+        """Whether it is not newer than the device's last result, which it must not replace."""
         return bool(self.flags & Flag.EARLY)
 
     def as_json(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Result:
 
 
 def finite(number: float) -> float | None:
-    """A number as JSON has it, rounded to six decimals; None for NaN and infinities."""
+    """Round a number to six decimals for JSON; None for NaN and infinities."""
     return round(number, 6) if isfinite(number) else None
 
 
@@ -100,10 +100,10 @@ class Sink(Protocol):
     """Where results go."""
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish results; False if the process is ending before they are safe, and they must be published again."""
+        """Publish results; False if the process stops first, and they must be published again after a restart."""
 
     def keep(self, number: int) -> None:
-        """Make durable what was published since the last call: snapshot `number` will drop the readings."""
+        """Make the results since the last call durable: the journal `number`, with their readings, is about to end."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Rejection:
 
 
 class Monitor:
-    """Counts, rejections and waiting times of one process; thread-safe."""
+    """Counts, rejections and latencies of one process; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -132,7 +132,7 @@ class Monitor:
             self._counts[name] += number
 
     def reject(self, source: str, reason: str) -> None:
-        """Count and keep a rejection."""
+        """Count a rejection, keep it and report it to `on_rejection`."""
         rejection = Rejection(time(), source, reason)
         with self._lock:
             self._counts["rejected"] += 1
@@ -140,7 +140,7 @@ class Monitor:
         self.on_rejection(rejection)
 
     def record_waits(self, seconds: Sequence[float]) -> None:
-        """Keep the times from arrival to acknowledgement."""
+        """Keep the latencies of deliveries, from arrival to acknowledgement."""
         with self._lock:
             self._waits.extend(seconds)
 
@@ -155,7 +155,7 @@ class Monitor:
             return list(reversed(self._rejections))
 
     def waits(self) -> dict[str, float]:
-        """Percentiles of the last waiting times, in seconds."""
+        """Percentiles of the last latencies, in seconds."""
         with self._lock:
             waits = np.array(self._waits)
         if not len(waits):
@@ -173,17 +173,17 @@ class ModelFiles:
 
     @property
     def routes(self) -> list[Route]:
-        """Which devices each calibrator reads."""
+        """The devices that each calibrator reads, as patterns."""
         return [Route(pattern, name) for name, model in self._models.items() for pattern in model.devices]
 
     @property
     def channels(self) -> list[str]:
-        """The names of all channels that are read, each once."""
+        """The names of all channels that any calibrator reads."""
         names = (channel.name for one in self.calibrators.values() for channel in one.inputs.channels)
         return list(dict.fromkeys(names))
 
     def load_changed(self) -> dict[str, Calibrator]:
-        """Calibrators whose files have changed; one that cannot be read is logged once, and the old one stays."""
+        """Load the calibrators whose files have changed; if one cannot be read, the old one stays in use."""
         loaded: dict[str, Calibrator] = {}
         for name, model in self._models.items():
             version = _file_version(model.file)
@@ -213,7 +213,7 @@ def _file_version(file: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Readings that arrived together, and how to acknowledge them; a `partial` one holds single numbers of a row."""
+    """Readings that arrived together, and how to acknowledge them; a `partial` one holds a single number of a row."""
 
     readings: Sequence[Reading]
     acknowledge: Acknowledge = lambda: None
@@ -248,7 +248,7 @@ class BoundedQueue:
         return True
 
     def take(self, most: int, wait: float) -> list[Delivery]:
-        """Remove the oldest deliveries, about `most` readings, after at most `wait` seconds for the first."""
+        """Remove and return the oldest deliveries, about `most` readings; wait up to `wait` seconds for the first."""
         with self._changed:
             self._changed.wait_for(lambda: self._deliveries, wait)
             taken: list[Delivery] = []
@@ -261,14 +261,17 @@ class BoundedQueue:
 
 
 class RowAssembler:
-    """Joins numbers that a device sends one by one: a row is complete when all channels or half a step have passed."""
+    """Joins numbers that a device sends one by one into rows.
+
+    A row is complete when all channels have arrived, or half a step after its first number.
+    """
 
     def __init__(self, needs: Callable[[str], tuple[frozenset[str], float]]) -> None:
         self._needs = needs  # channels and step (seconds) of a device
         self._rows: dict[str, tuple[Reading, list[Acknowledge]]] = {}
 
     def add(self, part: Reading, acknowledge: Acknowledge) -> list[Delivery]:
-        """Rows that a number completes: its own, or the one before, which is overdue by now."""
+        """Add a number; return the rows that are complete now: its own, or an overdue one before it."""
         complete = self._finish_due([part.device], part.time)
         row, acknowledgements = self._rows.get(part.device, (replace(part, values={}), []))
         row = replace(row, values={**row.values, **part.values})
@@ -278,7 +281,7 @@ class RowAssembler:
         return complete
 
     def finish_due(self, now: float) -> list[Delivery]:
-        """Rows that have waited for half a step."""
+        """Return the rows that have waited for half a step."""
         return self._finish_due(list(self._rows), now)
 
     def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
@@ -304,8 +307,8 @@ class Pipeline:
         self._assembler = RowAssembler(self._needs)
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
         self._stop = Event()
-        self._has_news = False  # has anything arrived since the newest snapshot?
-        self._is_published = True  # have the sinks published all that was calibrated?
+        self._has_news = False  # readings have arrived since the newest snapshot
+        self._is_published = True  # the sinks have published every result
         self._next_snapshot = self._next_model_poll = 0.0
 
     @property
@@ -318,7 +321,7 @@ class Pipeline:
         return self._queue.put(delivery, wait)
 
     def restore(self) -> None:
-        """Continue where the last process ended: newest snapshot, then its journal, which is published again."""
+        """Continue where the last process ended: load the newest snapshot, then replay and publish its journal."""
         state = self._store.state()
         if state is not None:
             self._fleet.restore(state)
@@ -330,7 +333,7 @@ class Pipeline:
         self.snapshot()
 
     def run(self) -> None:
-        """Work until `stop`, and finish what was submitted by then."""
+        """Process deliveries until `stop`, and finish those submitted by then."""
         while not (self._stop.is_set() and not self._queue.size):
             self.process(self._queue.take(MAX_BATCH, IDLE_SECONDS))
             self.poll()
@@ -346,7 +349,7 @@ class Pipeline:
         self._stop.set()
 
     def process(self, deliveries: Sequence[Delivery]) -> None:
-        """Journal, calibrate, publish, acknowledge."""
+        """Journal, calibrate, publish and acknowledge deliveries."""
         complete = self._assembler.finish_due(time())
         for one in deliveries:
             if not one.partial:
@@ -407,12 +410,14 @@ class Pipeline:
         return new
 
     def _admit(self, device: str) -> bool:
-        """Whether a device belongs to the fleet: it has a model, and there are not too many devices."""
+        """Add a new device to the fleet; False if no model reads it or there are too many devices."""
         if device in self._fleet:
             return True
         try:
             if len(self._fleet) >= self.limits.devices:
-                raise DataError(f"{device}: limits.devices allows {self.limits.devices:,} devices; raise it to add one")
+                raise DataError(
+                    f"{device}: limits.devices allows {self.limits.devices:,} devices; raise it to add this one"
+                )
             self._fleet.admit(device)
         except DataError as error:
             self._monitor.reject("fleet", str(error))
@@ -429,7 +434,7 @@ class Pipeline:
         self._monitor.count("without_value", len(results) - with_value)
 
     def _push(self, readings: Sequence[Reading]) -> Iterator[Result]:
-        """Results of one reading each of some devices."""
+        """Calibrate a batch with at most one reading of each device."""
         fleet, devices = self._fleet, [one.device for one in readings]
         channels = [fleet.calibrator(device).inputs.channels for device in devices]
         rows = [
@@ -444,7 +449,7 @@ class Pipeline:
 
 
 def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """Batches without a device twice, the readings of each device in their order.
+    """Batches with at most one reading of each device; the readings of a device stay in order.
 
     >>> readings = [Reading(name, time, {}) for time, name in enumerate("aab")]
     >>> [[one.time for one in batch] for batch in _split_batches(readings)]

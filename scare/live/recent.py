@@ -1,4 +1,4 @@
-"""The last hours of every device, in memory, for the page of `http`."""
+"""The newest results of every device, in memory, for the page that `http` serves."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -19,7 +19,10 @@ KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.u
 
 
 class Recent:
-    """A sink that keeps the newest results; changes are numbered, so that a client gets only what is new."""
+    """A sink that keeps the newest results of each device in a ring.
+
+    Changes are numbered, so that a client gets only what is new to it.
+    """
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept, self._lock = kept, Lock()
@@ -35,7 +38,7 @@ class Recent:
         return len(self._names)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Keep all but late results."""
+        """Keep all results except late ones."""
         with self._lock:
             self._change += 1
             for one in results:
@@ -44,7 +47,7 @@ class Recent:
         return True
 
     def keep(self, number: int) -> None:
-        """No-op: what is kept here may be lost."""
+        """No-op: results in memory may be lost."""
 
     def _keep_result(self, result: Result) -> None:
         index = self._devices.get(result.device)
@@ -73,11 +76,11 @@ class Recent:
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
         """The number of the newest change, and a row for each device changed `since`.
 
-        A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, whether it drifts], and with
-        `sparks` the last calibrated values.
+        A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, drift state], and, with
+        `sparks`, a list of the last calibrated values.
         """
         with self._lock:
-            since = -1 if since > self._change else since  # the number is of an earlier process
+            since = -1 if since > self._change else since  # from before a restart
             changed = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
             return self._change, [self._row(index, sparks) for index in changed]
 
@@ -93,10 +96,10 @@ class Recent:
         return row
 
     def device(self, name: str) -> dict[str, Any]:
-        """Everything kept of a device, oldest first."""
+        """All results kept of a device, oldest first."""
         with self._lock:
             if name not in self._devices:
-                raise DataError(f"the device '{name}' has not reported")
+                raise DataError(f"the device '{name}' has not reported since the start")
             index = self._devices[name]
             order = self._order(index)
             when, *numbers, flags = (self._columns[column][index, order].tolist() for column in KINDS)
@@ -112,13 +115,13 @@ class Recent:
         }
 
     def _order(self, index: int) -> np.ndarray:
-        """The slots of a device's results, oldest first."""
+        """The ring positions of a device's results, oldest first."""
         count = int(self._counts[index])
         return np.arange(max(0, count - self._kept), count) % self._kept
 
 
 def _short(number: float) -> float | None:
-    """A number with the significant digits of float32."""
+    """Round to the six significant digits of a float32; None for NaN."""
     return finite(float(f"{number:.6g}"))
 
 

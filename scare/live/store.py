@@ -1,11 +1,11 @@
-"""The state of the pipeline on disk: numbered snapshots, and a journal of the readings after the newest one.
+"""The state of the pipeline on disk: numbered snapshots, and the readings since the newest one.
 
-    snapshot n  everything that a fleet remembers, in one file that appears complete or not at all
-    journal n   the readings since snapshot n, in their order; on disk (fsync) before they are used
+    snapshot n  everything that a fleet remembers, in one file that is complete or not there
+    journal n   the readings since snapshot n, in order; on disk (fsync) before they are calibrated
 
 A line of a journal is a checksum and a JSON list, so that a line cut off by a power failure is recognised. Older
-journals are kept for some minutes, to recognise what a broker or a box sends a second time. Snapshots and journals also
-hold the position in a Kafka partition: where to continue reading.
+journals are kept for some minutes, to recognise readings that a broker or a box sends again. Snapshots and journals
+also hold the position in a Kafka partition: where to continue reading.
 """
 
 import json
@@ -24,7 +24,7 @@ from scare.files import lock_file, replacing
 from scare.live.fleet import FleetState
 from scare.live.messages import Reading
 
-KEPT_SECONDS = 180.0  # for which an older journal stays
+KEPT_SECONDS = 180.0  # of an older journal
 
 
 class InUseError(UsageError):
@@ -63,7 +63,7 @@ class Store:
             yield reading
 
     def older(self) -> Iterator[tuple[int, Reading]]:
-        """The readings before the newest snapshot that are still kept, each with the number of its journal."""
+        """The readings of older journals that are still kept, each with the number of its journal."""
         for path in sorted(self._folder.glob("journal-*")):
             number = _number(path)
             if number < self.number:
@@ -72,7 +72,7 @@ class Store:
     def append(self, readings: list[Reading]) -> None:
         """Append readings to the journal; they are on disk (fsync) when this returns."""
         if self._journal is None:
-            raise RuntimeError("no journal is open: take a snapshot first")
+            raise RuntimeError("no journal is open; take a snapshot first")
         self._journal.append(readings)
         self._advance(readings[-1])
 
@@ -130,7 +130,9 @@ def read_snapshot(path: Path) -> tuple[FleetState, int]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             return FleetState(arrays, fleet["devices"], fleet["histories"]), position
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not a snapshot ({error}); move it away to start without histories") from error
+        raise DataError(
+            f"{path} is not a snapshot ({error}); move it away to start without the histories of devices"
+        ) from error
 
 
 def sync(path: Path) -> None:
@@ -160,7 +162,14 @@ class Journal:
 
     def append(self, readings: Iterable[Reading]) -> None:
         """Write readings; they are on disk (fsync) when this returns."""
-        self._file.write(b"".join(map(_journal_line, readings)))
+        lines = []
+        for one in readings:
+            values = {name: None if isnan(number) else number for name, number in one.values.items()}
+            offset = [] if one.offset is None else [one.offset]
+            fields = [one.device, one.time, values, *offset]
+            body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
+            lines.append(b"%08x %b\n" % (crc32(body), body))
+        self._file.write(b"".join(lines))
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -186,11 +195,3 @@ def read_journal(path: Path) -> Iterator[Reading]:
                 return
             device, time, values, *offset = json.loads(body.decode("ascii"))
             yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()}, *offset)
-
-
-def _journal_line(reading: Reading) -> bytes:
-    values = {name: None if isnan(one) else one for name, one in reading.values.items()}
-    offset = [] if reading.offset is None else [reading.offset]
-    fields = [reading.device, reading.time, values, *offset]
-    body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
-    return b"%08x %b\n" % (crc32(body), body)

@@ -101,7 +101,7 @@ def test_exact_names_come_before_patterns_and_patterns_before_the_default() -> N
     assert [fleet.route(device) for device in ("box", "box-1", "fox")] == ["network", "chosen", "line"]
     with pytest.raises(DataError, match="fox: no route leads to a calibrator"):
         Fleet(CALIBRATORS, (Route("b*", "line"),)).route("fox")
-    with pytest.raises(UsageError, match="route 'b': no calibrator 'oak'; there are line"):
+    with pytest.raises(UsageError, match="route 'b': there is no calibrator 'oak', only line"):
         Fleet(CALIBRATORS, (Route("b", "oak"),))
 
 
@@ -120,13 +120,13 @@ def test_a_batch_that_cannot_be_taken_changes_nothing() -> None:
     for batch, message in (
         (
             (("a", "chosen-1"), np.full(2, START + 60), (np.ones(2), np.ones(3))),
-            r"chosen-1: a row of shape \(3,\)",
+            r"chosen-1: its row has the shape \(3,\)",
         ),
         ((("a", "b"), np.full(2, START + 60), np.ones((2, 1))), "'line' reads 2 numbers"),
-        ((("a", "a"), np.full(2, START + 60), good), "a is twice in a batch"),
-        ((("a", "b"), np.array([START + 60, np.nan]), good), "b: its time is nan"),
-        ((("a", "b"), np.array([np.inf, START]), good), "a: its time is inf"),
-        ((("a",), np.full(1, START), good), "a batch of 1 devices has 2 rows"),
+        ((("a", "a"), np.full(2, START + 60), good), "a is in the batch twice"),
+        ((("a", "b"), np.array([START + 60, np.nan]), good), "b: the time nan is not a number"),
+        ((("a", "b"), np.array([np.inf, START]), good), "a: the time inf is not a number"),
+        ((("a",), np.full(1, START), good), "1 devices need as many rows and times, not 2 rows"),
     ):
         with pytest.raises(DataError, match=message):
             fleet.push(*batch)
