@@ -42,7 +42,7 @@ export function upload(path, file, progress) {
 export async function* events(path, signal) {
   const answer = await fetch(`v1/${path}`, { headers: headers(), signal });
   if (answer.status === 401) dispatchEvent(new CustomEvent("lost", { detail: (await answer.json()).error }));
-  if (!answer.ok) throw new Refusal("The page gets no news from scare open.");
+  if (!answer.ok) throw new Refusal("scare open does not answer.");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let pending = "";
   for (;;) {

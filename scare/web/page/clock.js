@@ -1,10 +1,10 @@
-// Two curves that slide: how far the sensor's clock seems to be off; corrected only if the person says so.
+// How far the sensor's clock seems to be off, as two curves that slide; corrected only if the person asks for it.
 import { make, refresh, refusal } from "./dom.js";
 import { duration } from "./duration.js";
 import { isAbout } from "./files.js";
 import { lines } from "./pictures.js";
 
-const MOST = 7200, WIDTH = 900, HEIGHT = 120;
+const MAX_SHIFT = 7200, WIDTH = 900, HEIGHT = 120;
 
 export function clock(element, page) {
   const job = page.job("together"), found = page.results("together")?.[0], { selections } = page.state.setup;
@@ -18,7 +18,7 @@ export function clock(element, page) {
 function draw(found, applied, page) {
   const [times, values] = found.sensor, [stamps, truths] = found.reference;
   const from = Math.min(times[0], stamps[0]), to = Math.max(times.at(-1), stamps.at(-1));
-  // of a long series only a part is shown, so that a shift can be seen
+  // Of a long series only a part is shown, so that a shift can be seen.
   const span = Math.min(to - from, Math.max(40 * Math.abs(found.seconds), 3 * 86400)), middle = (from + to) / 2;
   const window = { from: middle - span / 2, to: middle + span / 2, width: WIDTH, height: HEIGHT };
   const picture = lines([{ times: stamps, values: truths, name: "reference" }, { times, values, name: "target" }], { ...window, label: "Sensor and reference over time" });
@@ -29,7 +29,7 @@ function draw(found, applied, page) {
     moving.setAttribute("transform", `translate(${(WIDTH * seconds) / span} 0)`);
     label.textContent = seconds ? `sensor ${duration(Math.abs(seconds))} ${seconds > 0 ? "later" : "earlier"}` : "as in the files";
   };
-  const range = make("input", { id: "slide", type: "range", min: -MOST, max: MOST, step: 60, value: start, oninput: ({ target }) => slide(Number(target.value)) });
+  const range = make("input", { id: "slide", type: "range", min: -MAX_SHIFT, max: MAX_SHIFT, step: 60, value: start, oninput: ({ target }) => slide(Number(target.value)) });
   slide(start);
   const off = Math.abs(best) > 0;
   const words = off

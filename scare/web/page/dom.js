@@ -1,4 +1,4 @@
-// Elements made of names and texts; nothing from a file is ever read as HTML.
+// Builds elements from tags and texts; nothing from a file is ever parsed as HTML.
 export const byId = (id) => document.getElementById(id);
 
 const listed = (children) => children.flat(Infinity).filter((child) => child != null && child !== false && child !== "");

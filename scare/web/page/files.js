@@ -120,7 +120,7 @@ function row(name, column, look, kind, page, units) {
   const choose = select(`role-${name}-${column.name}`, roles, role, (value) => page.select({ roles: { [name]: { [column.name]: value } } }), { "aria-label": `Role of ${column.name}` });
   const picture = look.pictures[column.name];
   const drawn = picture && lines([{ times: picture[0], values: picture[1], name: role }], { label: `${column.name} over time` });
-  const sentinels = column.sentinels?.length ? make("small", { className: "odd" }, `${column.sentinels.slice(0, 3).join(", ")} means “no reading”, probably`) : null;
+  const sentinels = column.sentinels?.length ? make("small", { className: "odd" }, `${column.sentinels.slice(0, 3).join(", ")} probably means “no reading”`) : null;
   const cell = (label, ...children) => make("td", { "data-label": label }, children);
   return make("tr", { className: role === "nothing" ? "unused" : "" },
     make("th", { scope: "row" }, column.name), cell("role", choose), cell("over time", drawn),

@@ -28,8 +28,8 @@ function splits(selections, devices, page) {
     make("input", { type: "radio", name: "split", id: `split-${value}`, value, checked: selections.split === value, disabled, onchange: () => page.select({ split: value }) }),
     make("span", {}, make("b", {}, text), make("small", {}, hint)));
   return make("fieldset", {}, make("legend", {}, "Test on"),
-    radio("time", "a later time", "Does it still hold next month, on the same boxes?"),
-    radio("device", "another box", devices < 3 ? "This needs at least three boxes beside the reference." : "Does it hold on a box that it has never seen?", devices < 3 && selections.split !== "device"));
+    radio("time", "a later time", "Does the calibration still hold next month, on the same boxes?"),
+    radio("device", "another box", devices < 3 ? "This needs at least three boxes beside the reference." : "Does the calibration hold on a box that it has never seen?", devices < 3 && selections.split !== "device"));
 }
 
 function sides(found) {

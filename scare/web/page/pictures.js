@@ -11,7 +11,7 @@ function shape(tag, properties) {
   return element;
 }
 
-// Lines of [times, values], broken where a value is missing; all over the same time.
+// Lines of [times, values], broken where a value is missing, on a common time axis.
 export function lines(series, { width = 300, height = 40, from, to, label = "" } = {}) {
   const picture = shape("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
   for (const { times, values, name } of series) {
@@ -37,7 +37,7 @@ const STAMPS = [
   [1, "{HH}:{mm}:{ss}", DAY, null, "\n{D} {MMM}", null, null, null, 1],
 ];
 
-// A chart of several series; those with an own axis are drawn against the right side.
+// A chart of several series; a series with the scale "right" has its axis on the right side.
 export function chart(element, data, series, { time = true, height = 260, unit = "", right = "", last, label = "" } = {}) {
   element.replaceChildren();
   element.setAttribute("role", "img");
