@@ -37,26 +37,24 @@ MORE_ROWS = 60  # after two windows: enough to time
 
 
 def find_cards(reproduction: Reproduction, methods: Sequence[str], progress: Progress) -> dict[str, Card]:
-    """The card of each method, measured now or before; an empty one if it has no calibrator."""
-    cards = {}
+    """Measure the card of each method, or load it if it was measured before; empty for a method without calibrator."""
+    cards, protocol = {}, reproduction.protocol
     for done, name in enumerate(methods, start=1):
-        cards[name] = _find(reproduction, name)
+        study, job = reproduction.first_job(name)
+        calibrator = study.calibrator(job)
+        cards[name] = Card({}, {}, (), {}, None, {})
+        if calibrator is not None:
+            key = f"hardware-{protocol.board_name}-{job.key}-{protocol.board_trials}"
+            facts = reproduction.remember(key, partial(_measure, study, job, calibrator, protocol))
+            cards[name] = Card.from_dict(facts)
         progress(done, len(methods), f"{name} measured")
     return cards
 
 
-def _find(reproduction: Reproduction, method: str) -> Card:
-    study, job = reproduction.first_job(method)
-    calibrator, protocol = study.calibrator(job), reproduction.protocol
-    if calibrator is None:
-        return Card({}, {}, (), {}, None, {})
-    key = f"hardware-{protocol.board_name}-{job.key}-{protocol.board_trials}"
-    facts = reproduction.remember(key, partial(_measure, study, job, calibrator, protocol))
-    return Card.from_dict(facts)
-
-
 def _measure(study: Study, job: Job, calibrator: Calibrator, protocol: Protocol) -> dict[str, Any]:
-    test = [_end(one, protocol) for one in read_parts(study.folder)["test"]]
+    """Measure the card of a fitted method on the last rows of its test, as plain values."""
+    few = 2 * protocol.window + MORE_ROWS
+    test = [replace(one, frame=one.frame.tail(few)) for one in read_parts(study.folder)["test"]]
     rules = _rules(protocol)
     card = measure_card(calibrator, test, protocol, rules)
     if job.method in NETWORKS:
@@ -84,7 +82,7 @@ def _rules(protocol: Protocol) -> RequirementTable:
 def measure_card(
     calibrator: Calibrator, readings: Sequence[Readings], protocol: Protocol, rules: RequirementTable
 ) -> Card:
-    """The card of a calibrator without accuracy, which these few readings do not tell."""
+    """Make the card of a calibrator without accuracy, for which these readings are too few."""
     chosen = board(protocol.board_name)
     subject = Subject(calibrator, readings, Arithmetic.FLOAT32, chosen, operation_growth(calibrator))
     found = score(subject, rules)
@@ -95,7 +93,7 @@ def measure_card(
 def time_in_jax(
     recipe: Recipe, calibrator: Calibrator, readings: Sequence[Readings], rules: RequirementTable
 ) -> list[Entry]:
-    """The three latencies of a network; none of a mean of several, which is no network."""
+    """Time a network in JAX: mean, maximum and jitter; none for a mean of several, which is not one network."""
     if recipe.settings.members > 1:
         return []
     network = draw_network(recipe, calibrator.plan.channels, 0, np.random.default_rng(0))
@@ -105,7 +103,7 @@ def time_in_jax(
 
 
 def jax_timer(network: Network) -> Timer:
-    """A timer of a network compiled by JAX: from a scaled window in NumPy to its value."""
+    """Make a timer of a network compiled by JAX, from a scaled window in NumPy to its value."""
     basis = network.basis
 
     @jax.jit
@@ -116,7 +114,7 @@ def jax_timer(network: Network) -> Timer:
 
 
 def card_columns(card: Card) -> dict[str, Any]:
-    """A card as the columns of the paper's tables, and one of JAX: ms, the fitted growth, KB, %."""
+    """Convert a card to the columns of the paper's tables, and one of JAX: ms, the fitted growth, KB, %."""
     values: dict[str, Any] = {entry.measure: entry.value for entry in card.entries}
     exponent, retained = values.get("exponent"), values.get("retained_bytes")
     return {
@@ -128,7 +126,3 @@ def card_columns(card: Card) -> dict[str, Any]:
         "activation": None if retained is None else retained / KILOBYTE,
         "cpu": values.get("cpu"),
     }
-
-
-def _end(readings: Readings, protocol: Protocol) -> Readings:
-    return replace(readings, frame=readings.frame.tail(2 * protocol.window + MORE_ROWS))

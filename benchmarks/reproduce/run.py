@@ -63,7 +63,12 @@ class Reproduction:
     @cached_property
     def studies(self) -> dict[TaskKey, Study]:
         """A study without jobs for every task; the readings are simulated or read here, once."""
-        return {cell: self._prepare(cell) for cell in self.cells}
+        studies = {}
+        for cell in self.cells:
+            folder = self.folder / "tasks" / "-".join(cell).replace(" ", "-")
+            settings, facts = dict(self.protocol.settings), dict(self.source.facts)
+            studies[cell] = prepare(folder, self.source.split(*cell), [], settings, facts)
+        return studies
 
     def study(self, cell: TaskKey, methods: Sequence[str]) -> Study:
         """The study of a task with these methods only, each at its best rate."""
@@ -120,11 +125,6 @@ class Reproduction:
         """Write protocol.json next to the results."""
         with replacing(self.folder / "protocol.json") as temporary:
             temporary.write_text(json.dumps(self.origin, indent=1), encoding="utf-8")
-
-    def _prepare(self, cell: TaskKey) -> Study:
-        name = "-".join(cell).replace(" ", "-")
-        facts = dict(self.source.facts)
-        return prepare(self.folder / "tasks" / name, self.source.split(*cell), [], dict(self.protocol.settings), facts)
 
 
 def methods_to_fit(protocol: Protocol, experiments: Iterable[str]) -> list[str]:
@@ -207,6 +207,7 @@ def _done(study: Study, job: Job) -> bool:
 
 
 def _by_speed(reproduction: Reproduction, method: str) -> float:
+    """Expected seconds of a fit from the protocol's speeds, at the window length nearest to its own."""
     if method not in NETWORKS:
         return START_SECONDS
     protocol = reproduction.protocol
@@ -215,11 +216,7 @@ def _by_speed(reproduction: Reproduction, method: str) -> float:
     rows = {part: sum(one.rows for one in readings[part]) for part in PARTS}
     rounds = settings.rounds(rows["train"])
     scored = len(rounds) * rows["validation"] + rows["test"]
-    return START_SECONDS + (sum(rounds) * settings.batch + scored / FORWARD) / _speed(reproduction, method)
-
-
-def _speed(reproduction: Reproduction, method: str) -> float:
-    """Windows a second in training, at the window length nearest to the protocol's."""
-    speeds, window = reproduction.protocol.speeds, reproduction.protocol.window
-    nearest = speeds[min(speeds, key=lambda length: abs(log(length / window)))] if speeds else {}
-    return nearest.get(model_of(method), nearest.get("scare", SLOW))
+    speeds = protocol.speeds
+    nearest = speeds[min(speeds, key=lambda length: abs(log(length / protocol.window)))] if speeds else {}
+    speed = nearest.get(model_of(method), nearest.get("scare", SLOW))  # windows per second in training
+    return START_SECONDS + (sum(rounds) * settings.batch + scored / FORWARD) / speed

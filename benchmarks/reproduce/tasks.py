@@ -48,7 +48,7 @@ class ReadingsSource:
 
 
 def readings_kind(data: Path | None) -> ReadingsKind:
-    """The kind of readings that `--data` names."""
+    """Tell the kind of readings from `--data`: a .toml file describes a data set, a folder is SensEURCity."""
     if data is None:
         return ReadingsKind.STAND_IN
     return ReadingsKind.DESCRIBED if data.suffix == DESCRIPTION else ReadingsKind.SENSEURCITY
@@ -96,7 +96,7 @@ def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) ->
 
 
 def _prepared(readings: Readings, protocol: Protocol) -> Readings:
-    """The newest rows, flagged, with gaps closed as the protocol's window rule asks."""
+    """Keep the newest rows, flag them, and close gaps as the protocol's window rule asks."""
     newest = readings.frame.tail(protocol.most_rows) if protocol.most_rows else readings.frame
     usable = drop_unusable_references(replace(readings, frame=newest))
     if protocol.window_rule is not WindowRule.RECENT:
@@ -116,7 +116,7 @@ def _simulate(protocol: Protocol, city: str, pollutant: str) -> list[Readings]:
 
 
 def _named(readings: Readings, pollutant: Pollutant) -> Readings:
-    """The first channel, in whole units like the sensor's, and the reference, at a pollutant's level."""
+    """Scale the first channel, rounded like the sensor's output, and the reference to a pollutant's level."""
     level, simulated = LEVELS[pollutant], readings.channels[0]
     raw, reference = (replace(simulated, name=f"{pollutant.lower()}_{what}") for what in ("raw", "reference"))
     columns = (pl.col(simulated.name) * level).round().alias(raw.name), (pl.col(REFERENCE) * level).round(1)
