@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.archive.files import ArchiveFile, find_files
+from scare.archive.files import find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
@@ -22,7 +22,7 @@ from scare.words import suggestion
 
 def align(
     sensors: Annotated[str, typer.Argument(help="Sensors: a folder (device=…), a glob or a file.")],
-    stations: Annotated[str, typer.Argument(help="Reference stations, in the same way.")],
+    stations: Annotated[str, typer.Argument(help="Reference stations, given the same way.")],
     station: Annotated[str, typer.Option("--station", help="The station to use as the reference.")] = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -55,7 +55,7 @@ def align(
         except DataError as error:
             note(f"Left out: {error}")
     if not pairs:
-        raise DataError(f"no sensor of {sensors} overlaps with station {truth.device} of {stations}")
+        raise DataError(f"no sensor in {sensors} overlaps in time with station {truth.device} in {stations}")
     name = f"{REFERENCE}_{truth.channels[0].name}"
     frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in pairs]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
@@ -65,10 +65,17 @@ def align(
 
 
 def _read(place: str, names: str) -> list[Readings]:
-    """Read each device of a folder, glob or file, with these columns or all; several files may hold one device."""
+    """Read each device in a folder, glob or file, with the named columns or all; a device may have several files."""
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
-    mapping = _mapping(sources[0], options.split_names(names) if names else ())
+    first, wanted = sources[0], options.split_names(names) if names else ()
+    guess = inspect_table(first.path).mapping
+    known = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"{first.path}: there is no column '{name}'{suggestion(name, known)}")
+    channels = tuple(known[name] for name in wanted or known)
+    mapping = ColumnMapping(guess.time, channels, None, "" if first.device else guess.device_column, sort=True)
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(one.device, []).append(one.frame)
@@ -78,19 +85,8 @@ def _read(place: str, names: str) -> list[Readings]:
     ]
 
 
-def _mapping(source: ArchiveFile, names: tuple[str, ...]) -> ColumnMapping:
-    """The guessed columns of a file, restricted to these names if there are any."""
-    guess = inspect_table(source.path).mapping
-    there = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}
-    for name in names:
-        if name not in there:
-            raise UsageError(f"{source.path}: there is no column '{name}'{suggestion(name, there)}")
-    chosen = tuple(there[name] for name in names or there)
-    return ColumnMapping(guess.time, chosen, None, "" if source.device else guess.device_column, sort=True)
-
-
 def _station(stations: list[Readings], name: str) -> Readings:
-    """Find the reference station, with one quantity."""
+    """Find the reference station, which must have one quantity."""
     known = [one.device for one in stations]
     if not name and len(stations) > 1:
         raise UsageError(
@@ -101,7 +97,8 @@ def _station(stations: list[Readings], name: str) -> Readings:
     found = next(one for one in stations if name in ("", one.device))
     if len(found.channels) > 1:
         raise UsageError(
-            f"choose one of its quantities with --reference: {', '.join(one.name for one in found.channels)}"
+            f"station {found.device} has several quantities; choose one with --reference:"
+            f" {', '.join(one.name for one in found.channels)}"
         )
     return found
 
@@ -114,6 +111,6 @@ def _print_result(
         emit({"file": str(out), "picture": str(picture), "rows": table.height, "reference": name, "offsets": facts})
     else:
         rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in facts.items()]
-        show_table("clock offsets", ["", "best shift [s]", "r there", "r unshifted"], rows)
+        show_table("clock offsets", ["", "best shift [s]", "r shifted", "r unshifted"], rows)
     paired = table[name].count()
     note(f"{paired:,} of {table.height:,} rows have a reference. Wrote {out}, and the correlations to {picture}.")

@@ -1,19 +1,17 @@
 """`scare board`: run a calibrator on a virtual microcontroller and measure memory and instructions."""
 
-from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from scare.board import boards
 from scare.board.build import read_export
-from scare.board.measure import Example, Report, example_answers, measure
+from scare.board.measure import Report, example_answers, measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
-from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import ArithmeticName, Json, ModelFile, open_calibrator
 from scare.errors import ExitCode
@@ -46,15 +44,29 @@ def run(
         export_calibrator(calibrator, "c", arithmetic, folder)
         bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
         report = measure(folder, chosen, trials, lambda: bar.advance(task))
-        known = calibrator.golden.windows[-1:]
         examples = [
-            one for window in known for one in example_answers(VirtualModel(read_export(folder), chosen), window)
+            one
+            for window in calibrator.golden.windows[-1:]
+            for one in example_answers(VirtualModel(read_export(folder), chosen), window)
         ]
     if as_json:
-        emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": [_as_dict(one) for one in examples]})
+        shown = []
+        for one in examples:
+            numbers = {"value": one.value, "low": one.low, "high": one.high}
+            known = {name: number if isfinite(number) else None for name, number in numbers.items()}
+            shown.append({"reading": list(one.reading), **known, "flags": list(one.flags)})
+        emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": shown})
     else:
         _show(report, arithmetic)
-        _show_examples(examples, calibrator)
+        heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
+        rows = [
+            (
+                *(f"{number:.5g}" for number in (*one.reading, one.value, one.low, one.high)),
+                " ".join(one.flags) or "none",
+            )
+            for one in examples
+        ]
+        show_table("examples: within the training range, and far outside", heading, rows)
     for reason in report.reasons:
         note(f"Does not fit: {reason}")
     if not report.fits:
@@ -74,60 +86,43 @@ def list_boards(as_json: Json = False) -> None:
         emit({"boards": [{**{name: getattr(one, name) for name in names}, "measures": one.measures} for one in every]})
         return
     rows = [
-        (one.name, one.title, one.chip, f"{one.clock_hz / 1e6:g}", f"{one.ram:,}", f"{one.flash:,}", _measured(one))
+        (
+            *(one.name, one.title, one.chip, f"{one.clock_hz / 1e6:g}", f"{one.ram:,}", f"{one.flash:,}"),
+            ", ".join([*one.measures, "memory"]),
+        )
         for one in every
     ]
     show_table("boards", ("name", "board", "core", "MHz", "RAM [B]", "flash [B]", "measured"), rows)
 
 
-def _measured(board: boards.Board) -> str:
-    return ", ".join([*board.measures, "memory"])
-
-
 def _show(report: Report, arithmetic: str) -> None:
     """Print the report as a table, without what cannot be measured on the board."""
-    board = report.board
-    rows = [
-        *_counted(report),
-        *_estimated(report),
+    board, rows = report.board, list[tuple[str, str]]()
+    run, push = report.instructions, report.push_instructions
+    if run and push:
+        gap = push["row_after_gap"] - push["row"]
+        rows += [
+            ("instructions per value", f"{run['mean']:,.0f} ({run['min']:,} to {run['max']:,})"),
+            ("instructions per stored reading", f"{push['row']:,}, plus {gap:,} if a row before it is missing"),
+        ]
+    cycles, time = report.cycles, report.milliseconds
+    if cycles and time:
+        rows += [
+            ("cycles, estimate", f"{cycles.typical:,.0f} ({cycles.low:,.0f} to {cycles.high:,.0f})"),
+            (
+                f"ms at {board.clock_hz / 1e6:g} MHz, estimate",
+                f"{time.typical:.3g} ({time.low:.3g} to {time.high:.3g})",
+            ),
+        ]
+    if report.microjoules is not None:
+        label = f"µJ at {board.current_ma:g} mA and {board.voltage:g} V, estimate"
+        rows.append((label, f"{report.microjoules:.3g}"))
+    if report.duty_cycle is not None:
+        label = f"share of time busy, at one value every {report.step_ms / 1e3:g} s, estimate"
+        rows.append((label, f"{report.duty_cycle:.2g}"))
+    rows += [
         ("RAM [B]", f"{report.ram_bytes:,} of {board.ram:,}, {report.stack_bytes:,} of it stack"),
         ("flash [B]", f"{report.flash_bytes:,} of {board.flash:,}"),
         ("fits", "yes" if report.fits else "no"),
     ]
     show_table(f"{board.title}, {board.chip}: {arithmetic}, {len(report.runs.outputs):,} windows", ("", ""), rows)
-
-
-def _as_dict(example: Example) -> dict[str, Any]:
-    numbers = {name: getattr(example, name) for name in ("value", "low", "high")}
-    known = {name: number if isfinite(number) else None for name, number in numbers.items()}
-    return {"reading": list(example.reading), **known, "flags": list(example.flags)}
-
-
-def _show_examples(examples: Sequence[Example], calibrator: Calibrator) -> None:
-    """Print a reading within the training range and one far outside, with what the board computes."""
-    heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
-    rows = [
-        (*(f"{number:.5g}" for number in (*one.reading, one.value, one.low, one.high)), " ".join(one.flags) or "none")
-        for one in examples
-    ]
-    show_table("examples", heading, rows)
-
-
-def _counted(report: Report) -> Iterator[tuple[str, str]]:
-    run, push = report.instructions, report.push_instructions
-    if run and push:
-        gap = push["row_after_gap"] - push["row"]
-        yield "instructions per value", f"{run['mean']:,.0f} ({run['min']:,} to {run['max']:,})"
-        yield "instructions per stored reading", f"{push['row']:,}, plus {gap:,} if a row before it is missing"
-
-
-def _estimated(report: Report) -> Iterator[tuple[str, str]]:
-    board, cycles, time = report.board, report.cycles, report.milliseconds
-    if cycles and time:
-        between = f"{cycles.low:,.0f} to {cycles.high:,.0f}", f"{time.low:.3g} to {time.high:.3g}"
-        yield "cycles, estimate", f"{cycles.typical:,.0f} ({between[0]})"
-        yield f"ms at {board.clock_hz / 1e6:g} MHz, estimate", f"{time.typical:.3g} ({between[1]})"
-    if report.microjoules is not None:
-        yield f"µJ at {board.current_ma:g} mA and {board.voltage:g} V, estimate", f"{report.microjoules:.3g}"
-    if report.duty_cycle is not None:
-        yield f"share of time busy, at one value every {report.step_ms / 1e3:g} s, estimate", f"{report.duty_cycle:.2g}"

@@ -59,7 +59,7 @@ def compare(
             "executor": executor,
         },
     )
-    make_recipe(given)  # refuses a wrong [training] before the work
+    make_recipe(given)  # an error in [training] is found before the work
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.experiments.table import make_table
@@ -105,7 +105,7 @@ def _show(rows: list[Any], window: int) -> None:
     for row in (row for row in rows if row.accuracy is None):
         note(f"{row.method} has no score: {row.failed}")
     if any(row.to_ours is not None and not row.to_ours.known for row in rows):
-        note("The test has less than a day of rows: no confidence intervals and no winner.")
+        note("The test has less than a day of rows, so there are no confidence intervals and no winner.")
 
 
 def _name(row: Any) -> str:

@@ -66,7 +66,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Given:
-    """A config, the tables it was made of, and their origin."""
+    """A config, the TOML tables it was made from, and their origin for error messages."""
 
     config: Config
     tables: Mapping[str, Any]
@@ -88,15 +88,23 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
         name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()
     }
     typed = merge(parse_settings(settings), {name: table for name, table in present.items() if table})
-    given = _describe_channels(_tidy(typed), file.get("data", {}))
-    tables = merge(file, given)
-    if "reference" in given.get("data", {}):  # another column, not a change of the file's column
-        tables["data"]["reference"] = given["data"]["reference"]
+    given, data = _tidy(typed), file.get("data", {})
+    described = [*data.get("channels", ()), *([data["reference"]] if "reference" in data else ())]
+    known = {channel["name"]: channel for channel in described}
+    columns = dict(given.get("data", {}))
+    # An option gives only names: a channel that the file describes keeps its unit and limits.
+    if "channels" in columns:
+        columns["channels"] = [known.get(one["name"], one) for one in columns["channels"]]
+    if "reference" in columns:
+        columns["reference"] = known.get(columns["reference"]["name"], columns["reference"])
+    tables = merge(file, {**given, "data": columns} if columns else given)
+    if "reference" in columns:  # another column, not a change of the file's column
+        tables["data"]["reference"] = columns["reference"]
     return Given(convert(tables, Config, COMMAND_LINE), tables, where, bool({*RECIPE} & file.keys()))
 
 
 def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> dict[str, Any]:
-    """Parse key=value texts into tables; a value that is not TOML is text; keys have a section if the example's has.
+    """Parse key=value texts into tables; a value that is not TOML is text. Keys need a section if the example has one.
 
     >>> parse_settings(["training.seed=3", "split.column=part"])
     {'training': {'seed': 3}, 'split': {'column': 'part'}}
@@ -119,15 +127,3 @@ def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> di
 def _tidy(tables: Mapping[str, Any]) -> dict[str, Any]:
     data = tables.get("data")
     return {**tables, "data": tidy_columns(data)} if isinstance(data, Mapping) else dict(tables)
-
-
-def _describe_channels(options: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The options; a channel that [data] of the file describes keeps its unit and limits."""
-    described = [*data.get("channels", ()), *([data["reference"]] if "reference" in data else ())]
-    known = {channel["name"]: channel for channel in described}
-    columns = dict(options.get("data", {}))
-    if "channels" in columns:
-        columns["channels"] = [known.get(one["name"], one) for one in columns["channels"]]
-    if "reference" in columns:
-        columns["reference"] = known.get(columns["reference"]["name"], columns["reference"])
-    return {**options, "data": columns} if columns else options

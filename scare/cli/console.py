@@ -17,7 +17,7 @@ from rich.text import Text
 
 from scare.records import nan_to_none
 
-COUNT_SECONDS = 0.2  # at least, between two lines of JSON that only count on
+COUNT_SECONDS = 0.2  # minimum time between two JSON lines of a task that only advances
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -44,7 +44,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 class JsonProgress(Progress):
-    """Progress for a program that reads stderr: a line of JSON for every change, fewer where it only counts on."""
+    """Progress for a program that reads stderr: a line of JSON for every update, and now and then for an advance."""
 
     printed = 0.0  # when it was last printed
 
@@ -54,7 +54,7 @@ class JsonProgress(Progress):
         self._print(self.tasks[task_id])
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Count on, and print it now and then."""
+        """Advance a task and print it, at most every `COUNT_SECONDS`."""
         super().advance(task_id, advance)
         if monotonic() > self.printed + COUNT_SECONDS:
             self.printed = monotonic()

@@ -1,6 +1,6 @@
 """`scare export`: write a calibrator as C or in another format, with one command per target."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,18 +21,10 @@ from scare.extras import is_installed, remedy
 app = typer.Typer(help="Write a calibrator as C, a library or a model file.", no_args_is_help=True)
 
 
-@app.callback()
-def root() -> None:
-    """Write a calibrator as C, a library or a model file."""
-
-
 def add_command(target: Target) -> None:
     """Add the command of a target to `scare export`; all take the same options."""
     examples = "\n".join(f"  scare export {target.name} {example}" for example in target.examples)
-    app.command(name=target.name, help=f"{target.about}\n\nExamples:\n{examples}")(_command(target))
 
-
-def _command(target: Target) -> Callable[..., None]:
     def command(
         model: ModelFile,
         out: Annotated[Path, typer.Option("--out", help="A new or empty folder, or a .zip file.")],
@@ -61,7 +53,12 @@ def _command(target: Target) -> Callable[..., None]:
             check_fit(compiled, boards.board(board))
         package = write_package(target, compiled, out, learn)
         _show(package, as_json)
-        _note_scaling(compiled, guessed=not device)
+        if not compiled.device:
+            known = ", ".join(compiled.calibrator.inputs.scaling.devices)
+            for_one = f" For one device, add --device: {known}." if known else ""
+            note(f"Scaled with the mean and spread of all devices.{for_one}")
+        elif not device:
+            note(f"Scaled for {compiled.device}, the only device in training.")
         if summary := selection_summary(compiled.calibrator.facts):
             note(summary)
         for warning in package.artefact.warnings:
@@ -70,7 +67,7 @@ def _command(target: Target) -> Callable[..., None]:
         if target.runner:
             note(f"To test it, run: scare verify {out}")
 
-    return command
+    app.command(name=target.name, help=f"{target.about}\n\nExamples:\n{examples}")(command)
 
 
 for _target in TARGETS.values():
@@ -89,6 +86,7 @@ def check_fit(compiled: Compiled, board: Board) -> None:
 
 
 def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
+    """What would make it fit, as the end of a message."""
     calibrator = compiled.calibrator
     if report.needs_wide_int:
         return "; use --arithmetic float32"
@@ -116,26 +114,12 @@ def _show(package: Package, as_json: bool) -> None:
     }
     lines = list(artefact.summary)
     if compiled.arithmetic is not Arithmetic.FLOAT32 and len(compiled.calibrator.validation.windows):
-        facts["validation_rmse"] = package.validation_rmse()
-        lines.append(_loss(facts["validation_rmse"]))
+        errors = facts["validation_rmse"] = package.validation_rmse()
+        (before, after), (plain, integer) = errors.values(), errors
+        loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
+        lines.append(f"RMSE on the validation windows: {plain} {before:.4g}, {integer} {after:.4g} ({loss})")
     if as_json:
         emit(facts)
         return
     for line in lines:
         STDOUT.print(line, markup=False)
-
-
-def _note_scaling(compiled: Compiled, guessed: bool) -> None:
-    """Print whose scaling an export has."""
-    if not compiled.device:
-        known = ", ".join(compiled.calibrator.inputs.scaling.devices)
-        remedy = f" For one device, add --device: {known}." if known else ""
-        note(f"Scaled with the mean and spread of all devices.{remedy}")
-    elif guessed:
-        note(f"Scaled for {compiled.device}, the only device in training.")
-
-
-def _loss(errors: Mapping[str, float]) -> str:
-    (before, after), (plain, integer) = errors.values(), errors
-    loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
-    return f"RMSE on the validation windows: {plain} {before:.4g}, {integer} {after:.4g} ({loss})"

@@ -43,7 +43,7 @@ From = Annotated[str, typer.Option("--from", help="First day: 2026-01-01.")]
 To = Annotated[str, typer.Option("--to", help="Last day.")]
 Near = Annotated[str, typer.Option("--near", help="Search around LAT,LON instead of IDs.")]
 Within = Annotated[float, typer.Option("--within", min=0, help="Radius of the search, in km.")]
-Sources = Annotated[Path, typer.Option("--sources", help="TOML with other addresses.", show_default="built in")]
+Sources = Annotated[Path, typer.Option("--sources", help="TOML file with other addresses.", show_default="built in")]
 
 
 @app.command()
@@ -174,7 +174,7 @@ def _place(near: str, within: float) -> SearchArea | None:
     except ValueError as error:
         raise UsageError(f"--near takes LAT,LON in degrees, such as 48.78,9.18, not '{near}'") from error
     if abs(latitude) > 90 or abs(longitude) > 180:
-        raise UsageError(f"--near {near} is not on Earth; it takes LAT,LON in degrees")
+        raise UsageError(f"--near {near} is out of range: latitude goes from -90 to 90, longitude from -180 to 180")
     return SearchArea(latitude, longitude, within)
 
 

@@ -42,7 +42,7 @@ def inspect(
     facts = found.as_dict()
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
-    show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "means missing"], _rows(found))
+    show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "sentinels"], _rows(found))
     STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
     STDOUT.print(config, markup=False)
 

@@ -17,7 +17,7 @@ from scare.extras import require
 from scare.words import duration
 
 if TYPE_CHECKING:
-    from scare.live.check import AdapterStats, TopicListener
+    from scare.live.check import TopicListener
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports, over MQTT and HTTP, with a status page.", no_args_is_help=True)
@@ -41,7 +41,7 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
 @app.command()
 def check(
     config: ConfigPath,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Seconds to listen.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to listen, in seconds.")] = 30.0,
     as_json: Json = False,
 ) -> None:
     """Check a config, listen to its broker, and print what arrives with a mapping to paste.
@@ -99,17 +99,13 @@ def _show_stats(listener: "TopicListener") -> None:
     if not listener.stats and not listener.numbers:
         note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
-    rows = [
-        [name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), _reasons(one)]
-        for name, one in listener.stats.items()
-    ]
+    rows = []
+    for name, one in listener.stats.items():
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in one.rejected.most_common(3))
+        rows.append([name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), reasons])
     show_table("received", ["adapter", "messages", "devices", "numbers", "rejected"], rows)
     for topic, numbers in listener.numbers.items():
         STDOUT.print(f"no adapter reads {topic}: {_pairs(numbers) or 'no numbers'}", markup=False)
-
-
-def _reasons(stats: "AdapterStats") -> str:
-    return "; ".join(f"{count:,} {reason}" for reason, count in stats.rejected.most_common(3))
 
 
 def _pairs(numbers: dict[str, float]) -> str:

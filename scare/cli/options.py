@@ -1,7 +1,7 @@
 """Options that several commands share; all other settings are keys of the config file (`config`).
 
-Options of one command alone stand in its own file. Here are also the functions that open what a user names as a model
-or as readings.
+Options of a single command are in its own file. The functions that open the model or the readings that a user names
+are here too.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ CORRECTION_STEP_SECONDS = 60.0  # between readings, of a published correction un
 
 
 def option(panel: str, name: str, about: str, default: str = "", **limits: Any) -> Any:
-    """An option in a panel of the help; `default` is the text for what holds if neither it nor the config is given."""
+    """An option in a panel of the help; `default` describes the value if neither option nor config gives one."""
     return typer.Option(name, help=about, rich_help_panel=panel, show_default=default or True, **limits)
 
 
@@ -46,22 +46,22 @@ Settings = Annotated[
     list[str] | None, option(DATA, "--set", "Any key of the config file: training.members=3.", hidden=True)
 ]
 TimeColumns = Annotated[
-    str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC if without a zone.")
+    str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC unless they have a zone.")
 ]
-SlashDates = Annotated[Dates, option(DATA, "--dates", "How to read dates like 3/4/2026 if the file does not show it.")]
+SlashDates = Annotated[Dates, option(DATA, "--dates", "Order of dates like 3/4/2026, if no row proves it.")]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, first the one to calibrate: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]
 ReferenceFile = Annotated[str, option(DATA, "--reference-file", "Table of the reference, if it is a separate file.")]
 DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column with the device name, in one long file.")]
-Split = Annotated[SplitBy | None, option(SPLIT, "--split", "Split into training, validation and test by.", "time")]
+Split = Annotated[SplitBy | None, option(SPLIT, "--split", "How to split into training, validation and test.", "time")]
 
-# of `train`; hidden ones are keys that many set, and the help stays short
+# of `train`; hidden options are often used, but the help stays short without them
 ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare")]
 Preset = Annotated[
-    str | None, option(MODEL, "--preset", "Where its settings start: default or paper.", "default", hidden=True)
+    str | None, option(MODEL, "--preset", "Settings to start from: default or paper.", "default", hidden=True)
 ]
 Window = Annotated[
-    int | None, option(MODEL, "--window", "Readings behind each calibrated value.", "the preset's", min=4)
+    int | None, option(MODEL, "--window", "Readings used for each calibrated value.", "the preset's", min=4)
 ]
 Floor = Annotated[
     float | None, option(MODEL, "--floor", "Lowest calibrated value, in the reference's unit.", "none", hidden=True)
@@ -75,17 +75,19 @@ TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same re
 # of `compare`
 Models = Annotated[str, option(MODEL, "--models", "all, or names: scare,tesla,ridge.", "all")]
 Windows = Annotated[str | None, option(MODEL, "--windows", "Window lengths: 60,360.", "60")]
-Seeds = Annotated[int | None, option(MODEL, "--seeds", "Fits of each network.", "3", min=1)]
-Fits = Annotated[int | None, option(MODEL, "--jobs", "Fits at the same time.", "1", min=1)]
+Seeds = Annotated[int | None, option(MODEL, "--seeds", "Fits per network, each with its own seed.", "3", min=1)]
+Fits = Annotated[int | None, option(MODEL, "--jobs", "Fits to run in parallel.", "1", min=1)]
 
 # of `tune`
 FirstWindow = Annotated[
-    int | None, option(MODEL, "--window", "Window to start from; ½ to 4 times it is tried.", "60", min=4)
+    int | None, option(MODEL, "--window", "Window to start from; the search tries ½ to 4 times it.", "60", min=4)
 ]
-Minutes = Annotated[float | None, option(SEARCH, "--minutes", "Duration of the search.", "10", min=0)]
-Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates trained at once.", "2", min=1)]
+Minutes = Annotated[float | None, option(SEARCH, "--minutes", "How long to search, in minutes.", "10", min=0)]
+Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates to train in parallel.", "2", min=1)]
 BudgetBoard = Annotated[str, option(SEARCH, "--board", "Board whose memory is the budget.")]
-MaxInstructions = Annotated[int | None, option(SEARCH, "--max-instructions", "Budget for one inference.", min=1)]
+MaxInstructions = Annotated[
+    int | None, option(SEARCH, "--max-instructions", "Instruction budget of one inference.", min=1)
+]
 
 # of what opens a model
 ModelFile = Annotated[str, typer.Argument(help="A .scare file, or a published correction: barkjohn-2021.")]
@@ -146,7 +148,7 @@ def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator
 
 
 def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -> list[Readings]:
-    """Read files beside a reference for a calibrator: with its column names where [data] has none, at its time step."""
+    """Read files with a reference for a calibrator: by its column names unless [data] has others, at its time step."""
     channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds

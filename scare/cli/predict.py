@@ -1,7 +1,6 @@
 """`scare predict`: add calibrated values, intervals and flags to a table of raw readings, or to an archive of them."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,7 +61,7 @@ def predict(
     """
     readings = [*([model] if models else []), *(places or [])]
     if not readings:
-        raise UsageError(f"the readings are missing; name them after the model: scare predict {model} raw.csv")
+        raise UsageError(f"no readings are given; name them after the model: scare predict {model} raw.csv")
     labels = LabelColumns(options.split_names(time) if time else (), device_column, dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
@@ -82,7 +81,17 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns,
     times, guessed_device = find_time_and_device(file, labels.time, labels.dates)
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
-    streams = DeviceStreams(model, partial(_announce, model))
+
+    def announce(device: str) -> None:
+        scaling = model.inputs.scaling
+        if scaling.known(device) is None:
+            note(
+                f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the mean and"
+                f" spread of all devices and flagged UNSETTLED. If it is one of {', '.join(scaling.devices)}, add"
+                " --device."
+            )
+
+    streams = DeviceStreams(model, announce)
     rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()
     flags = dict.fromkeys(count_flags(np.empty(0, np.uint32)), 0)
     with progress("calibrating", "count") as (bar, task), table_writer(out) as write:
@@ -123,16 +132,6 @@ def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
     show_table(f"{model.target.name}{unit}: newest rows", ["", TIME, "raw", CALIBRATED, LOW, HIGH, FLAGS], rows)
 
 
-def _announce(calibrator: Calibrator, device: str) -> None:
-    """Print a note if a device was not in training."""
-    scaling = calibrator.inputs.scaling
-    if scaling.known(device) is None:
-        note(
-            f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the mean and spread"
-            f" of all devices and flagged UNSETTLED. If it is one of {', '.join(scaling.devices)}, add --device."
-        )
-
-
 def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -> None:
     """Calibrate an archive and print a summary."""
     with (
@@ -151,21 +150,17 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
     if as_json:
         emit({"folder": str(archive.out), **facts})
     else:
-        _show_devices(facts["devices"])
+        devices = facts["devices"]
+        worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN]
+        rows = [
+            [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
+            for name in worst
+        ]
+        rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN)
+        show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
     _note_summary(archive, facts)
     if not facts["rows"]:
         raise DataError(f"nothing was calibrated; the reasons are in {facts['manifest']}")
-
-
-def _show_devices(devices: Mapping[str, Any]) -> None:
-    """Print the devices with the most rows that have no value."""
-    worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN]
-    rows = [
-        [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
-        for name in worst
-    ]
-    rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN)
-    show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
 
 
 def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ def reproduce(
         Path | None, typer.Option("--out", help="Folder; run again to resume.", show_default="out/…")
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", min=0, help="Parallel fits; 0: only make tables of finished fits.")
+        int, typer.Option("--jobs", min=0, help="Parallel fits; 0 only makes tables of finished fits.")
     ] = 2,
     executor: options.ExecutorName = LOCAL,
     config: Annotated[Path | None, typer.Option("--config", help="TOML instead of configs/reproduce.toml.")] = None,
@@ -63,7 +63,8 @@ def reproduce(
       scare reproduce all --data configs/jrc_ispra.toml --files jrc_ispra --set window=60
     """
     for option, path in (("--data", data), ("--files", files)):
-        if path is not None and not path.exists():  # the board reads none, but a wrong path is refused all the same
+        # The board experiment reads no data, but a wrong path is an error all the same.
+        if path is not None and not path.exists():
             raise DataError(f"{option} {path}: there is no such file or folder")
     require_training()
     require("board")
@@ -90,7 +91,7 @@ def reproduce(
 
 
 def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, executor: str) -> None:
-    """Print how many fits these experiments need and how long they take, then make them."""
+    """Print how many fits these experiments need and how long they take, then run them."""
     from benchmarks.reproduce.run import expected_minutes, fit_all, methods_to_fit, missing_fits
     from scare.experiments.study import open_workers
 
@@ -101,7 +102,9 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
     reproduction.write_protocol()
     together = max(jobs, 1)
     minutes = expected_minutes(reproduction, methods) / together
-    note(f"{count} fits to make, {together} at a time. Expected: {_duration(minutes)}, then the measurements.")
+    rounded = duration(60 * round(minutes) if minutes < 90 else 3600 * round(minutes / 60))
+    expected = f"about {rounded}" if minutes >= 1 else "less than a minute"
+    note(f"{count} fits to run, {together} at a time. Expected: {expected}, then the measurements.")
     if not jobs:
         return
     with progress("fitting", "job") as (bar, task), open_workers(executor, jobs, reproduction.folder) as workers:
@@ -131,9 +134,3 @@ def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
             note(f"{done}/{total} {what}")
 
     return advance
-
-
-def _duration(minutes: float) -> str:
-    if minutes < 1:
-        return "less than a minute"
-    return f"about {duration(60 * round(minutes) if minutes < 90 else 3600 * round(minutes / 60))}"

@@ -21,7 +21,7 @@ from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import open_calibrator, read_for
 from scare.data.colocation import read_colocation
 from scare.data.mapping import DataSection
-from scare.data.readings import Channel, Readings
+from scare.data.readings import Readings
 from scare.errors import DataError, ExitCode
 from scare.experiments.task import read_task
 from scare.export.lowering import Arithmetic
@@ -31,7 +31,6 @@ from scare.files import replacing
 from scare.records import read_json
 from scare.report.blocks import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
-from scare.scorecard.cost import OperationGrowth
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
 from scare.scorecard.run import make_run, read_run, summarize, trace
 from scare.scorecard.scoring import Scored, Subject
@@ -44,7 +43,7 @@ FEW_ROWS = 500  # scored: fewer give no reliable numbers
 def score(
     model: options.ModelFile,
     data: Annotated[list[Path], typer.Option("--data", help="Tables with a reference that were not used in training.")],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Further tables of --data.")] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="More tables for --data.")] = None,
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
@@ -76,7 +75,12 @@ def score(
     given = read_config(config, data=options.columns(time, channels, reference, device_column))
     calibrator, readings = _open(model, files, given.config.data)
     comparison = _comparison(study, {one.name for one in (calibrator.target, readings[0].reference) if one})
-    subject = Subject(calibrator, readings, arithmetic, chosen, _growth(calibrator))
+    growth = None
+    if is_installed("equinox"):
+        from scare.experiments.untrained import operation_growth
+
+        growth = operation_growth(calibrator)
+    subject = Subject(calibrator, readings, arithmetic, chosen, growth)
     with _writing(out) as write:
         scored = _measure(subject, table)
         card = _card(subject, scored, trace(model, files, calibrator, arithmetic, table.protocol), comparison)
@@ -102,13 +106,9 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
         return bind(correction, found, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)
     readings = read_for(calibrator, files, data)
-    return _with_unit(calibrator, readings[0].reference), readings
-
-
-def _with_unit(calibrator: Calibrator, reference: Channel | None) -> Calibrator:
-    """The calibrator, with the reference's unit if its own target has none."""
-    unit = calibrator.target.unit or (reference.unit if reference else "")
-    return replace(calibrator, target=replace(calibrator.target, unit=unit))
+    target, reference = calibrator.target, readings[0].reference
+    unit = target.unit or (reference.unit if reference else "")
+    return replace(calibrator, target=replace(target, unit=unit)), readings
 
 
 def _measure(subject: Subject, table: RequirementTable) -> Scored:
@@ -120,17 +120,8 @@ def _measure(subject: Subject, table: RequirementTable) -> Scored:
         return measure(subject, table, lambda: bar.advance(task))
 
 
-def _growth(calibrator: Calibrator) -> OperationGrowth | None:
-    """How the cost of its model grows with the window; None without Equinox."""
-    if not is_installed("equinox"):
-        return None
-    from scare.experiments.untrained import operation_growth
-
-    return operation_growth(calibrator)
-
-
 def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
-    """The rows of a comparison, whose reference must have one of the names."""
+    """The rows of a `scare compare` run; its reference must have one of these names."""
     if study is None:
         return []
     try:
@@ -193,15 +184,6 @@ def _value(entry: Entry) -> tuple[str, str]:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}", unit
 
 
-def _reasons(entries: Sequence[Entry]) -> list[str]:
-    """Why numbers that would be graded are missing, one line per reason."""
-    missing: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.threshold and entry.value is None and "reason" in entry.detail:
-            missing.setdefault(entry.detail["reason"], []).append(entry.measure)
-    return [f"Not measured: {', '.join(names)} ({reason})." for reason, names in missing.items()]
-
-
 def _note_remarks(card: Card, out: Path | None) -> None:
     """Print what the table does not show."""
     facts, board = card.dataset, card.board or {}
@@ -216,8 +198,12 @@ def _note_remarks(card: Card, out: Path | None) -> None:
         note(f"Only {facts['rows_scored']:,} rows were scored, too few for reliable accuracy.")
     for reason in board.get("reasons", ()):
         note(f"{board['title']}: {reason}")
-    for reason in _reasons(card.entries):
-        note(reason)
+    missing: dict[str, list[str]] = {}
+    for entry in card.entries:
+        if entry.threshold and entry.value is None and "reason" in entry.detail:
+            missing.setdefault(entry.detail["reason"], []).append(entry.measure)
+    for reason, names in missing.items():
+        note(f"Not measured: {', '.join(names)} ({reason}).")
     if out is not None:
         note(f"Wrote scorecard.json and series.parquet to {out}.")
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.cli import options
-from scare.cli.config import TuneSection, read_config
+from scare.cli.config import read_config
 from scare.cli.console import STDERR, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.train import make_recipe
@@ -48,7 +48,7 @@ def tune(
     ),
     as_json: options.Json = False,
 ) -> None:
-    """Search hyperparameters of SCARE for less error on later periods, within a board's budget.
+    """Search SCARE's hyperparameters for less error on later periods, within a board's budget.
 
     Examples:
       scare tune sim.parquet --minutes 10 --out out/tune
@@ -73,9 +73,16 @@ def tune(
     require("train", "optuna")
     from scare.experiments.trials import TrialSettings, default_space, make_space
     from scare.experiments.tuning import Effort, prepare_search, run_search
+    from scare.experiments.untrained import Budget
 
     space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
-    trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, _budget(asked))
+    budget, limits = None, (asked.max_instructions, asked.max_ram, asked.max_flash)
+    if asked.board or any(limits):
+        require("board")
+        budget = Budget.of(asked.board or DEFAULT_BOARD, str(asked.arithmetic), *limits)
+    else:
+        note("No --board and no budget: memory and instructions are not measured.")
+    trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, budget)
     readings = read_colocation(files, given.config.data, note)
     try:
         search = prepare_search(out, _without_test(readings, asked.until), space, trial_settings)
@@ -98,18 +105,6 @@ def tune(
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _budget(asked: TuneSection) -> Any:
-    """The budget in [tune], or None."""
-    from scare.experiments.untrained import Budget
-
-    limits = (asked.max_instructions, asked.max_ram, asked.max_flash)
-    if not asked.board and not any(limits):
-        note("No --board and no budget: memory and instructions are not measured.")
-        return None
-    require("board")
-    return Budget.of(asked.board or DEFAULT_BOARD, str(asked.arithmetic), *limits)
-
-
 def _without_test(readings: list[Readings], until: str) -> list[Readings]:
     """The rows before the test begins, which are all that the search sees."""
     if until:
@@ -118,7 +113,7 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
     else:
         rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
         end = min(float(one.times[0]) for one in after)
-    note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are kept for a test and not used.")
+    note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are reserved for the test and not used.")
     kept = [one for one in rows if len(one)]
     if not kept:
         raise UsageError(f"tune.until: there is no row before {until}")
@@ -168,7 +163,7 @@ def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
-        title = f"does not fit ({terms.budget}): {len(over)}, the nearest first"
+        title = f"does not fit ({terms.budget}): {len(over)}, nearest first"
         show_table(title, ["", *_cost_headings(over)], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
 
 

@@ -31,7 +31,7 @@ def update(
     out: Annotated[Path, typer.Option("--out", help="The calibrator to write.")] = Path("updated.scare"),
     device: Annotated[str, typer.Option("--device", help="Update only this box, which may be new.")] = "",
     full: Annotated[
-        list[Path] | None, typer.Option("--full", help="Retrain, with these tables of the first training, too.")
+        list[Path] | None, typer.Option("--full", help="Retrain, on these tables of the first training as well.")
     ] = None,
     revert: Annotated[bool, typer.Option("--revert", help="Undo all updates since training.")] = False,
     time: options.TimeColumns = "",
@@ -53,7 +53,13 @@ def update(
     """
     model = Calibrator.load(calibrator)
     if revert:
-        _revert(model, files or [], out, as_json)
+        if files:
+            raise UsageError("--revert undoes updates and takes no tables")
+        with replacing(out) as temporary:
+            take_back(model).save(temporary)
+        if as_json:
+            emit({"file": str(out), "reverted": True})
+        note(f"Reverted all updates since training. Wrote the calibrator to {out}.")
         return
     if not files:
         raise UsageError("name the tables of the co-location session, or use --revert")
@@ -72,8 +78,11 @@ def update(
     if full:
         _print_retraining(trained, out, as_json)
         return
-    if not device:
-        _note_devices(model, readings)
+    names = {one.device for one in readings}
+    others = sorted(set(model.inputs.scaling.devices) - names)
+    if others and not device:  # all boxes share the file
+        box = f"add --device {min(names)}" if len(names) == 1 else "use --device"
+        note(f"This also changes {_listed(others)}; {box} to change one box.")
     _print_update(found, out, as_json)
 
 
@@ -88,7 +97,7 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
-    """The readings of the device; a single table without a device column counts as its."""
+    """The readings of the device; a single table without a device column is taken as its own."""
     named = [one for one in readings if one.device == device]
     if not named and len(readings) > 1:
         names = [one.device for one in readings]
@@ -108,25 +117,6 @@ def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
     note(f"Wrote the calibrator to {out}.{kept}")
 
 
-def _revert(model: Calibrator, files: Sequence[Path], out: Path, as_json: bool) -> None:
-    if files:
-        raise UsageError("--revert undoes updates and takes no tables")
-    with replacing(out) as temporary:
-        take_back(model).save(temporary)
-    if as_json:
-        emit({"file": str(out), "reverted": True})
-    note(f"Reverted all updates since training. Wrote the calibrator to {out}.")
-
-
-def _note_devices(model: Calibrator, readings: Sequence[Readings]) -> None:
-    """Print which other boxes the update changes: all of them share the file."""
-    known, seen = model.inputs.scaling.devices, {one.device for one in readings}
-    others = sorted(set(known) - seen)
-    if others:
-        remedy = f"add --device {min(seen)} to change one box" if len(seen) == 1 else "use --device to change one box"
-        note(f"This also changes {_listed(others)}; {remedy}.")
-
-
 def _print_update(found: Update, out: Path, as_json: bool) -> None:
     """Print the pairs, the outcome and the errors."""
     learned, unit = found.calibrator.facts[LEARNED], found.calibrator.target.unit
@@ -134,7 +124,12 @@ def _print_update(found: Update, out: Path, as_json: bool) -> None:
         facts: dict[str, Any] = {"file": str(out), "changed": found.changed, "pairs": found.pairs}
         emit({**facts, "rmse_before": found.before, "rmse_after": found.after, LEARNED: learned})
     else:
-        STDOUT.print(f"{found.pairs:,} pairs. {_outcome(found)}", markup=False)
+        outcome = "No update was proven better, so calibrated values stay the same."
+        if found.changed and found.coefficients.any():
+            outcome = "The update was better on pairs that it had not seen, and is used from now on."
+        elif found.changed:
+            outcome = "The previous update was worse than the trained calibrator, and is reverted."
+        STDOUT.print(f"{found.pairs:,} pairs. {outcome}", markup=False)
         numbers = ", ".join(f"{name} {number:+.3f}" for name, number in learned["numbers"].items())
         STDOUT.print(f"All updates since training, in scaled units: {numbers}", markup=False)
         STDOUT.print(
@@ -145,14 +140,6 @@ def _print_update(found: Update, out: Path, as_json: bool) -> None:
         pairs = make_learner(found.calibrator).settings.round
         note(f"An update is fitted every {pairs:,} pairs and tested on the next {pairs:,}.")
     note(f"Wrote the calibrator to {out}.")
-
-
-def _outcome(found: Update) -> str:
-    if not found.changed:
-        return "No update was proven better, so calibrated values stay the same."
-    if found.coefficients.any():
-        return "The update was better on pairs that it had not seen, and is used from now on."
-    return "The former update was worse than the trained calibrator, and is reverted."
 
 
 def _listed(names: Sequence[str]) -> str:

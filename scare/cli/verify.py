@@ -19,9 +19,9 @@ from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import ZIP
 from scare.files import replacing
 
-EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "of the tolerance", "undecided", "result")
+EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "share of tolerance", "undecided", "result")
 BOTH = "both"  # arithmetics
-SHOWN = 10  # windows with other hash codes; the certificate lists all
+SHOWN = 10  # windows whose hash codes differ; the certificate lists all
 
 
 def verify(
@@ -79,7 +79,7 @@ def _digest(model: str) -> str | None:
 
 
 def _show(certificate: Certificate) -> None:
-    """Print a column for each arithmetic, the windows with other hash codes, and the outcome."""
+    """Print a column for each arithmetic, the windows whose hash codes differ, and the outcome."""
     columns = {name: _column(result) for name, result in certificate.results.items() if result.windows}
     labels = next(iter(columns.values()))
     rows = [(label, *(column[label] for column in columns.values())) for label in labels]
@@ -109,7 +109,7 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
         "hash ties": "" if result.ties is None else f"{result.ties:.3%}",
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
-        "windows beyond 1e-05 that float32 itself explains": f"{windows.beyond:,}",
+        "windows over 1e-05, explained by float32 rounding": f"{windows.beyond:,}",
         "readings": f"{sum(streaming.statuses.values()):,}",
         **(_compared("calibrated", streaming.agreement) if streaming.agreement else {"calibrated": "not compared"}),
         "result": "failed" if result.reasons else "passed",

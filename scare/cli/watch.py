@@ -40,7 +40,9 @@ def watch(
         bar.update(task, total=len(readings))
         watched = watch_fleet(calibrator, readings, lambda name: bar.update(task, advance=1, device=name))
     page, plain = make_watch_page(watched, calibrator), watch_as_dict(watched)
-    _write({out / "watch.json": json.dumps(plain, indent=1, allow_nan=False), out / "watch.html": page})
+    for name, text in (("watch.json", json.dumps(plain, indent=1, allow_nan=False)), ("watch.html", page)):
+        with replacing(out / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     if as_json:
         emit({"page": str(out / "watch.html"), **plain})
     else:
@@ -56,24 +58,15 @@ def watch(
 
 
 def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_column: str) -> list[Readings]:
-    """Read every box; several files may hold one box."""
+    """Read every box; a box may have several files, and a time in two of them is taken from the first."""
     boxes: dict[str, list[Readings]] = {}
     for file in files:
         times, guessed = find_time_and_device(file, options.split_names(time) if time else ())
         mapping = ColumnMapping(times, calibrator.inputs.channels, None, device_column or guessed, sort=True)
         for one in read_readings(file, mapping):
             boxes.setdefault(one.device, []).append(one)
-    return [_joined(parts) for parts in boxes.values()]
-
-
-def _joined(parts: Sequence[Readings]) -> Readings:
-    """Join the files of one box; a time in two files is taken from the first."""
-    frame = pl.concat([one.frame for one in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
-    return Readings(parts[0].device, frame, parts[0].channels)
-
-
-def _write(texts: dict[Path, str]) -> None:
-    """Write each file completely or not at all."""
-    for path, text in texts.items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    joined = []
+    for parts in boxes.values():
+        frame = pl.concat([one.frame for one in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
+        joined.append(Readings(parts[0].device, frame, parts[0].channels))
+    return joined

@@ -116,7 +116,7 @@ def test_files_of_purpleair_new_and_old(scare: RunCli) -> None:
         ("openaq 7 --from may --to 2022-05-01", 2, "--from takes a day like 2026-01-31, not 'may'"),
         ("openaq 7 --from 2022-05-02 --to 2022-05-01", 2, "--to 2022-05-01 is before --from 2022-05-02"),
         ("airnow 1 --near x --from 2022-05-01 --to 2022-05-01", 2, "--near takes LAT,LON"),
-        ("airnow 1 --near 99,0 --from 2022-05-01 --to 2022-05-01", 2, "is not on Earth"),
+        ("airnow 1 --near 99,0 --from 2022-05-01 --to 2022-05-01", 2, "is out of range"),
         ("sensor-community 7 --from 2022-05-01 --to 2022-05-01", 3, "nothing was found"),
     ],
 )
@@ -180,7 +180,7 @@ def test_what_an_alignment_needs_is_asked_for(scare: RunCli) -> None:
     write_pair()
     assert "choose the reference with --station: one, two" in scare("scare align sensors stations --reference pm25").err
     several = scare("scare align sensors stations --station one").err
-    assert "choose one of its quantities with --reference: pm25, o3" in several
+    assert "station one has several quantities; choose one with --reference: pm25, o3" in several
     assert (
         "no station 'tow'; did you mean 'two'?"
         in scare("scare align sensors stations --station tow --reference o3").err

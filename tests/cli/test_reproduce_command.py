@@ -103,7 +103,7 @@ def test_run_again_it_fits_and_measures_nothing_again(scare: RunCli, tiny: Path)
     stamps = {path: path.stat().st_mtime_ns for path in kept}
     assert len(stamps) > 6
     output = scare(line)
-    assert "0 fits to make" in output.err
+    assert "0 fits to run" in output.err
     assert {path: path.stat().st_mtime_ns for path in kept} == stamps
 
 
@@ -137,7 +137,7 @@ def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_v
     line = f"scare reproduce main --quick --config {tiny} --data {path} --files boxes {change} --jobs 1 --out run"
     output = scare(f"{line} --jobs 0")
     assert output.code == 0, output.err
-    assert "8 fits to make" in output.err  # in each of two places two rates, another seed, and raw
+    assert "8 fits to run" in output.err  # in each of two places two rates, another seed, and raw
     assert "Not finished: scare-paper: first-PM10, second-PM10" in Path("run/main.md").read_text(encoding="utf-8")
     output = scare(line)
     assert output.code == 0, output.err

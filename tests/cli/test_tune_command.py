@@ -46,7 +46,7 @@ def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
         assert shown in output.out
     for printed in (
         "memory and instructions are not measured",
-        "on are kept for a test and not used.",
+        "on are reserved for the test and not used.",
         "2 examined, ",
         "The scores above are optimistic",
         "scare train … --config found/best-1.toml",
@@ -85,7 +85,7 @@ def test_train_takes_the_config_and_options_come_after_it(scare: RunCli, sim: Pa
 def test_train_scores_on_the_rows_that_tune_left(scare: RunCli, sim: Path, started: list[int]) -> None:
     ask(trials=1)
     tuned = scare(f"scare tune {sim} {QUICK} --channels pm25_raw,temperature")
-    (left,) = (line for line in tuned.err.splitlines() if "are kept for a test" in line)
+    (left,) = (line for line in tuned.err.splitlines() if "are reserved for the test" in line)
     trained = scare(f"scare train {sim} --config found/best-1.toml --json --out m.scare")
     assert json.loads(trained.out)["facts"]["preset"] == "default+best-1"
     assert [channel.name for channel in Calibrator.load("m.scare").inputs.channels] == ["pm25_raw", "temperature"]
