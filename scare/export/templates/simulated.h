@@ -1,10 +1,10 @@
-/* Made-up readings: every channel goes up and down between two values that the model has seen. */
+/* Simulated readings: every channel goes up and down between the smallest and largest value that the model has seen. */
 #ifndef ${upper}_SIMULATED_H
 #define ${upper}_SIMULATED_H
 
 #include <stdint.h>
 
-/* The reading of this number, one value for each channel. */
+/* Simulate reading `number`: one value for each channel. */
 static inline void ${name}_simulate(uint32_t number, float *reading) {
     static const float ends[][2] = {
 $ends

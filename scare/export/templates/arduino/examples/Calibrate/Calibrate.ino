@@ -1,7 +1,7 @@
-/* Reads a PMS5003 and prints, once every step, the mean of what was read and what it is calibrated to, as CSV:
- * value, interval, flags. Where there is no calibrated value it is nan, and the last column says why. */
+/* Reads a PMS5003 and prints, once every step, the mean of its readings with the calibrated value, interval and flags
+ * as CSV. A row without a calibrated value gets nan; the last column says why. */
 
-// #define SIMULATED // no sensor at hand: readings are made up
+// #define SIMULATED // simulate readings, without a sensor
 
 #ifndef SENSOR
 #define SENSOR Serial1 // the port that the sensor's TXD is wired to; a board without one takes a SoftwareSerial
@@ -22,7 +22,7 @@ static scare calibration;
 static float sums[${upper}_CHANNELS];
 static uint32_t rows, begun_ms;
 
-/* Numbers in the model's order; false while there are none. */
+/* Read one row, in the model's order; false if there is none yet. */
 static bool read_row(float row[${upper}_CHANNELS]) {
 #ifdef SIMULATED
     delay($name.step_ms < 1000 ? $name.step_ms : 1000);

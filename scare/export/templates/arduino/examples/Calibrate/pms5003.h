@@ -1,5 +1,5 @@
-/* Frames of a Plantower PMS5003 in active mode: 32 bytes, of which 42 4D begin, two are the length, 26 are thirteen
- * numbers, the high byte first, and the last two are the sum of all others. */
+/* Frames of a Plantower PMS5003 in active mode, 32 bytes each: the header 42 4D, two bytes of length, thirteen 16-bit
+ * numbers (big-endian), and a checksum, which is the sum of all other bytes. */
 #ifndef PMS5003_H
 #define PMS5003_H
 
@@ -8,7 +8,7 @@
 /* The first six numbers, in ug/m3: factory calibration (CF = 1), then under atmospheric conditions. */
 enum { PM1_CF1, PM25_CF1, PM10_CF1, PM1_ATM, PM25_ATM, PM10_ATM, PMS5003_NUMBERS };
 
-/* Whether a whole frame has come, as `numbers`; bytes that make none are passed over. Never waits. */
+/* Whether a complete frame has arrived, which is then in `numbers`; invalid bytes are skipped. Never waits. */
 static bool pms5003_read(Stream &port, float numbers[PMS5003_NUMBERS]) {
     static const uint8_t begin[] = {0x42, 0x4D, 0, 28};
     static uint8_t frame[32];

@@ -47,7 +47,7 @@ void CalibrationBase::update() {
   if (this->flags_sensor_ != nullptr) this->flags_sensor_->publish_state((float) answer.flags);
 }
 
-/* Says so in the log when the reason changes. */
+/* Logs the status whenever it changes. */
 void CalibrationBase::explain_(scare_status status) {
   if (status == this->last_status_) return;
   this->last_status_ = status;

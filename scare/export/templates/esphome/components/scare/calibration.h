@@ -1,4 +1,4 @@
-/* Sensors that a node has, calibrated: once every step of the model one row is made of what they published. */
+/* Calibrates the sensors of a node: once every step of the model, their published values become one row. */
 #pragma once
 
 #include <cmath>
@@ -12,11 +12,11 @@
 
 namespace esphome::scare_esphome {
 
-/* One channel: the mean of what its sensor published since the last row. */
+/* One channel: the mean of the values that its sensor published since the last row. */
 class Input {
  public:
   void listen(sensor::Sensor *source, bool skip_nan);
-  /* Its number of this row. Where nothing new was published the last one counts, until it is stale: then NaN. */
+  /* Value for this row: without a new one the last value, or NaN once that is stale. */
   float read(uint32_t now_ms, uint32_t stale_ms);
 
  protected:
@@ -27,7 +27,7 @@ class Input {
   bool skip_nan_{false};
 };
 
-/* Everything but the memory, whose size depends on the model. */
+/* Everything except the memory, whose size depends on the model. */
 class CalibrationBase : public PollingComponent {
   SUB_SENSOR(calibrated)
   SUB_SENSOR(low)

@@ -1,5 +1,5 @@
-/* Prints, for readings that are made up, what was read and what it is calibrated to, as CSV: value, interval, flags
- *. Where there is no calibrated value it is nan, and the last column says why. */
+/* Prints simulated readings with their calibrated values, intervals and flags as CSV. A reading without a calibrated
+ * value gets nan; the last column says why. */
 #include <stdio.h>
 
 #include "$name.h"

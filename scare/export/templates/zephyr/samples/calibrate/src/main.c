@@ -1,5 +1,5 @@
-/* Prints, once every step, a reading that is made up and what it is calibrated to, as CSV: value, interval, flags. Where there
- * is no calibrated value it is nan, and the last column says why. Read your own sensor in place of ${name}_simulate. */
+/* Prints a simulated reading and its calibrated value, interval and flags as CSV, once every step. A reading without a
+ * calibrated value gets nan; the last column says why. Read your own sensor instead of calling ${name}_simulate. */
 #include <stdio.h>
 
 #include <zephyr/kernel.h>
