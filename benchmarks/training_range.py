@@ -25,7 +25,7 @@ from scare.windowing.grid import ANY
 from scare.windowing.training_range import TrainingRange
 
 COLUMNS = (
-    "| task | turned out | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
+    "| task | selected | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
 )
 
 
