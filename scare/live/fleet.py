@@ -97,7 +97,17 @@ class Fleet:
         of channels: [n, channels], or a sequence of rows where calibrators differ in how many they read.
         """
         times = np.asarray(times, float)
-        _check_batch(devices, times, rows)
+        count = len(devices)
+        if times.shape != (count,) or len(rows) != count:
+            raise DataError(
+                f"{count} devices need as many rows and times, not {len(rows)} rows and times {times.shape}"
+            )
+        if len(set(devices)) < count:
+            twice = next(device for index, device in enumerate(devices) if device in devices[:index])
+            raise DataError(f"{twice} is in the batch twice; push its second row in another batch")
+        if not np.isfinite(times).all():
+            wrong = int(np.argmin(np.isfinite(times)))
+            raise DataError(f"{devices[wrong]}: the time {times[wrong]} is not a number of seconds")
         models = {device: self._models.get(device) or self.route(device) for device in devices}
         members = _group_by_name(models[device] for device in devices)
         values = {name: self._stack_rows(name, at, devices, rows) for name, at in members.items()}
@@ -284,15 +294,3 @@ def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:
     for index, name in enumerate(names):
         places.setdefault(name, []).append(index)
     return {name: np.array(at) for name, at in places.items()}
-
-
-def _check_batch(devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]) -> None:
-    count = len(devices)
-    if times.shape != (count,) or len(rows) != count:
-        raise DataError(f"{count} devices need as many rows and times, not {len(rows)} rows and times {times.shape}")
-    if len(set(devices)) < count:
-        twice = next(device for index, device in enumerate(devices) if device in devices[:index])
-        raise DataError(f"{twice} is in the batch twice; push its second row in another batch")
-    if not np.isfinite(times).all():
-        wrong = int(np.argmin(np.isfinite(times)))
-        raise DataError(f"{devices[wrong]}: the time {times[wrong]} is not a number of seconds")

@@ -18,7 +18,7 @@ import polars as pl
 from scare.data.alignment import find_clock_offset
 from scare.data.colocation import SplitSection, make_split, read_colocation
 from scare.data.flags import find_dead_channels
-from scare.data.inspection import Inspection, inspect_table
+from scare.data.inspection import inspect_table
 from scare.data.mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
@@ -44,16 +44,14 @@ def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
     facts["columns"] = list(columns.values())
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
-    return {**facts, "time": list(found.time), "pictures": _pictures(found)}
-
-
-def _pictures(found: Inspection) -> dict[str, Any]:
-    """Each column of the first device over time, decimated."""
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
     frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
-    columns = {name: frame[name].fill_null(np.nan).to_numpy()[:, None] for name in found.numbers.columns}
-    return {name: _picture(times, column, found.step_seconds, SMALL) for name, column in columns.items()}
+    pictures = {  # of the first device
+        name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], found.step_seconds, SMALL)
+        for name in found.numbers.columns
+    }
+    return {**facts, "time": list(found.time), "pictures": pictures}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
