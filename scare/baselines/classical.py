@@ -4,18 +4,19 @@
 window, gradient boosting, persistence and published corrections. What comes back has `predict(readings)` with the
 column `calibrated`, and `facts` with `parameters` and `bytes`. Linear ones and published corrections are calibrators,
 so they are saved and exported like any model. A baseline that the data do not allow raises `NotApplicableError` with
-the reason. A regression sees its channels scaled per device as the rivals' are: a practitioner fits each box, too.
+the reason. Regressions see channels scaled per device, as the rivals do, because practitioners fit each box, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.corrections import CORRECTIONS, bind, find_channels
+from scare.calibrator.corrections import CORRECTIONS, Correction, bind, find_channels
 from scare.calibrator.cost import BYTES, count
 from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading, same_unit
 from scare.calibrator.plan import INPUT, Plan, Step
@@ -40,7 +41,7 @@ class Predictor(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Its description, with `parameters` and `bytes`."""
+        """Description of the method, with `parameters` and `bytes`."""
         ...
 
     def predict(self, readings: Readings) -> pl.DataFrame:
@@ -92,7 +93,7 @@ def window_ridge(
 ) -> Calibrator:
     """Ridge regression on all readings of the window, its penalty chosen on validation.
 
-    A closed form, and the least that any linear network should reach.
+    A closed form: no linear network should score worse.
     """
     examples, held_out = make_both(train, validation, inputs)
     size = inputs.window * len(inputs.channels)
@@ -112,7 +113,7 @@ def window_ridge(
 
 @dataclass(frozen=True)
 class Boosted:
-    """Ridge regression on the features (zero without it) plus gradient-boosted trees on the same.
+    """Gradient-boosted trees on features of the window, plus ridge regression on the same features (or zero).
 
     The features are hats (`layers.front.HatBasis`): the newest value, then averages over lags, each twice as wide every
     second step. Trees stay in memory: scikit-learn stores them as pickles only, and a pickle runs code.
@@ -168,34 +169,29 @@ def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inpu
         line = fit_ridge(learned, design_matrix(held_out, basis), newest=0)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     trees = one_thread(trees.fit, flat, targets - flat @ line[0] - line[1])
-    splits, leaves = _count_nodes(trees)
+    nodes = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
+    leaves = int(sum(node.sum() for node in nodes))  # a number each
+    splits = sum(map(len, nodes)) - leaves  # a feature and a threshold each
     numbers = 2 * splits + leaves + (len(line[0]) + 1 if with_ridge else 0)
     facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
     return Boosted(inputs, basis, line, trees, facts)
 
 
 def one_thread(work: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Run scikit-learn on one thread: its threads wait for each other, long on a busy machine."""
+    """Run scikit-learn on one thread, because its threads wait long for each other on a busy machine."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
         return work(*arrays)
 
 
-def _count_nodes(trees: Any) -> tuple[int, int]:
-    """Splits (a feature and a threshold each) and leaves (a number each) of all trees."""
-    nodes = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
-    leaves = int(sum(node.sum() for node in nodes))
-    return sum(map(len, nodes)) - leaves, leaves
-
-
 @dataclass(frozen=True)
 class Persistence:
-    """The newest reference at least `lag_seconds` old and at most twice that, without any sensor.
+    """Predict the newest reference that is at least `lag_seconds` old and at most twice that, without any sensor.
 
-    Stations publish late. A calibration that is no better than the station's last published value is not worth its
-    sensor, and a slow pollutant makes every score look good: persistence shows how much of it is the air's own memory.
-    It needs a reference when it predicts, so it is a baseline only, never a calibrator.
+    Stations publish late, so a calibration no better than the station's last published value is not worth its sensor.
+    A slow pollutant makes every score look good: persistence shows how much of that is the air's own memory. It needs
+    a reference when it predicts, so it is a baseline only, never a calibrator.
     """
 
     lag_seconds: float
@@ -228,21 +224,22 @@ def persistence(
     raise NotApplicableError(f"needs a reference one window ({hours:.3g} hours) earlier; no row has one")
 
 
-def _published(name: str) -> Baseline:
-    """A published correction as a baseline: nothing is fitted, channels are recognised by name."""
-    correction = CORRECTIONS[name]
-
-    def fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-        if not is_called(target.name, correction.quantity):
-            raise NotApplicableError(f"is for {correction.quantity}, not for {target.name}")
-        calibrator = bind(correction, find_channels(correction, inputs.channels), inputs.step_seconds, target)
-        return replace(calibrator, inputs=replace(calibrator.inputs, quality=inputs.quality))
-
-    return fit
+def _published(
+    correction: Correction,
+    train: Sequence[Readings],
+    validation: Sequence[Readings],
+    inputs: Inputs,
+    target: Channel,
+) -> Calibrator:
+    """Make a published correction a baseline: nothing is fitted, channels are recognised by name."""
+    if not is_called(target.name, correction.quantity):
+        raise NotApplicableError(f"is for {correction.quantity}, not for {target.name}")
+    calibrator = bind(correction, find_channels(correction, inputs.channels), inputs.step_seconds, target)
+    return replace(calibrator, inputs=replace(calibrator.inputs, quality=inputs.quality))
 
 
 def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs) -> tuple[Examples, Examples]:
-    """Examples of training, short windows among them, and of validation; an error if either has none."""
+    """Make training examples, short windows included, and validation examples; raise if either has none."""
     learning = replace(inputs, policy=ANY)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
     check_examples(examples, train, learning, "training")
@@ -251,7 +248,7 @@ def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs:
 
 
 def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
+    """Iterate over flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
     rows = max(1, PART_BYTES // (8 * examples.window * examples.series.shape[1]))
     for start in range(0, len(which), rows):
         chosen = which[start : start + rows]
@@ -266,6 +263,7 @@ BASELINES: dict[str, Baseline] = {
     "boosting": boosted,
     "ridge-boosting": ridge_and_boosted,
     "persistence": persistence,
-    **{name: _published(name) for name in CORRECTIONS},
+    **{name: partial(_published, correction) for name, correction in CORRECTIONS.items()},
 }
+# baselines that learn nothing from training data
 UNFITTED = frozenset({"raw", "persistence", *CORRECTIONS})

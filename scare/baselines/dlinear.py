@@ -1,4 +1,4 @@
-"""DLinear (Zeng et al. 2023): a moving average splits the window, each part has a linear map of its own.
+"""DLinear (Zeng et al. 2023): a moving average splits the window in two parts, each with its own linear map.
 
     x [N, C] ─┬─ trend = moving average of x ── · trend weights ────┐
               └─ x − trend ──────────────────── · seasonal weights ─ + ─ y
@@ -36,12 +36,12 @@ class DLinear:
     citation: ClassVar[str] = "Zeng, Chen, Zhang, Xu: Are Transformers Effective for Time Series Forecasting? AAAI 2023"
     complexity: ClassVar[str] = "O(N)"
     exempt: ClassVar[dict[str, str]] = {
-        "another_key_gives_other_parameters": "all weights start at one over their number, as a mean of the window",
+        "another_key_gives_other_parameters": "all weights start equal, as a mean of the window",
     }
 
     def __post_init__(self) -> None:
         if self.kernel < 1 or self.kernel % 2 == 0:
-            raise UsageError(f"a centred moving average is over an odd number of readings, not {self.kernel}")
+            raise UsageError(f"DLinear's moving average needs an odd number of readings, not {self.kernel}")
 
     @staticmethod
     def default() -> "DLinear":
@@ -58,7 +58,7 @@ class DLinear:
         return 2 * (window * channels + 1)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """One multiply-add a reading, the two maps being one."""
+        """One multiply-add per reading, because the two maps are joined."""
         return Operations(multiply_adds=window * channels)
 
 
@@ -74,7 +74,7 @@ class DLinearNetwork(Network):
     undecayed = frozenset({"seasonal_bias", "trend_bias"})
 
     def joined(self, seasonal: Weights, trend: Weights) -> Weights:
-        """Both maps as one: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x, gradients included."""
+        """Join both maps: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x, gradients included."""
         average = moving_average(self.window, self.kernel).astype(trend.dtype)
         return seasonal + average.T @ (trend - seasonal)
 

@@ -1,9 +1,9 @@
-"""EcoFormer (Liu et al. 2022): one token a reading, hash attention of linear complexity, read at the newest token.
+"""EcoFormer (Liu et al. 2022): one token per reading, hash attention of linear complexity, read at the newest token.
 
     x [N, C] ─ embed ─ T [N, D] ─ norm ─ hash attention ─ + ─ norm ─ feed-forward ─ + ─ newest token ─ dense ─ y
                            └─────────────────────────────┘└──────────────────────────┘
 
-Only the newest token is read, so all that follows the hash codes is computed for it alone: exact, and linear in N
+Only the newest token is read, so everything after the hash codes is computed for it alone: exact, and linear in N
 in training too. The hash is fitted to the tokens at the beginning of each round (`layers.ecoformer_attention`).
 
 Attention sees a set: without positions the order of all readings but the newest is lost.
@@ -29,9 +29,9 @@ from scare.models.contract import Network
 from scare.records import Count
 
 FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
-FITTED_WINDOWS = 64
+FITTED_WINDOWS = 64  # at most
 START = 0.02  # standard deviation of the initial positions
-TOGETHER = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
+INFERENCE_BATCH = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class EcoFormer:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """How many numbers training moves; the hash is not among them."""
+        """Number of trained parameters; the hash is not among them."""
         width, hidden = self.width, self.expansion * self.width
         block = 3 * (width**2 + width) + 4 * width + 2 * width * hidden + hidden + width
         return (channels + 1) * width + self.positions * window * width + block + width + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan: tokens and codes of all readings, the rest once."""
+        """Operations of one inference of the folded plan: tokens and codes for every reading, the rest once."""
         width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN
         hashing = 2 * width + self.supports * (width + self.bits)
         token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
@@ -110,17 +110,17 @@ class EcoFormerNetwork(Network):
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch]."""
-        if len(features) <= TOGETHER:
-            return self._read(features)
-        return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
+        if len(features) <= INFERENCE_BATCH:
+            return self._forward(features)
+        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
 
-    def _read(self, features: Array) -> Array:
+    def _forward(self, features: Array) -> Array:
         tokens = self.tokens(features)
         mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
         return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]
 
     def tokens(self, features: Array) -> Array:
-        """One token a reading, [batch, rows, width]."""
+        """One token per reading, [batch, rows, width]."""
         return project(features, self.embedding.weight) + self._constant
 
     @property
@@ -133,7 +133,7 @@ class EcoFormerNetwork(Network):
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)
         drawn = features[jax.random.permutation(draw_key, len(features))[:count]]
-        return eqx.tree_at(lambda n: n.attention, self, _fitted(self, drawn, fit_key))
+        return eqx.tree_at(lambda n: n.attention, self, _fit_hash(self, drawn, fit_key))
 
     def plan(self) -> Plan:
         """The network as kernel calls."""
@@ -152,5 +152,5 @@ class EcoFormerNetwork(Network):
 
 
 @eqx.filter_jit
-def _fitted(network: EcoFormerNetwork, features: Array, key: Array) -> HashAttention:
+def _fit_hash(network: EcoFormerNetwork, features: Array, key: Array) -> HashAttention:
     return network.attention.fitted(network.norms[0](network.tokens(features)), key)

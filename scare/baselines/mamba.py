@@ -30,7 +30,7 @@ from scare.records import Count
 
 EPSILON = 1e-5  # under the root of a mean square
 SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # of the initial Δ
-TOGETHER = 256  # windows computed at once in inference
+INFERENCE_BATCH = 256  # windows computed at once in inference
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,16 @@ class Mamba:
 
     @property
     def inner(self) -> int:
-        """Features inside the block."""
+        """Features inside the block: expand × width."""
         return self.expand * self.width
 
     @property
     def heads(self) -> int:
-        """How many heads share the inner features."""
+        """Heads that the inner features are divided into."""
         return self.inner // self.head_width
 
     def build(self, window: int, channels: int, key: Array) -> "MambaNetwork":
-        """Random parameters; the window's length does not matter."""
+        """Random parameters, whose number does not depend on the window."""
         keys = jax.random.split(key, 3)
         return MambaNetwork(
             window=window,
@@ -117,7 +117,7 @@ class Mamba:
 
 
 class RootMeanSquareNorm(eqx.Module):
-    """Each vector divided by its root mean square, times a gain."""
+    """RMS norm: each vector divided by its root mean square, times a gain."""
 
     gain: Array
 
@@ -131,17 +131,18 @@ class RootMeanSquareNorm(eqx.Module):
         return x / root_mean_square(x) * self.gain
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """All but the gain, which `folded_into` moves to the matrices that read the output."""
+        """The norm as kernel calls, without its gain: `folded_into` moves that to the matrices that read the output."""
         return [Step("rms_norm", (source,), output, settings={"epsilon": EPSILON})]
 
     def folded_into(self, weight: Array) -> Array:
-        """A matrix [width, outputs] with the gain folded into it."""
+        """Fold the gain into a matrix [width, outputs] that reads the norm."""
         return self.gain[:, None] * weight
 
-    def few_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """The norm of tokens x W + b on few numbers a row, and a basis [few, width]: output · basis is the norm.
+    def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
+        """Like `steps` for tokens x W + b, on channels + 1 numbers per row instead of `width`.
 
-        [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q, and as long as [x, 1] R.
+        Also gives the basis Q [channels + 1, width] for which output · Q is the norm. By a QR decomposition
+        [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q and has the length of [x, 1] R.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
         rows, few = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
@@ -177,7 +178,7 @@ class CausalConvolution(eqx.Module):
         return project(jnp.concatenate(recent, axis=-1), joined) + self.bias
 
     def newest(self, rows: Array, weight: Array) -> Array:
-        """The newest row alone, [batch, features]."""
+        """Like `__call__`, for the newest row alone: [batch, features]."""
         return self(rows[:, -len(self.taps) :], weight)[:, -1]
 
     def steps(self, source: str, output: str) -> list[Step]:
@@ -186,7 +187,7 @@ class CausalConvolution(eqx.Module):
         return [Step("causal_convolution", (source,), output, weights)]
 
     def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
-        """`newest` as kernel calls: of source [rows, r] only what the newest row's taps reach."""
+        """`newest` as kernel calls: only the rows of source [rows, r] that the newest row's taps reach."""
         return [
             Step("newest_rows", (source,), f"{output}.rows", settings={"rows": min(rows, len(self.taps))}),
             dense_step(f"{output}.rows", f"{output}.part", weight),
@@ -196,7 +197,7 @@ class CausalConvolution(eqx.Module):
 
 
 class StateSpaceMixer(eqx.Module):
-    """Tokens [batch, rows, width], given as a product of few features, to the mixer's newest row [batch, width]."""
+    """Mixer of a Mamba-2 block: tokens, given as rows · basis, to the newest row's output [batch, width]."""
 
     gate: Array  # z [width, inner]
     value: Array  # x [width, inner]
@@ -214,7 +215,7 @@ class StateSpaceMixer(eqx.Module):
 
     @staticmethod
     def create(width: int, inner: int, heads: int, state: int, taps: int, key: Array) -> "StateSpaceMixer":
-        """Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], D = 1, the rest as the framework's layers start."""
+        """Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], D = 1, the rest uniform within ±1/√inputs."""
         keys = jax.random.split(key, 11)
         gate, value, write, read, step = (
             draw_within(k, (width, outputs), width)
@@ -246,7 +247,7 @@ class StateSpaceMixer(eqx.Module):
         return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
 
     def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
-        """The layer as kernel calls, for tokens source · basis of this many rows."""
+        """The layer as kernel calls, for tokens source · basis with `rows` rows."""
         weights = {"decay": -np.exp(np.asarray(self.log_decay)), "direct": np.asarray(self.direct)}
         return [
             dense_step(source, "value", basis @ np.asarray(self.value)),
@@ -281,14 +282,14 @@ class MambaNetwork(Network):
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch]."""
-        if len(features) <= TOGETHER:
-            return self._read(features)
-        return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
+        if len(features) <= INFERENCE_BATCH:
+            return self._forward(features)
+        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
 
-    def _read(self, features: Array) -> Array:
-        """Outputs [batch] of few windows.
+    def _forward(self, features: Array) -> Array:
+        """Outputs [batch] of at most INFERENCE_BATCH windows.
 
-        A normed token is [x_t, 1] / rms times a matrix, so the mixer reads channels + 1 numbers a row, not `width`.
+        A normed token is [x_t, 1] / rms times a matrix, so the mixer reads channels + 1 numbers per row, not `width`.
         """
         tokens, ones = self.embedding(features), jnp.ones_like(features[:, :, :1])
         rows = jnp.concatenate([features, ones], axis=-1) / root_mean_square(tokens)
@@ -297,8 +298,8 @@ class MambaNetwork(Network):
         return self.head(self.last_norm(newest))[:, 0]
 
     def plan(self) -> Plan:
-        """The network as kernel calls: channels + 1 numbers a row; every gain moves into the matrix after it."""
-        normed, basis = self.norm.few_steps(INPUT, self.embedding, "rows")
+        """The network as kernel calls: channels + 1 numbers per row; every gain moves into the matrix after it."""
+        normed, basis = self.norm.narrow_steps(INPUT, self.embedding, "rows")
         steps = [
             *normed,
             *self.mixer.steps("rows", basis, "mixed", self.window),
@@ -330,7 +331,7 @@ def newest_output(value: Array, write: Array, read: Array, step: Array, decay: A
 
 
 def draw_step_bias(heads: int, key: Array) -> Array:
-    """softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)) of Δ log-uniform in [1e-3, 1e-1]."""
+    """Draw Δ log-uniform in [1e-3, 1e-1], as softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)): [heads]."""
     share = jax.random.uniform(key, (heads,))
     step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
     return step + jnp.log(-jnp.expm1(-step))

@@ -5,8 +5,8 @@
 The weights of the readings always sum to one: NLinear can correct an offset or a lag of the sensor but not its
 gain (of the scaled reading, against the scaled target). That is the published model.
 
-Differs from the published code: every channel has weights of its own, relative to its own newest reading, their
-parts are summed and the first channel's newest reading is added back; with one channel this is the published form.
+Differs from the published code: every channel has its own weights for differences to its own newest reading, the
+channels are summed, and the first channel's newest reading is added back; with one channel this is the published form.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from scare.models.contract import Network
 
 @dataclass(frozen=True)
 class NLinear:
-    """The architecture of NLinear: there is nothing to choose."""
+    """The architecture of NLinear, which has no hyper-parameters."""
 
     citation: ClassVar[str] = "Zeng, Chen, Zhang, Xu: Are Transformers Effective for Time Series Forecasting? AAAI 2023"
     complexity: ClassVar[str] = "O(N)"
     exempt: ClassVar[dict[str, str]] = {
-        "another_key_gives_other_parameters": "all weights start at one over their number, as a mean of the window",
+        "another_key_gives_other_parameters": "all weights start equal, as a mean of the window",
         "a_model_learns_a_gain": "its weights sum to one, so it gives back the level it was given",
     }
 
@@ -44,11 +44,11 @@ class NLinear:
         return NLinearNetwork(window, channels, start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """A weight a reading, those of the newest multiplying zero, and a bias."""
+        """One weight per reading and a bias; the weights of the newest reading multiply zero."""
         return window * channels + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """One multiply-add a reading; the subtraction is part of the weights."""
+        """One multiply-add per reading; the subtraction is part of the weights."""
         return Operations(multiply_adds=window * channels)
 
 

@@ -27,9 +27,9 @@ from scare.models.contract import Network
 from scare.records import Amount, Count
 
 EPSILON = 1e-5  # under the root of a window's variance
-NORM_EPSILON = 1e-5
+NORM_EPSILON = 1e-5  # under the root of a batch's variance
 MOMENTUM = 0.1  # share of the batch in the running statistics
-TOGETHER = 256  # windows computed at once in inference: their scores are patches² numbers a head
+INFERENCE_BATCH = 256  # windows computed at once in inference: their scores are patches² numbers per head
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PatchTST:
         return PatchTST()
 
     def tokens(self, window: int) -> int:
-        """How many patches a window gives."""
+        """Number of patches, one token each."""
         if window < self.patch - self.stride:
             raise UsageError(
                 f"PatchTST needs a window of at least {self.patch - self.stride} readings for one patch, not {window}"
@@ -109,7 +109,7 @@ class PatchTST:
         return total
 
     def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
-        """A layer, to whose scores others are added or not, with its last norm or without."""
+        """One layer; `added`: the scores of the layer before are added; `normed`: its last norm is not folded away."""
         numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
         scores = pairs * self.heads
         projections = 4 * numbers * self.width + 2 * numbers * self.hidden
@@ -122,7 +122,7 @@ class PatchTST:
 
 
 class PatchEmbedding(eqx.Module):
-    """Windows [batch, rows, channels] to one token a patch, [batch, patches, width]."""
+    """Windows [batch, rows, channels] to one token per patch, [batch, patches, width]."""
 
     linear: Linear  # [patch·channels, width]
     position: Array  # [patches, width]
@@ -138,7 +138,7 @@ class PatchEmbedding(eqx.Module):
         return PatchEmbedding(Linear.create(patch * shape[1], width, first), position, patch, stride)
 
     def __call__(self, x: Array) -> Array:
-        """Patches overlap; the newest row is repeated until the last one is full."""
+        """Embed overlapping patches; the newest row is repeated until the last patch is full."""
         rows = patch_rows(x.shape[1], self.patch, self.stride)
         cut = x[:, rows].reshape(len(x), len(rows), self.patch * x.shape[2])
         return self.linear(cut) + self.position
@@ -153,7 +153,7 @@ class PatchEmbedding(eqx.Module):
 
 
 class BatchNorm(eqx.Module):
-    """Each feature to mean 0 and variance 1 over tokens and windows, then gain and bias."""
+    """Normalise each feature to mean 0 and variance 1 over tokens and windows, then apply gain and bias."""
 
     gain: Array
     bias: Array
@@ -170,7 +170,7 @@ class BatchNorm(eqx.Module):
         return (tokens - self.mean()) / jnp.sqrt(self.variance() + NORM_EPSILON) * self.gain + self.bias
 
     def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":
-        """Like `__call__`, with the batch's own statistics; also the norm whose running statistics have moved."""
+        """Like `__call__`, with the batch's own statistics; also the norm with its running statistics updated."""
         rows = tokens.reshape(-1, tokens.shape[-1])
         mean = rows.mean(axis=0)
         centred = rows - mean
@@ -226,8 +226,8 @@ class ResidualAttention(eqx.Module):
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
         """The layer as kernel calls; the scores are `name`.scores, the output is `name`.
 
-        The scale goes into the query. A key's bias moves all scores of a query alike, so softmax does not see it; and
-        as weights sum to one, the value's bias goes straight to the output.
+        The scale is folded into the query. A key's bias moves all scores of a query alike, so softmax cancels it; as
+        weights sum to one, the value's bias is folded into the output's.
         """
         query, key, value, scores, mixed = (f"{name}.{part}" for part in ("query", "key", "value", "scores", "mixed"))
         scale = (self.query.weight.shape[1] // self.heads) ** -0.5
@@ -273,9 +273,9 @@ class EncoderLayer(eqx.Module):
     def learn(
         self, tokens: Array, before: Array | None, dropout: float, key: Array
     ) -> "tuple[Array, Array, EncoderLayer]":
-        """The layer in training: dropout, the batch's statistics, and the layer whose running statistics have moved.
+        """The layer in training, with dropout and the batch's statistics; also the layer with its statistics updated.
 
-        The published layer drops what attention gives twice, after its projection and before the sum: here at once.
+        The published layer applies dropout to attention's output twice in a row: here once, at the combined rate.
         """
         keys = jax.random.split(key, 3)
         mixed, scores = self.attention(tokens, before)
@@ -285,7 +285,7 @@ class EncoderLayer(eqx.Module):
         return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """The layer as kernel calls up to the last norm, whose affine map `second_norm` leaves to the caller."""
+        """The layer as kernel calls without `second_norm`, which the caller adds or folds into the head."""
         attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
         return [
             *self.attention.steps(source, attended, before),
@@ -315,11 +315,11 @@ class PatchTSTNetwork(Network):
 
     def __call__(self, features: Array) -> Array:
         """Scaled targets [batch], with the norms' running statistics."""
-        if len(features) <= TOGETHER:
-            return self._read(features)
-        return jax.lax.map(lambda one: self._read(one[None])[0], features, batch_size=TOGETHER)
+        if len(features) <= INFERENCE_BATCH:
+            return self._forward(features)
+        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
 
-    def _read(self, features: Array) -> Array:
+    def _forward(self, features: Array) -> Array:
         windows, moments = self._standardized(features)
         tokens, scores = self.embedding(windows), None
         for layer in self.layers:
@@ -327,7 +327,7 @@ class PatchTSTNetwork(Network):
         return self._finish(tokens, moments)
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Outputs with dropout and the batch's statistics, and the network whose statistics have moved."""
+        """Outputs with dropout and the batch's statistics, and the network with its statistics updated."""
         rate, keys = self.architecture.dropout, jax.random.split(key, len(self.layers) + 1)
         windows, moments = self._standardized(features)
         tokens, scores, learnt = drop(self.embedding(windows), rate, keys[0]), None, []
@@ -360,7 +360,7 @@ class PatchTSTNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def _head_steps(self, source: str, output: str) -> list[Step]:
-        """The head, and in it the last layer's norm: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
+        """The head with the last layer's norm folded in: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
         scale, shift = self.layers[-1].second_norm.folded()
         weight = np.asarray(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
         bias = np.asarray(self.head.bias) + (weight @ shift).sum()
@@ -371,9 +371,9 @@ class PatchTSTNetwork(Network):
 
 
 def standardize(x: Array) -> tuple[Array, Array]:
-    """Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
+    """Reversible instance normalisation (Kim et al. 2022) without its affine part.
 
-    Reversible instance normalisation (Kim et al. 2022) without its affine part.
+    Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
     """
     mean = x.mean(axis=1, keepdims=True)
     deviation = jnp.sqrt(jnp.square(x - mean).mean(axis=1, keepdims=True) + EPSILON)
@@ -381,7 +381,7 @@ def standardize(x: Array) -> tuple[Array, Array]:
 
 
 def restore(outputs: Array, moments: Array) -> Array:
-    """Outputs [batch] in the scale of the first channel.
+    """Undo `standardize` for outputs [batch], with the moments of the first channel.
 
     Differs from the published code: there each channel forecasts itself; here the first is the sensor's own.
     """
@@ -397,7 +397,7 @@ def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:
-    """x with a share `rate` of its numbers set to zero and the others enlarged, so that their mean stays."""
+    """Dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
     if rate == 0:
         return x
     kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)

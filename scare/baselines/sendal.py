@@ -31,7 +31,7 @@ from scare.models.contract import EvaluateAll, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 
-SLOPE = 0.1  # of the leaky cut-off below zero
+SLOPE = 0.1  # of the leaky ReLU below zero
 TINY = 1e-6  # keeps a logarithm finite
 BOX = 100  # examples over which labels are smoothed and their changes counted
 
@@ -39,7 +39,7 @@ BOX = 100  # examples over which labels are smoothed and their changes counted
 class Deep(StrEnum):
     """What the deep branch is."""
 
-    TRANSFORMER = "transformer"  # Exp 1 of SCARE's ablation: one token a reading
+    TRANSFORMER = "transformer"  # Exp 1 of SCARE's ablation: one token per reading
     LSTM = "lstm"
 
 
@@ -56,7 +56,7 @@ class Sendal:
     width: Count = 8  # of the transformer's tokens
     heads: Count = 4  # of key width 8
     feed_forward: Count = 64
-    margin: Amount = 0.05  # what the deep branch must gain, in standard deviations of the target
+    margin: Amount = 0.05  # least gain of the deep branch that pays, in standard deviations of the target
     deep_period: Count = 12  # windows for which a decision holds
     simple_period: Count = 60
 
@@ -72,7 +72,7 @@ class Sendal:
 
     @staticmethod
     def default() -> "Sendal":
-        """With a transformer, as the paper's comparison must have had it: O(N²), and as large as its Exp 1."""
+        """With a transformer, as the cost in the paper's comparison implies: O(N²), and as large as its Exp 1."""
         return Sendal()
 
     @property
@@ -112,7 +112,7 @@ class Sendal:
         return decision + Operations(gates + self.hidden, 7 * units, exponentials=5 * units, divisions=5 * units)
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
-        """Operations of one decision."""
+        """Operations of one decision by the classifier."""
         return Operations(window * channels, 2 * window, exponentials=window, divisions=window + 1)
 
 
@@ -211,12 +211,12 @@ class SendalNetwork(Network):
     undecayed = ScareNetwork.undecayed | {"input_bias", "hidden_bias"}
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch], each by the branch that its window chooses."""
+        """Scaled targets [batch], each computed by the branch that its window chooses."""
         simple, deep = self.branches(features).T
         return jnp.where(self.decision(features) > 0.5, deep, simple)
 
     def decision(self, features: Array) -> Array:
-        """The classifier's mean over the rows, [batch]; above a half it is for the deep branch."""
+        """The classifier's mean over the rows, [batch]; above a half it chooses the deep branch."""
         return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
 
     def branches(self, features: Array) -> Array:
@@ -268,12 +268,12 @@ class SendalNetwork(Network):
 
 
 def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margin: float) -> np.ndarray:
-    """How much the deep branch pays at each example in time order, 0 to 1: [n] from targets and both outputs [n].
+    """Label each example, in time order, with how much the deep branch pays there, 0 to 1: [n] from three arrays [n].
 
-    It pays where its error is smaller by more than the margin. Added are whether it mostly pays within the box around
-    an example, and how often that changes in the box; the sum is scaled to [0, 1] and small values are magnified.
-    The box is the 50 examples before, the example itself and the 49 after it, as in the published code. Boxes run
-    across devices.
+    It pays where its error is smaller by more than the margin. A label adds up whether it pays at most examples of the
+    box around this one, and how often that changes within the box; the sum is scaled to [0, 1] and small values are
+    magnified. The box is the 50 examples before, the example itself and the 49 after it, as in the published code.
+    Boxes run across devices.
 
     Differs from the published code: beyond the ends the first and the last label are repeated (there zeros), the range
     of the labels is that of training alone, and constant labels are not scaled (they would always mean the simple

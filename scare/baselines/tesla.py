@@ -3,7 +3,7 @@
     x [N, C] ─ embed + bins ─ Z [L, D] ─ attention ─ + ─ norm ─ dense over bins ─ dense over features ─ y
                                  └──────────────────┘
 
-One token a bin: the newest reading is a bin of its own, the oldest bin holds hundreds. SCARE is its descendant.
+One token per bin: the newest reading has its own bin, the oldest bin holds hundreds. SCARE is its descendant.
 
 Differs from the published code: attention projections start within plain Glorot limits (there the framework took
 the fans of a convolution, so limits were 0.25 and 0.31 instead of 0.39); bins of equal length stay apart, so every
@@ -74,7 +74,7 @@ class Tesla:
         return embedding + binner + attention + 2 * width + (bins + 1) + (width + 1)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan; L bins."""
+        """Operations of one inference of the folded plan."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         front = window * channels * (1 + width) + bins * channels * width + bins * width
         direct, parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
@@ -92,7 +92,7 @@ class LogarithmicBinner(eqx.Module):
     """Tokens [batch, rows, width] to bin tokens [batch, bins, width], each a learned weighted sum of its readings.
 
     Bins double in length from the newest reading back (`logarithmic_bins`). It is a `SequenceLensProjector` whose
-    matrix has one weight a row, so the tokens of single readings are never needed here either.
+    matrix has one weight per row, so the tokens of single readings are never needed here either.
     """
 
     weight: Array  # [rows], shared by the features
@@ -113,13 +113,13 @@ class LogarithmicBinner(eqx.Module):
 
     @property
     def projector(self) -> SequenceLensProjector:
-        """The binner as a lens projector: row t of its matrix [rows, bins] has weight t at its bin and zeros."""
+        """The binner as a lens projector: row t of its matrix [rows, bins] has weight t at its bin, zeros elsewhere."""
         rows = np.arange(self.weight.shape[0])
         members = np.searchsorted(self.starts, rows, side="right")[:, None] == np.arange(1, len(self.starts) + 1)
         return SequenceLensProjector(self.weight[:, None] * members, self.bias)
 
     def __call__(self, tokens: Array) -> Array:
-        """The published form."""
+        """The published form, which needs the token of every reading."""
         return self.projector(tokens)
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:

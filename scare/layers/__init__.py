@@ -1,1 +1,1 @@
-"""The paper's parts, trained with JAX."""
+"""Layers of SCARE and its ablations, trained with JAX. Each writes itself as plan steps (`steps`)."""

@@ -26,7 +26,7 @@ from scare.kernels import dense_step
 from scare.layers.buffers import Buffer
 
 EPSILON = 1e-12  # under the square root of a norm
-MEMORY = 0.99  # share of the old bandwidth kept at each step
+MEMORY = 0.99  # weight of the old bandwidth in its running mean
 
 
 class RbfHash(eqx.Module):
@@ -54,16 +54,16 @@ class RbfHash(eqx.Module):
         return x @ supports.T - lengths / 2
 
     def activations(self, x: Array) -> Array:
-        """The hash before its sign, [..., bits]."""
+        """Values whose signs are the codes, [..., bits]."""
         kernel = jnp.exp(self._half_distances(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
     def __call__(self, x: Array) -> Array:
-        """The codes."""
+        """Codes of ±1, [..., bits]."""
         return sign(self.activations(x))
 
     def folded(self) -> dict[str, Any]:
-        """The hash for a plan: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
+        """What `hash_codes_step` needs: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
         return {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -73,7 +73,7 @@ class RbfHash(eqx.Module):
         }
 
     def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
-        """With a support set drawn from this batch and the bandwidth moved towards it; unchanged when frozen."""
+        """The hash with support set `drawn` and its bandwidth moved towards these vectors; unchanged when frozen."""
         supports = jnp.where(self.frozen() > 0, self.supports(), drawn if self.raw else unit(drawn))
         spread = -2.0 * self._half_distances(vectors, supports).mean()
         old = self.bandwidth()
@@ -137,9 +137,10 @@ class EfficientBitwiseAttention(eqx.Module):
 
 
 def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Step:
-    """Packed codes of the rows of source; `hashing` gives supports, bandwidth, projection, bias, epsilon and raw.
+    """Make the plan step that hashes the rows of source.
 
-    Centring by the mean kernel value is folded into the projection or the bias by the caller.
+    `hashing` gives supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw.
+    The caller has folded the centring by the mean kernel value into the projection or the bias.
     """
     sharpness = 1 / float(hashing["bandwidth"])
     weights = {"projection": np.asarray(hashing["projection"])}
@@ -171,12 +172,12 @@ def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
 
 
 def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
-    """Draw `count` of all tokens [batch, tokens, width] with equal probability, none twice while there are others."""
+    """Draw `count` of all tokens [batch, tokens, width] without replacement, repeating only if there are too few."""
     flat = tokens.reshape(-1, tokens.shape[-1])
     return flat[jnp.resize(jax.random.permutation(key, len(flat)), (count,))]
 
 
 def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """Draw `count` tokens, the j-th from lens j mod L of a random window, so that row j of A belongs to one lens."""
+    """Draw `count` tokens, the j-th from lens j mod L of a random window, so that row j of A always sees one lens."""
     windows = jax.random.randint(key, (count,), 0, len(tokens))
     return tokens[windows, jnp.arange(count) % tokens.shape[1]]

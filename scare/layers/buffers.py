@@ -1,4 +1,4 @@
-"""A buffer is an array that training carries along but no gradient moves."""
+"""Buffers: arrays that are part of a network but that no gradient updates, such as running statistics."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from jax import Array
 
 
 class Buffer(eqx.Module):
-    """An array outside the optimiser's reach, such as a hash function's support set."""
+    """An array that the optimiser does not update, such as a hash function's support set."""
 
     array: Array
 
     def __call__(self) -> Array:
-        """The array, cut off from gradients."""
+        """The array, without a gradient."""
         return jax.lax.stop_gradient(self.array)
 
 
@@ -23,6 +23,6 @@ def is_buffer(node: Any) -> bool:
 
 
 def split_trainable(model: Any) -> tuple[Any, Any]:
-    """A model as (what gradients move, everything else); `eqx.combine` joins them again."""
+    """Split a model into (trained parameters, everything else); `eqx.combine` joins them again."""
     wanted = jax.tree.map(lambda leaf: not is_buffer(leaf) and eqx.is_inexact_array(leaf), model, is_leaf=is_buffer)
     return eqx.partition(model, wanted)

@@ -5,9 +5,9 @@ support; A is fitted bit by bit so that codes agree where tokens are alike (Hamm
 gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
 code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
 
-Differs from the published code: the bandwidth is that of all tokens of a fit and kept until the next (there each window
-and head has its own, in use too, and gradients go through it), supports come from all windows of a fit (there from the
-first), and fewer neighbours are used when tokens are few. docs/decisions/rivals.md says why.
+Differs from the published code: one bandwidth is computed from all tokens of a fit and kept until the next (there each
+window and head has its own, in inference too, and gradients go through it), supports come from all windows of a fit
+(there from the first), and fewer neighbours are used when tokens are few. docs/decisions/rivals.md says why.
 """
 
 from enum import StrEnum
@@ -76,7 +76,7 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(None))
 
     def newest(self, tokens: Array) -> Array:
-        """The newest token's output alone, [batch, width]: no pair of tokens without it is looked at."""
+        """The newest token's output alone, [batch, width], in time linear in the tokens."""
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
@@ -101,7 +101,7 @@ class HashAttention(eqx.Module):
     def newest_steps(self, source: str, output: str) -> list[Step]:
         """`newest` as kernel calls: through a memory, for many tokens.
 
-        Weights that sum to one may mix the tokens themselves: one mixture is projected then, not every token.
+        Weights that sum to one (Bias.SUM) may mix the tokens before the projection: then it runs once, not per token.
         """
         code = [*self._code_steps(source), Step("newest", ("codes",), "code")]
         if self.form == Bias.SUM:
@@ -156,7 +156,7 @@ def _affinity(vectors: Array) -> Array:
 
 
 def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
-    """Fit each column of A in turn, by gradient steps on the affinity that the columns before it left over."""
+    """Fit A column by column, each to the part of the affinity that the columns before it do not explain."""
 
     def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
         fitted = _fit_bit(kernel, rest, column, projection.shape[1])
@@ -167,7 +167,7 @@ def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
 
 
 def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
-    """Fit one column by Nesterov steps on the softened sign; the start is kept unless the hard loss improves."""
+    """Fit one column by Nesterov momentum on a softened sign; keep the start unless the loss of the sign improves."""
 
     def loss(code: Array) -> Array:
         return -jnp.einsum("bi,bij,bj->", code, rest, code) / (code.size * bits)

@@ -54,7 +54,7 @@ class FeedForward(eqx.Module):
 
 
 class LayerNorm(eqx.Module):
-    """Each token to mean 0 and variance 1, then gain and bias."""
+    """Normalise each token to mean 0 and variance 1, then apply gain and bias."""
 
     gain: Array
     bias: Array

@@ -50,7 +50,7 @@ class DualEmbedding(eqx.Module):
         return x.reshape(len(x), -1) @ self.overall + (self.overall_bias + self.local_bias)
 
     def __call__(self, x: Array) -> Array:
-        """One token a reading: the paper's form."""
+        """One token per reading: the paper's form."""
         return x @ self.local + self.shared(x)[:, None, :]
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
@@ -138,7 +138,7 @@ def bin_averages(window: int, lenses: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HatBasis:
-    """Overlapping triangles (hats) over a window, oldest row first; column 0 of the matrix is the newest reading's.
+    """Overlapping triangles (hats) over a window, oldest row first; column 0 of the matrix is the newest reading.
 
     Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
     the two knots around it.
@@ -164,17 +164,17 @@ class HatBasis:
         return len(self.knots)
 
     @cached_property
-    def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each row, oldest first: its lower knot and its share of the upper one."""
+    def knot_shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower knot of each row, oldest first, and the row's share of the knot above it: [window] each."""
         lower, share = hat_fractions(self.window, self.knots)
         return lower[::-1].copy(), share[::-1].copy()
 
     @cached_property
     def scale(self) -> np.ndarray:
         """Factors that make each hat's weights sum to one, [size]."""
-        return 1 / hat_matrix(*self.sums, self.size).sum(axis=0)
+        return 1 / hat_matrix(*self.knot_shares, self.size).sum(axis=0)
 
     @cached_property
     def matrix(self) -> np.ndarray:
         """Φ [window, size]; every column sums to one."""
-        return hat_matrix(*self.sums, self.size) * self.scale
+        return hat_matrix(*self.knot_shares, self.size) * self.scale

@@ -1,8 +1,8 @@
 """Heads: from the tokens of a block to the calibrated value, and the interactions of readings that are added to it.
 
-Interactions are products of every two newest readings: what a line cannot do. A cell's sensitivity changes with
-temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that a
-reading never seen in training cannot run away squared.
+Interactions are products of every two newest readings, which a linear map cannot express: a cell's sensitivity changes
+with temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that the
+square of an extreme reading stays bounded.
 """
 
 from typing import TypeVar

@@ -46,8 +46,8 @@ class SoftmaxAttention(eqx.Module):
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
         """Equal to `self(embedding(x))` for a local embedding, but mixes nothing wider than x [batch, rows, C].
 
-        A token is x E + b: its score as a key is linear in x, up to what all keys share and softmax does not see, and
-        a mean of values is the value of a mean row. Exact, gradients included; x are readings and have none.
+        A token is x E + b: its score as a key is linear in x, up to a constant that softmax cancels, and a mean of
+        values is the value of a mean row. Exact, gradients included, except to x: readings need none.
         """
         local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
         query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
@@ -90,7 +90,7 @@ class SoftmaxAttention(eqx.Module):
 
 @jax.custom_vjp
 def mean_rows(slopes: Array, rows: Array) -> Array:
-    """For each slope [batch, slopes, C] the mean of rows [batch, rows, C] weighted by exp(slope · row).
+    """Mean of rows [batch, rows, C] weighted by exp(slope · row), for each slope [batch, slopes, C].
 
     Its gradient is the weighted covariance of the rows, which is summed in the same pass: no weight is stored or
     computed twice.
@@ -99,7 +99,7 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 
 
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
-    """Weighted means and covariances, window by window: the weights of one stay in the processor's cache."""
+    """Weighted means and covariances, window by window, so that a window's weights stay in the processor's cache."""
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances
 
@@ -108,7 +108,7 @@ def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
     slopes, rows = window
     count, channels = rows.shape
     centre = rows.mean(axis=0)
-    centred = rows - centre  # moves all scores of a slope alike, and keeps the covariance exact
+    centred = rows - centre  # shifts all scores of a slope alike, and keeps the covariance precise
     scores = slopes @ centred.T
     weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))
     products = (centred[:, :, None] * centred[:, None]).reshape(count, -1)

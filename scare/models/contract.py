@@ -23,7 +23,7 @@ from scare.models.selection import Selection, SelectionRules, Solution
 from scare.windowing.examples import DesignMatrix
 
 LazyDesignMatrix = Callable[[], DesignMatrix]  # computed when it is called
-# of a function of features: its values at all training examples, in order
+# evaluates a function of features at all training examples, in order
 EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]
 
 
@@ -41,7 +41,7 @@ class Network(eqx.Module):
 
     @property
     def basis(self) -> np.ndarray | None:
-        """A fixed matrix [window, rows] applied to each channel before any parameter, or None."""
+        """Fixed matrix [window, rows] that turns each channel of a window into features; None: the window itself."""
         return None
 
     def __call__(self, features: Array) -> Array:
@@ -72,19 +72,19 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def blend(self, start: Self, share: float) -> Self:
-        """Blend with the start: (1 − share) of its output plus share of this network's."""
+        """Blend with the start: (1 − share) · its output + share · this network's output."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
         """Enter a phase: the network, and targets [n] of its own if they are not the scaled references `targets` [n].
 
-        `evaluate_all(function)` gives a function of features at every training example; examples of one device are in
-        time order.
+        `evaluate_all(function)` evaluates a function of features at every training example; examples of one device are
+        in time order.
         """
         return self, None
 
     def moving(self) -> Any:
-        """Parameters that this phase trains: a tree of booleans that is a prefix of the network; None: all."""
+        """Which parameters this phase trains: a tree of booleans that is a prefix of the network; None: all."""
         return None
 
     def refresh(self, features: Array, key: Array) -> Self:
@@ -112,7 +112,7 @@ class Architecture(Protocol):
 
     @staticmethod
     def default() -> "Architecture":
-        """The architecture of the model's own paper; for SCARE what users get."""
+        """The architecture of the model's own paper; for SCARE the one that users get."""
         ...
 
     def build(self, window: int, channels: int, key: Array) -> Network:

@@ -57,7 +57,7 @@ class Front:
 
     width: Count = 8  # D
     overall: bool = True  # the global embedding
-    patching: bool = True  # lenses; otherwise one token a reading
+    patching: bool = True  # lenses; otherwise one token per reading
     hats: bool = True  # W = ΦΘ
 
     def __post_init__(self) -> None:
@@ -74,14 +74,14 @@ class Attention:
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
     heads: Count = 4  # of multi-head attention
-    # the kernel on q, k and supports as they are, the paper's literal form; otherwise on unit vectors
+    # hash q, k and supports as they are, the paper's literal form; otherwise as unit vectors
     raw: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
             raise UsageError(f"a hash code has 1 to 32 bits, one word, not {self.bits}")
         if self.raw and self.mix != Mix.BITWISE:
-            raise UsageError(f"raw vectors are for the kernel of bitwise attention, not for {self.mix}: leave raw off")
+            raise UsageError(f"attention.raw is for bitwise attention, not for {self.mix}: turn it off")
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ class Scare:
 
     @staticmethod
     def default() -> "Scare":
-        """The architecture found on real co-locations: hats, no normalisation, flat head, skip and curve."""
+        """The architecture chosen on real co-locations: hats, no normalisation, flat head, skip and curve."""
         return Scare()
 
     @staticmethod
     def paper() -> "Scare":
-        """The paper's method section."""
+        """The architecture of the paper's method section."""
         return Scare(
             Front(hats=False),
             Attention(sampling=Sampling.UNIFORM),
@@ -141,7 +141,7 @@ class Scare:
         return HatBasis(window).size if self.front.hats else window
 
     def tokens(self, window: int) -> int:
-        """Tokens in the block: lenses, or one a row."""
+        """Tokens in the block: lenses, or one per row."""
         return lenses(window) if self.front.patching else self.rows(window)
 
     def build(self, window: int, channels: int, key: Array) -> "ScareNetwork":
@@ -168,7 +168,7 @@ class Scare:
         )
 
     def _lens_matrix(self, window: int, key: Array) -> Array:
-        """Initial W: Glorot as given by the paper's framework, or log-bin membership on hats plus noise."""
+        """Initial W: Glorot as in the paper's framework; with hats, membership in logarithmic bins plus noise."""
         rows, count = self.rows(window), lenses(window)
         if not self.front.hats:
             return jax.nn.initializers.glorot_uniform()(key, (rows, count))
@@ -224,7 +224,7 @@ class Scare:
         pairs = tokens * tokens
 
         def project(out: int) -> Operations:
-            """A projection of the tokens: directly, or of the few numbers they are made of, whichever is less."""
+            """A projection of the tokens, or of the few numbers that they are made of, whichever costs less."""
             direct = tokens * width * out
             parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
             return Operations(multiply_adds=min(direct, parts))
@@ -287,8 +287,8 @@ class ScareNetwork(Network):
 
     def finish(self, features: Array, tokens: Array) -> Array:
         """Block, head and skip after the front."""
-        pairwise = self._pairwise
-        attended = self.attention(tokens) if pairwise is None else pairwise.fused(features, self.embedding)
+        softmax = self._fused_attention
+        attended = self.attention(tokens) if softmax is None else softmax.fused(features, self.embedding)
         mixed = tokens + attended
         mixed = self.norms[0](mixed) if self.norms else mixed
         fed = mixed + self.feed_forward(mixed)
@@ -312,7 +312,7 @@ class ScareNetwork(Network):
     def select_linear(
         self, train: LazyDesignMatrix, validation: LazyDesignMatrix, rules: SelectionRules
     ) -> Selection | None:
-        """On the columns of skip and curve."""
+        """Select on the columns that skip and curve read."""
         if self.skip is None:
             return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
@@ -328,7 +328,7 @@ class ScareNetwork(Network):
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def blend(self, start: Self, share: float) -> Self:
-        """A blend of all that is linear in the output; the head of the start is zero."""
+        """Blend the parameters in which the output is linear; the head of the start is zero."""
         assert isinstance(self.head, FlatHead)  # no other starts at zero
 
         def linear(network: ScareNetwork) -> list[Array]:
@@ -354,7 +354,7 @@ class ScareNetwork(Network):
         return [self._resampled(tokens, k) for k in jax.random.split(key, count)]
 
     def freeze(self, chosen: Self) -> Self:
-        """With the chosen support set, for good."""
+        """Freeze the support set at the chosen one."""
         own, source = self._hashing, chosen._hashing
         if own is None or source is None:
             return self
@@ -368,10 +368,10 @@ class ScareNetwork(Network):
             steps += self.embedding.steps(source, "tokens", scale)
         else:
             steps += self.projector.steps(source, self.embedding, "tokens", scale)
-        if self._pairwise is None:
+        if self._fused_attention is None:
             steps += self.attention.steps("tokens", "attended")
         else:
-            steps += self._pairwise.fused_steps(source, "tokens", self.embedding, "attended")
+            steps += self._fused_attention.fused_steps(source, "tokens", self.embedding, "attended")
         steps += [add_step("tokens", "attended", "first")]
         block, out = ("block", "out") if self.norms else ("first", "second")
         steps += self.norms[0].steps("first", block) if self.norms else []
@@ -389,7 +389,7 @@ class ScareNetwork(Network):
         curved = self.curve is not None and bool(np.any(np.asarray(self.curve)))
         if np.count_nonzero(line) > np.count_nonzero(newest):
             steps, source, scale = self._feature_steps()
-            steps += [*self._line_steps(source, scale, bias), *[self._now(scale)] * curved]
+            steps += [*self._line_steps(source, scale, bias), *[self._newest_step(scale)] * curved]
         else:
             weights, scale = {"weight": newest[:, None], **bias}, np.ones(len(line))
             steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "straight", weights)]
@@ -404,7 +404,7 @@ class ScareNetwork(Network):
         steps = [*self._line_steps(source, scale, {}), add_step(deep, "straight", "lined")]
         if self.curve is None:
             return steps
-        return [*steps, self._now(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
+        return [*steps, self._newest_step(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
         """The line of all features."""
@@ -413,8 +413,8 @@ class ScareNetwork(Network):
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
         return [Step("flatten", (source,), "features"), straight]
 
-    def _now(self, scale: np.ndarray) -> Step:
-        """The newest of the features."""
+    def _newest_step(self, scale: np.ndarray) -> Step:
+        """The newest row of the features."""
         start = self._newest % len(scale) * self.channels
         return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
 
@@ -424,11 +424,11 @@ class ScareNetwork(Network):
         return product_steps("now", "curved", self.curve, float(scale[self._newest]))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
-        """Steps that make the features, their name, and what each row must still be multiplied by."""
+        """Steps that compute the features, their name, and a factor for each row that readers must apply."""
         if not self.architecture.front.hats:
             return [], INPUT, np.ones(self.window)
         basis = HatBasis(self.window)
-        knot, fraction = basis.sums
+        knot, fraction = basis.knot_shares
         weights = {"knot": knot.astype(np.int32), "fraction": fraction.astype(self.embedding.local.dtype)}
         return [Step("hat_basis", (INPUT,), "hats", weights, {"knots": basis.size})], "hats", basis.scale
 
@@ -438,8 +438,8 @@ class ScareNetwork(Network):
         return 0 if self.architecture.front.hats else -1
 
     @property
-    def _pairwise(self) -> SoftmaxAttention | None:
-        """Softmax attention over one token a reading of fewer numbers than a head's, if tokens are mixed with that."""
+    def _fused_attention(self) -> SoftmaxAttention | None:
+        """The attention, if it is cheaper on readings than on tokens: softmax, one token per reading, few channels."""
         local = self.projector is None and self.embedding.overall is None and self.channels < KEY_WIDTH
         return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
 

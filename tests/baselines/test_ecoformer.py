@@ -114,15 +114,15 @@ def test_the_form_of_the_published_code_may_be_named_by_a_word() -> None:
 
 def test_many_windows_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = random_network(EcoFormer(**SMALL), 7, 1), random_windows(11, 7, 1)
-    monkeypatch.setattr(ecoformer, "TOGETHER", 4)
+    monkeypatch.setattr(ecoformer, "INFERENCE_BATCH", 4)
     np.testing.assert_allclose(eqx.filter_jit(network)(x), run(network.plan(), x), rtol=1e-9)
 
 
 def test_a_refresh_fits_the_hash_to_a_few_windows_and_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, ...]] = []
-    fit = ecoformer._fitted
+    fit = ecoformer._fit_hash
     monkeypatch.setattr(ecoformer, "FITTED_PAIRS", 3 * 12 * 12)
-    monkeypatch.setattr(ecoformer, "_fitted", lambda n, x, key: seen.append(x.shape) or fit(n, x, key))
+    monkeypatch.setattr(ecoformer, "_fit_hash", lambda n, x, key: seen.append(x.shape) or fit(n, x, key))
     network = random_network(EcoFormer(**SMALL), 12, 1)
     fitted = network.refresh(random_windows(20, 12, 1), jax.random.key(0))
     assert seen == [(3, 12, 1)]

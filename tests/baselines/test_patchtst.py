@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scare.baselines import PatchTST
-from scare.baselines.patchtst import TOGETHER, BatchNorm, PatchTSTNetwork, drop
+from scare.baselines.patchtst import INFERENCE_BATCH, BatchNorm, PatchTSTNetwork, drop
 from scare.calibrator.cost import count
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
@@ -121,7 +121,7 @@ def test_a_patch_narrower_than_a_token_is_projected_directly(layers: int) -> Non
 @pytest.mark.usefixtures("double")
 def test_many_windows_are_computed_in_groups() -> None:
     network = random_network(SMALL, 9, 1)
-    windows = np.random.default_rng(1).normal(size=(TOGETHER + 3, 9, 1))
+    windows = np.random.default_rng(1).normal(size=(INFERENCE_BATCH + 3, 9, 1))
     np.testing.assert_allclose(compute(network, windows), run(network.plan(), windows), rtol=1e-9, atol=1e-9)
 
 

@@ -135,7 +135,7 @@ def test_queries_and_keys_that_are_alike_go_through_one_hash(alike: bool) -> Non
 
 def hats(rows: int) -> np.ndarray:
     basis = HatBasis(rows)
-    return hat_matrix(*basis.sums, basis.size).astype(np.float32)
+    return hat_matrix(*basis.knot_shares, basis.size).astype(np.float32)
 
 
 def bins(lengths: list[int], draw: np.random.Generator) -> np.ndarray:

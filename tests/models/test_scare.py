@@ -123,7 +123,7 @@ def test_the_kernel_may_take_raw_vectors_in_python_only(windows: jax.Array) -> N
     assert [step.output for step in hash_steps(plan)] == ["query_codes", "key_codes"]
     with pytest.raises(NotApplicableError, match="'raw_hash_codes' has no"):
         C_FLOAT32[hash_steps(plan)[0].kernel]
-    with pytest.raises(UsageError, match="not for multi-head: leave raw off"):
+    with pytest.raises(UsageError, match="not for multi-head: turn it off"):
         Attention(Mix.MULTI_HEAD, raw=True)
 
 
