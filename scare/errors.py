@@ -1,4 +1,4 @@
-"""Exceptions that carry the exit code of the command line.
+"""Exceptions for users, each with an exit code of the command line.
 
 Every message is for the person at the keyboard: what is wrong, where, and what to do.
 """
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 
 class ScareError(Exception):
-    """A failure with a message meant for the user and an exit code."""
+    """Base of all errors whose message is meant for the user; anything else is a bug of ours."""
 
     exit_code = ExitCode.UNEXPECTED
 
@@ -39,7 +39,7 @@ class DataError(ScareError):
 
 
 class NotApplicableError(DataError):
-    """A method cannot be used on these data, for a reason a comparison shows instead of a score."""
+    """A method cannot be used on these data; a comparison shows the reason instead of a score."""
 
 
 class DoesNotFitError(ScareError):

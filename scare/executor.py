@@ -1,7 +1,7 @@
-"""Where jobs run: in this process, in processes of this computer (loky, of joblib), or on a Dask cluster.
+"""Run jobs in this process, in processes of this computer (joblib's loky), or on a Dask cluster.
 
 A job is a function of this package and plain values: names and content hashes, never objects. Each local process is
-a pool of its own, so a job that kills its process takes no other with it. A job whose process or worker is lost is
+a pool of its own, so a job that kills its process takes no other job with it. A job whose process or worker is lost is
 tried once more.
 
 A cluster's worker may not see the folder of a job: `pack` sends it as bytes, `run_on_packed` unpacks it there and
@@ -44,7 +44,7 @@ Files = dict[str, bytes]  # content by name
 
 
 class Executor(Protocol):
-    """Runs up to `size` jobs at a time; `shared` if a worker may be another computer."""
+    """Runs up to `size` jobs at a time; `shared` is true if a worker may be on another computer."""
 
     size: int
     shared: bool
@@ -53,10 +53,10 @@ class Executor(Protocol):
         """Start a job."""
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Why a finished job has neither result nor error of its own; None if it has."""
+        """Say why a finished job was lost with its process or worker; None if it returned or raised."""
 
     def close(self) -> None:
-        """Stop what still runs, and wait for it."""
+        """Stop running jobs, and wait for them to end."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class LocalProcesses:
         return f"its process ended without a result (exit code {code[1] if code else '?'}), perhaps out of memory"
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill running jobs."""
         for pool, _ in self._pools:
             pool.shutdown(kill_workers=True)
 
 
 class InProcess:
-    """This process: `submit` returns when the job is done."""
+    """Runs jobs in this process: `submit` returns when the job is done."""
 
     size, shared = 1, False
 
@@ -123,7 +123,7 @@ class InProcess:
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Never: a lost job is a lost process."""
+        """None: a job cannot be lost without this process."""
         return None
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ def _exit_with_parent(parent: int) -> None:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """A process started in this block ignores Ctrl-C, even while it imports."""
+    """Let a process started in this block ignore Ctrl-C, even while it imports."""
     if current_thread() is not main_thread():
         yield
         return
@@ -194,7 +194,10 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 class DaskCluster:
-    """Workers of a Dask scheduler; without an address, that of Dask's own settings or `jobs` of this computer."""
+    """Runs jobs on the workers of a Dask scheduler.
+
+    Without an address it is the scheduler of Dask's own settings or, if there is none, `jobs` workers on this computer.
+    """
 
     shared = True
 
@@ -225,7 +228,7 @@ class DaskCluster:
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Whether Dask has lost every worker that it tried the job on."""
+        """Say that every worker that tried the job was lost, if so."""
         from distributed import KilledWorker
 
         if future.cancelled():
@@ -239,7 +242,7 @@ class DaskCluster:
         self._client.close()
 
     def _count_threads(self) -> int:
-        """How many jobs the workers take at once; a worker of another version raises a UsageError."""
+        """Count the jobs that the workers run at once; a worker with another version of scare raises a UsageError."""
         for worker, version in self._client.run(_version, on_error="return").items():
             if version != scare.__version__:
                 has = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
@@ -264,7 +267,7 @@ def pack(folder: Path, paths: Iterable[Path]) -> bytes:
 
 
 def run_on_packed(packed: bytes, work: Callable[..., object], *arguments: Any) -> Files:
-    """Run work(folder, *arguments, results) on a packed folder; returns the files it wrote to `results`."""
+    """Run work(folder, *arguments, results) on a packed folder; returns the files that it wrote to `results`."""
     with TemporaryDirectory() as results:
         work(str(_unpack_once(packed)), *arguments, results)
         return {path.name: path.read_bytes() for path in sorted(Path(results).iterdir())}
@@ -278,7 +281,7 @@ def write_files(files: Files, folder: Path) -> None:
 
 
 def _unpack_once(packed: bytes) -> Path:
-    """The folder with this content on this computer, unpacked unless another job has done it."""
+    """Unpack into a folder named after the content, unless another job has done so; returns the folder."""
     folder = Path(gettempdir()) / "scare-sent" / hashlib.sha256(packed).hexdigest()
     if not folder.exists():
         folder.parent.mkdir(exist_ok=True)

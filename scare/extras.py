@@ -1,9 +1,10 @@
-"""Extras: packages that some commands need and a plain installation lacks."""
+"""Extras: optional dependencies that some commands need, and the command that installs them."""
 
 from importlib.util import find_spec
 
 from scare.errors import UsageError
 
+# Import names by extra of pyproject.toml.
 PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
     "live": ("paho", "starlette", "uvicorn"),
@@ -17,19 +18,19 @@ PACKAGES = {
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
+    """Whether a package can be imported, without importing it."""
     return find_spec(package) is not None
 
 
 def require(extra: str, *packages: str) -> None:
-    """Raise a UsageError with the remedy if packages of an extra (all, unless named) are missing."""
+    """Raise a UsageError with the remedy if packages of an extra (default: all of them) are missing."""
     missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
     if missing:
         raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; {remedy(extra)}")
 
 
 def remedy(extra: str) -> str:
-    """The command that installs an extra.
+    """Say how to install an extra.
 
     >>> remedy("train")
     "run in the folder of your clone: pip install '.[train]'"

@@ -1,6 +1,7 @@
 """Write files atomically: to a temporary name in the same folder, then rename.
 
-What a killed process has left is removed by the next one that writes into the folder.
+Temporary files of a killed process are removed by the next process that writes into the folder. They carry the
+computer's name and the process's id, so that a shared folder's other writers keep theirs.
 """
 
 import os
@@ -16,10 +17,10 @@ from secrets import token_hex
 
 from scare.errors import UsageError
 
-COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]
+COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]  # of the host name, as part of file names
 TEMPORARY = f".*.{COMPUTER}-*"  # glob of names from `temporary_path`
-UPLOT = Path(__file__).parent / "vendored" / "uplot"  # draws the charts of our pages
-PAGES = Path(__file__).parent / "pages"  # styles and words that they share
+UPLOT = Path(__file__).parent / "vendored" / "uplot"  # the chart library of our web pages
+PAGES = Path(__file__).parent / "pages"  # styles and texts that these pages share
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def temporary_path(path: Path) -> Path:
-    """A hidden name in the same folder that carries this process's id."""
+    """Make a hidden name in the same folder, with this computer and process in it."""
     _remove_leftovers_once(path.parent.absolute())
     return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
 
@@ -62,7 +63,7 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove those of these temporary files and folders whose process on this computer has ended."""
+    """Remove temporary files and folders among these whose process, on this computer, has ended."""
     for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
         if process and not _is_running(int(process[1])):
@@ -71,7 +72,7 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether the process exists; True where one cannot ask."""
+    """Whether the process exists; always True on Windows, where signal 0 is Ctrl-C and not a question."""
     if os.name == "nt":
         return True
     try:

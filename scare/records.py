@@ -44,18 +44,18 @@ Record = TypeVar("Record")
 
 
 def is_printable(text: str) -> bool:
-    """without control characters"""
+    """without control characters"""  # printed in error messages, see BOUNDS
     return not any(category(sign) in ("Cc", "Cs") for sign in text)
 
 
-# Bounds that many fields share.
+# Types with bounds that many fields share.
 Whole = Annotated[int, Ge(0)]
 Count = Annotated[int, Ge(1)]
 Finite = Annotated[float, Gt(-inf), Lt(inf)]
 Amount = Annotated[float, Ge(0), Lt(inf)]
 Positive = Annotated[float, Gt(0), Lt(inf)]
 Name = Annotated[str, MaxLen(200), Predicate(is_printable)]
-WORDS: dict[Any, str] = {
+TYPE_NAMES: dict[Any, str] = {
     **{int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"},
     **{dict: "a table of settings", list: "a list"},
 }
@@ -158,7 +158,7 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 
 def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
-    """The first problem; an unknown key comes before a missing one, since it may be that one, misspelt."""
+    """Describe the first problem; an unknown key goes before a missing one, which it may be, misspelt."""
     found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     if found["type"] == "json_invalid":  # text that no file can hold
         return f"it cannot be read: {found['ctx']['error']}"
@@ -167,7 +167,7 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
     if found["type"] == "unexpected_keyword_argument":
         known = fields(_bare(_kind_at(kind, tables)[0]))
         if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
-            is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == WORDS[dict]
+            is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == TYPE_NAMES[dict]
             return f"[{key}] is now [{renamed}]" if is_table else f"{key}{table} is now {renamed}"
         return f"unknown key '{key}'{table}{suggestion(key, [field.name for field in known])}"
     if found["type"] == "missing":
@@ -179,21 +179,20 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
 
 
 def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The type at a path, and the path; stops at a union, where any of several types may stand."""
+    """Find the type at a path; stops at a union of several types, and returns the path so far."""
     for depth, key in enumerate(path):
         kind = _bare(kind)
         if get_origin(kind) in (Union, UnionType):
             return kind, path[:depth]
-        kind = get_type_hints(kind, include_extras=True)[key] if is_dataclass(kind) else _element_type(kind)
+        if is_dataclass(kind):
+            kind = get_type_hints(kind, include_extras=True)[key]
+        else:  # the elements of tuple[X, ...], the values of dict[str, X]
+            kind = next(one for one in reversed(get_args(kind)) if one is not Ellipsis)
     return kind, path
 
 
-def _element_type(kind: Any) -> Any:
-    return next(one for one in reversed(get_args(kind)) if one is not Ellipsis)
-
-
 def _bare(kind: Any) -> Any:
-    """A type without its bounds, and without None."""
+    """Strip a type of its bounds and of None."""
     if get_origin(kind) is Annotated:
         return _bare(get_args(kind)[0])
     others = [one for one in get_args(kind) if one is not NoneType]
@@ -201,7 +200,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _options(kind: Any) -> list[str]:
-    """The values of an enumeration or literal, empty for other types."""
+    """List the values of an enumeration or literal; empty for other types."""
     kind = _bare(kind)
     if get_origin(kind) is Literal:
         return [str(one) for one in get_args(kind)]
@@ -209,7 +208,7 @@ def _options(kind: Any) -> list[str]:
 
 
 def _expected(kind: Any) -> str:
-    """What a type accepts, in words.
+    """Say what a type accepts.
 
     >>> _expected(Annotated[int, Gt(0)]), _expected(tuple[str, ...] | None)
     ('a whole number above 0', 'a list')
@@ -221,7 +220,7 @@ def _expected(kind: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(one) for one in get_args(kind) if one is not NoneType)
     table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
-    return WORDS.get(kind) or WORDS[dict if table else list]
+    return TYPE_NAMES.get(kind) or TYPE_NAMES[dict if table else list]
 
 
 def _dotted(path: Sequence[Any]) -> str:

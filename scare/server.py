@@ -1,7 +1,7 @@
-"""What our HTTP servers share: a uvicorn server in a thread, and a guard for who may ask it what.
+"""Shared by our HTTP servers: a uvicorn server in a thread, and access control in front of it.
 
-The guard checks the host name by which a server is called, so that a page of another site cannot reach this computer
-under a name of its own (DNS rebinding), the origin of a page that sends something, and what the server itself asks for.
+`AccessGuard` checks the Host header, so that a page of another site cannot reach this computer under a name of its own
+(DNS rebinding), then the Origin of requests that write (cross-site request forgery), then the server's own rule.
 """
 
 import socket
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scare.errors import UsageError
 
-POLICY = (
+POLICY = (  # content security policy
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
@@ -35,7 +35,14 @@ class ThreadedServer:
     """Serve an application in a thread until it is stopped; port 0 takes any free one."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, **more: Any) -> None:
-        self._socket = _listen(host, port)
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            reason = str(error.strerror or error).partition(" (while")[0]  # the message names the address already
+            raise UsageError(
+                f"http: cannot listen at {host} port {port}: {reason}; give another host or port"
+            ) from error
         self.port: int = self._socket.getsockname()[1]
         self.stopping = False
         settings = {"access_log": False, "lifespan": "off", "log_config": None, "server_header": False, **more}
@@ -61,24 +68,15 @@ class ThreadedServer:
         self._socket.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        reason = str(error.strerror or error).partition(" (while")[0]  # the message names the address already
-        raise UsageError(f"http: cannot listen at {host} port {port}: {reason}; give another host or port") from error
-
-
 class AccessGuard:
-    """Middleware before an application; `policy` is the content security policy of responses without their own."""
+    """ASGI middleware that rejects requests; `policy` is the content security policy of responses without their own."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY) -> None:
         self._app, self._names, self._check = app, names, check
         self._headers = {**HEADERS, "content-security-policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with an error, or let the application answer; add the security headers."""
+        """Reject the request or pass it to the application; adds security headers to the response."""
         if scope["type"] != "http":
             return
 
@@ -101,7 +99,7 @@ class AccessGuard:
 
 
 def host_name(host: str) -> str:
-    """A host without its port.
+    """Strip the port from a Host header.
 
     >>> host_name("localhost:8080"), host_name("[::1]:8080"), host_name("[a")
     ('localhost', '::1', '')
@@ -113,5 +111,5 @@ def host_name(host: str) -> str:
 
 
 def error_response(code: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """A JSON response with the reason for an error."""
+    """Make a JSON response with the reason for an error."""
     return JSONResponse({"error": reason}, code, headers)

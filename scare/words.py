@@ -1,4 +1,4 @@
-"""Words for messages: the nearest known name, counts, durations in the unit a person would use."""
+"""Text for messages: "did you mean", counts with plurals, durations in the unit a person would use."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Count things.
+    """Write a count with its noun, in the plural unless it is one.
 
     >>> plural(1, "row"), plural(1200, "row")
     ('1 row', '1,200 rows')
@@ -29,7 +29,7 @@ def plural(count: int, noun: str) -> str:
 def duration(seconds: float, signed: bool = False) -> str:
     """Spell a duration in days, hours, minutes or seconds.
 
-    The unit is the largest that is contained ten times, or once (a day: three times) if one decimal is exact.
+    The unit is the largest of which there are at least ten, or at least one (three days) if one decimal is exact.
     `signed` puts a plus before a positive duration.
 
     >>> duration(216000), duration(3600), duration(301), duration(0.25), duration(30 * 86400)
