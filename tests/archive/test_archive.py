@@ -148,7 +148,7 @@ def test_killed_anywhere_nothing_is_lost_doubled_or_half_written(
     assert contents(broken.out) == whole
 
 
-def test_what_cannot_be_used_is_a_sentence_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
     archive, raw = small_archive(tmp_path), tmp_path / "raw"
     (raw / "device=box-1/part-1.parquet").write_bytes(b"PAR1 not really")
     rows = rows_of("new", 1)

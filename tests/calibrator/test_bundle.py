@@ -1,4 +1,4 @@
-"""A `.scare` file gives back what was saved, and anything else is refused with one sentence."""
+"""A `.scare` file gives back what was saved, and anything else is refused with one message."""
 
 import hashlib
 import json
@@ -84,7 +84,7 @@ def with_arrays(saved: Path, path: Path, member: str, change: Change) -> Path:
 
 
 def refusal(path: Path) -> str:
-    """The one sentence a bundle is refused with."""
+    """The one message with which a bundle is refused."""
     with pytest.raises(DataError) as caught:
         Calibrator.load(path)
     message = str(caught.value)
@@ -199,15 +199,15 @@ def test_a_bundle_cut_short_anywhere_is_refused(small: bytes, tmp_path: Path) ->
 
 def check_changed(path: Path, original: Calibrator) -> None:
     """Either the same calibrator or a refusal."""
-    loaded = load_or_sentence(path)
+    loaded = load_or_message(path)
     if isinstance(loaded, str):
         assert "\n" not in loaded
     else:
         assert_equal(loaded, original)
 
 
-def load_or_sentence(path: Path) -> Calibrator | str:
-    """The calibrator, or the sentence it is refused with; any other exception fails the test."""
+def load_or_message(path: Path) -> Calibrator | str:
+    """The calibrator, or the message with which it is refused; any other exception fails the test."""
     try:
         return Calibrator.load(path)
     except DataError as error:
@@ -252,7 +252,7 @@ def test_a_member_changed_with_its_checksum_never_causes_another_exception(
         pack(path, members)
     except (ValueError, TypeError):
         pack(path, members, checksums=False)
-    loaded = load_or_sentence(path)
+    loaded = load_or_message(path)
     assert isinstance(loaded, Calibrator) or "\n" not in loaded
 
 
@@ -378,7 +378,7 @@ def test_a_wrong_value_anywhere_in_the_manifest_gives_a_refusal_or_a_working_cal
     for place in places(json.loads(members_of(saved)[MANIFEST]))[1:]:
         if place[0] == "sha256":
             continue
-        loaded = load_or_sentence(with_facts(saved, tmp_path / "a.scare", put(place, wrong)))
+        loaded = load_or_message(with_facts(saved, tmp_path / "a.scare", put(place, wrong)))
         if isinstance(loaded, str):
             refused += 1
         else:

@@ -1,4 +1,4 @@
-"""What asks for too much, or is of another type, is refused with a sentence before it is laid out in memory."""
+"""A file that asks for too much, or has a value of the wrong type, is refused before memory is allocated."""
 
 import json
 import os
@@ -33,9 +33,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def quick_refusal(path: Path) -> str:
     start = time.process_time()
-    sentence = refusal(path)
+    message = refusal(path)
     assert time.process_time() - start < SECONDS
-    return sentence
+    return message
 
 
 def steps(*more: dict[str, Any]) -> Change:
