@@ -24,9 +24,7 @@ from scare.windowing.examples import make_examples
 from scare.windowing.grid import ANY
 from scare.windowing.training_range import TrainingRange
 
-COLUMNS = (
-    "| task | selected | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
-)
+COLUMNS = "| task | selected | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
 
 
 @dataclass(frozen=True)
