@@ -55,51 +55,50 @@ LINEAR: dict[str, Sizes] = {
 }
 PAGE = Template("""# On the board
 
-Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md`; do not edit.
-
-A virtual $board, with $memory.
-Each model, of one channel, is exported (`scare export c`), built by the pinned compiler and run in an emulator (`scare
-board run`; [the virtual board](../board.md)). Weights are random: training changes values, not sizes. In fixed point it
-moves counts a little, as scales are literals in `run`, and a hash of a bandwidth much below 2, where training ends,
-needs a polynomial of more than the fourth degree. Trained models are in the table on accuracy.
-
-- Instructions are those of one `run`, counted on $many windows of SCARE at N = $paper and $some elsewhere, with
-  extremes, NaN and infinities; on $few of what does not fit. A single number is minimum and maximum at once.
-- RAM is window, state, scratch memory and the deepest stack. Flash is the whole program: constants, kernels, runtime,
-  with an interval for each value and the flag OUTSIDE.
-- Cycles and milliseconds are estimates, means over the windows, never checked on hardware, and without flash wait
-  states: uncached reads of constants would add up to 37 %.
-
-## SCARE against its graph on TFLite-Micro
-
-In brackets: how many times less than in the first row. The rows of TFLite-Micro were measured once in the same emulator
-and are constants of the script. Their RAM is the tensor arena alone, without stack.
+SCARE in fixed point takes a fraction of the instructions, RAM and flash of the same graph on TFLite-Micro. In brackets:
+how many times less than in the first row.
 
 $scare
 
+Measured on a virtual $board, with $memory
+([how](../board.md)). The rows of TFLite-Micro were measured once in the same emulator and are constants of the script;
+their RAM is the tensor arena without the stack.
+
+- **Instructions** of one `run`, counted on $many windows for SCARE at N = $paper and on $some elsewhere, including extremes,
+  NaN and infinities; on $few for a model that does not fit. A single number is both minimum and maximum.
+- **RAM** is window, state, scratch memory and the deepest stack. **Flash** is the whole program: constants, kernels and
+  runtime, with an interval for each value and the flag OUTSIDE.
+- **Cycles and milliseconds** are estimates, means over the windows, never checked on hardware, and without flash wait
+  states: uncached reads of constants would add up to 37 %.
+- **Models** have one channel and random weights, because training changes values, not sizes. In fixed point training changes
+  counts a little: scales are literals in `run`, and a hash with a bandwidth much below 2, where training ends, needs a
+  polynomial of more than the fourth degree. The [table on accuracy](#what-fixed-point-costs-in-accuracy) has trained models.
+
+Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md`; do not edit.
+
 ## A linear model
 
-The other rows were measured once, as above. Ours is DLinear: it folds to one dot product.
+Ours is DLinear, which folds to one dot product. The other rows were measured once, as above.
 
 $linear
 
+## What fixed point costs in accuracy
+
+Trained calibrators on the validation windows in their files; RMSE against the reference in its unit.
+
+$loss
+
 ## All models
 
-Models without a fixed row are float32 only. SenDaL chooses a branch for each window: its maximum is the deep one.
+Models without a fixed row are float32 only. SenDaL chooses a branch for each window; its maximum is the deep one.
 
 $every
 
-## SCARE: what one reading more in the window takes
+## Cost of one more reading in SCARE's window
 
-From one length to the next, for each reading. The number of lenses, log₂ N, grows with it.
+From one length to the next, per reading. The number of lenses, log₂ N, grows too.
 
 $growth
-
-## What fixed point costs in accuracy
-
-Trained calibrators on the validation windows in their files; RMSE to the reference in its unit.
-
-$loss
 
 ## Where fixed point takes more than float32
 

@@ -9,28 +9,33 @@ NEAR = 1.05  # times the fleet's own error: as good as that
 WORSE = 1.02  # times the error of never updating: counted as a loss
 PAGE = Template("""# Updating from co-location sessions
 
-Made by `python -m benchmarks.continual --data DATA --out docs/benchmarks/continual.md`; do not edit.
-
-Protocol: half of the references, in the order of time, train a calibrator (`scare`, preset `default`, 600 steps,
-seed 0). From then on each box stands next to the reference for one day every two weeks, a co-location session. All
-other days are scored. *Updated*: each box by [`scare update`](../update.md) after each of its sessions. *Retrained in
-full*: the recipe fitted anew, after each session, to the first half and all sessions so far. *Retrained line*: a
-regression on the newest readings of all channels, likewise. All methods are scored on the same rows. RMSE in the
-unit of the reference.
-
-The rules of updates (how much is remembered, how long a candidate is tested, the prior) were chosen on $chosen and on
-simulated drift of other seeds; the other sets were not used.
+`scare update` after a day of reference every two weeks, compared with never updating and with retraining. A ratio below 1
+means that updating helps.
 
 $summary
 
+Half of the references, in time order, train a calibrator (`scare`, preset `default`, 600 steps, seed 0). From then on
+each box stands beside the reference for one day every two weeks (a co-location session). All other days are scored,
+all methods on the same rows; RMSE is in the unit of the reference.
+
+- *updated*: each box by [`scare update`](../update.md) after each of its sessions.
+- *retrained in full*: the recipe fitted again after each session, to the first half and all sessions so far.
+- *retrained line*: likewise, a regression on the newest readings of all channels.
+- *chosen on*: the rules of updates (memory, length of the test, prior) were chosen on $chosen and on
+  simulated drift of other seeds; the other sets were not used.
+
+Made by `python -m benchmarks.continual --data DATA --out docs/benchmarks/continual.md`; do not edit.
+
 ## A new box
 
-Boxes of JRC that training did not have. The reference comes for the hours before the test, and the box's calibrator is
-made by `scare update --device`, of those hours alone, or of all its readings with references in those hours only.
-*Settled*: no reference, its scaling from its first 96 hours of readings, as `scare predict` does. *The fleet's own*:
-the error of the same calibrator on the boxes it was trained on, in the same days. RMSE. The rules were chosen on
-simulated fleets; a dash: the session was rejected. *Reached*: the hours from which on it is within
-5 % of the fleet's own.
+JRC boxes that were not in training. The reference is present for the given hours before the test, and `scare update
+--device` makes the box's calibrator: from those hours alone, or from all its readings with references in those hours only.
+
+- *settled*: no reference; scaling from the first 96 hours of readings, as by `scare predict`.
+- *the fleet's own*: the error of the same calibrator on its training boxes in the same days.
+- *reached*: the hours from which on it is within 5 % of the fleet's own. A dash: the session was rejected.
+
+RMSE. The rules were chosen on simulated fleets.
 
 $transfers
 

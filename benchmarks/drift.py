@@ -42,53 +42,55 @@ ALL = (SOUND, *DRIFTS)
 ASKED = (DriftState.LOOK, DriftState.RECOLLOCATE)
 PAGE = Template("""# Drift without a reference
 
-Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit. This page
-tests [`scare watch`](../watch.md).
-
-## Simulated fleets
-
-Protocol, written before the numbers. Eight boxes stand side by side for 14 days, where a line is fitted to their
-channels. Then they are deployed, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places
-that wanders within hours), and watched for 60 days. On day 25 one of them begins to drift; the drift is full after
-14 days. Sound boxes drift as well in the simulator: their gain walks by 1 % a day, 5 % a month. A false alarm
-is a sound box that comes to be in a state, counted each time, a box and month of 30 days. Units and thresholds were
-chosen on seeds 0 to 19; these are seeds $first to $last.
-
-- *gain −30 %*, *gain −50 %*: of the sensor. *offset*: 5 µg/m³ or 5 nA. *humidity*: acts twice as strongly on particles;
-  moves a cell's zero by 5 nA from dry to wet. *dying cell*: follows a tenth of the air, and that slowly.
-- *found*: the share of fleets in which the box has the state within $within days of the beginning of its drift, and the
-  median of the days that took. *none* is the same box without a drift: what chance finds.
+[`scare watch`](../watch.md) finds large drifts of single boxes, at the false alarm rates below. It does not show how much accuracy a
+box has lost: what a whole fleet loses together cannot be seen without a reference ([real boxes](#real-later-days)).
 
 ![Drifts found against false alarms, for every threshold](drift.svg)
 
+Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/benchmarks/drift.md`; do not edit.
+
+## Simulated fleets
+
 $settings
+
+- *false alarms*: how often a sound box enters the state, per box and month of 30 days.
+- *found*: the share of fleets in which the drifting box has the state within $within days of the start of its drift, and the
+  median number of days. *none* is the same box without a drift: what chance finds.
+- *gain −30 %*, *gain −50 %*: of the sensor. *offset*: 5 µg/m³ or 5 nA. *humidity*: acts twice as strongly on particles, or
+  moves a cell's zero by 5 nA from dry to wet. *dying cell*: follows a tenth of the air, slowly.
+
+Protocol, written before the numbers. Eight boxes stand side by side for 14 days, on which a line is fitted to their
+channels. Then they are deployed, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places
+that varies within hours), and watched for 60 days. On day 25 one of them begins to drift; the drift is complete after
+14 days. Sound boxes drift in the simulator too: their gain walks by 1 % a day, 5 % a month. Units and thresholds were
+chosen on seeds 0 to 19; these are seeds $first to $last.
 
 ### Smaller fleets
 
-The same fleets, their first boxes only, all four settings together. A box alone is compared with training and with
-itself. There is no season in these settings: in a year it would raise more false alarms.
+The first boxes of the same fleets, all four settings together. A single box is compared with training and with its own
+first days. These settings have no season; over a year it would raise more false alarms.
 
 $smaller
 
 ## Real later days
 
-All boxes stood next to a reference, which `scare watch` does not see. They are watched from the beginning of training
-on; units and truth are those of the days after training. Numbers are rank correlations (Spearman) between the units of
-a box and what the reference shows:
-
-- *loss*: its RMSE of the last days less that of its first days.
-- *loss beyond the fleet*: less the fleet's median loss of that day. What all boxes lose together (a season, another
-  regime) cannot be seen without a reference.
-- *bias moved beyond the fleet*: how far its mean error has moved from that of its first days, up or down, less the
-  fleet's median. This is what can be seen; whether it moved away from the truth or towards it cannot.
-- *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
-
-No interval is given: days overlap, and boxes are few. JRC: ten days, the first five compared with the last two, lengths
-for short records that were set with these ten days in view, before their numbers. Denver: nine months, four boxes side
-by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several stations. Units and
-thresholds were not chosen on these.
+All boxes stood beside a reference, which `scare watch` does not see. They are watched from the start of training on; units and
+errors are those of the days after training. Numbers are Spearman rank correlations between the units of a box and what
+the reference shows.
 
 $real
+
+- *loss*: RMSE of the last days minus that of the first days.
+- *loss beyond the fleet*: minus the fleet's median loss of that day. What all boxes lose together (a season, another
+  regime) cannot be seen without a reference.
+- *bias moved beyond the fleet*: how far the mean error has moved from that of the first days, up or down, minus the
+  fleet's median. This can be seen; whether it moved away from the truth or towards it cannot.
+- *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
+
+No interval is given, because days overlap and boxes are few. JRC: ten days, the first five compared with the last two; these
+lengths for short records were set with the ten days in view, before their numbers. Denver: nine months, four boxes side
+by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several stations. Units and
+thresholds were not chosen on these.
 
 $boxes
 """)

@@ -37,10 +37,9 @@ Support = dict[str, dict[str, dict[str, str]]]
 Sizes = dict[str, list[int]]
 TEXT = """# Formats
 
-Each cell says in which arithmetics a calibrator can be exported to the target and gives what it must there: `scare
-export` wrote it and `scare verify` ran its golden vectors, by the rule of [the certificate](certificate.md). Written by
-`python -m benchmarks.formats`; a test does the same and compares. Networks are untrained, of one channel and {window}
-readings.
+Which model exports to which target, and in which arithmetic. Every cell was tested: `scare export` wrote it and `scare
+verify` ran its golden vectors, by the rules of [the certificate](certificate.md). The reasons for missing arithmetics are
+below the table. Networks are untrained, with one channel and {window} readings.
 
 {table}
 
@@ -48,16 +47,18 @@ readings.
 
 ## How large a FlatBuffer is
 
-Bytes of the file that `scare export tflite` writes, float32 / int8, without the interpreter, which takes most of a
-board's flash ([a whole program](benchmarks/board.md)). The same exporter made all of them: networks are untrained, of
-one channel. `scare` is the preset `default`, `scare-paper` the model of the paper.
+Bytes of the file that `scare export tflite` writes, float32 / int8, for untrained networks with one channel. The
+interpreter is not included; it takes most of a board's flash ([a whole program](benchmarks/board.md)). `scare` is the
+preset `default`, `scare-paper` the model of the paper.
 
 {sizes}
 
-`scare` is smaller than TESLA at every length in float32, and from N = 60 on in int8; `scare-paper` is larger at every
-length, since its lenses hold N × log₂ N weights. In int8 a matrix is integer where that makes the file smaller and
-leaves every result where it was, within 1.5 % of the target's standard deviation: which matrices these are differs from
-network to network. [Decisions](decisions/formats.md) say how a FlatBuffer is made small.
+`scare` is smaller than TESLA at every length in float32, and from N = 60 on in int8. `scare-paper` is larger at every
+length, because its lenses have N × log₂ N weights. In int8 a matrix is integer only if that makes the file smaller and
+moves no result by more than 1.5 % of the target's standard deviation; which matrices these are depends on the network.
+[Decisions](decisions/formats.md) explains how a FlatBuffer is made small.
+
+This page is written by `python -m benchmarks.formats`; a test writes it again and compares.
 """
 
 

@@ -30,20 +30,26 @@ from scare.windowing.grid import RECENT, STRICT, GapPolicy
 LONG = 360
 PAGE = Template("""# Windows with gaps
 
-Made by `python benchmarks/gaps.py DATA --out docs/benchmarks/gaps.md`; do not edit.
+The gap policy `recent` trains on more windows than `strict` and gives values for more rows; each section says whether its
+error is lower.
 
-A window is `strict` if all its readings pass the gap rule: four fifths are there, and none is repeated for more
-than 15 steps. It is `recent` if its newest 60 readings pass; older ones repeat the reading before as long as needed.
-For N = 60 the two are the same rule. Protocol, written before the numbers: tasks and borders of `accuracy.toml`; no
-reference in the $long minutes after a border, so that all are trained, chosen and scored from the same rows; `scare`,
-preset `default`, $seeds seeds (mean ± standard deviation; ± 0: validation chose the ridge start every time). NO2 and CO
-were chosen for the share of windows that `strict` refuses.
-
-- *shared*: test rows for which all three have a value; differences are to N = $long `recent`, with a 95 % interval from
+- `strict`: all readings of a window pass the gap rule: four fifths are present, and none is repeated for more
+  than 15 steps.
+- `recent`: the newest 60 readings pass; older ones repeat the reading before as long as needed. For N = 60 both are the
+  same.
+- *shared*: test rows for which all three have a value. Differences are to N = $long `recent`, with a 95 % interval from
   a paired bootstrap of 3-hour blocks (`*`: it excludes zero).
-- *every*: test rows for which `recent` has a value. *refused*: those among them for which `strict` has none.
+- *every*: test rows for which `recent` has a value. *refused*: those of them for which `strict` has none.
 
 $sections
+
+## Protocol
+
+Written before the numbers: tasks and borders of `accuracy.toml`; no reference in the $long minutes after a border, so that
+all are trained, selected and scored on the same rows; `scare`, preset `default`, $seeds seeds (mean ± standard deviation;
+± 0: validation chose the ridge start every time). NO2 and CO were chosen for the share of windows that `strict` refuses.
+
+Made by `python benchmarks/gaps.py DATA --out docs/benchmarks/gaps.md`; do not edit.
 """)
 
 

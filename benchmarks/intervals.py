@@ -37,24 +37,26 @@ OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile 
 BAND = (LEVEL - 0.03, LEVEL + 0.03)
 PAGE = Template("""# Intervals
 
-Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
-
-$level % intervals on the test rows of the tasks of `accuracy.toml`: validation follows training, test follows
-validation. Calibrators are of preset `default`, seed 0. How the rule was chosen, and how it does on a set that was
-not used for it, is in [decisions](../decisions/intervals.md).
-
-- *covered*: share of the rows whose reference lies in the interval, in %. *Flagged*: share of rows flagged UNSETTLED,
-  SPIKE or OUTSIDE, whose intervals are wider.
-- *Winkler*: the mean width plus $penalty times the mean distance of what lies outside; less is better. Width and
-  Winkler score are in the target's unit.
-- *derived*: as a file without intervals gets them when it is opened.
-- *boosting*: scikit-learn's gradient boosting for the two quantiles, on the newest value, lags and rolling means,
-  learned from training alone.
+How often $level % intervals contain the reference on test rows, and how wide they are:
 
 $summary
 
+Tasks are those of `accuracy.toml`: validation follows training, test follows validation. Calibrators have preset
+`default`, seed 0. [Decisions](../decisions/intervals.md) says how the rule was chosen, and how it does on a set that
+was not used for it.
+
+- *covered*: share of the rows whose reference lies in the interval, in %. *flagged*: share of rows flagged UNSETTLED,
+  SPIKE or OUTSIDE, whose intervals are wider.
+- *Winkler*: mean width plus $penalty times the mean distance of references outside; lower is better. Width and Winkler
+  score are in the target's unit.
+- *derived*: as for a file without intervals when it is opened.
+- *boosting*: scikit-learn's gradient boosting for the two quantiles, on the newest value, lags and rolling means,
+  trained on training rows only.
+
 $head
 $rows
+
+Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
 """)
 HEAD = (
     *("task", "rows", "flagged", "covered", "covered, not flagged", "width", "Winkler"),

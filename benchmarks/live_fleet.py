@@ -48,15 +48,15 @@ CASES = (  # devices, how they are scaled, readings of a batch
 )
 SECTION = Template("""## The fleet
 
-`Fleet.push` against `Calibrator.live`, SCARE's default network, N = $window, $channels channels, one core; every device
-has a full window, and all flags are looked for. Both are timed in turn in the same process: read the ratio, the
-microseconds are those of a machine that others used too. Memory is what the process grew by. Of the values of $compared
-devices 99.9 % are within $most µg/m³ of those of `live.push`, and all within $largest; `stream`, which computes many
-windows at once too, is within $stream of it. What is above a few 10⁻⁵ is a bit of a hash code that lies at its tie.
+`Fleet.push` calibrates many devices at once; `Calibrator.live` (`live.push`) calibrates one. SCARE's default network, N = $window,
+$channels channels, one core. Every device has a full window, and all flags are computed. Both are timed in turn in the same
+process on a shared machine: read the ratio, not the microseconds. Memory is the growth of the process. Of the values of $compared
+devices 99.9 % are within $most µg/m³ of `live.push`, and all within $largest; `stream`, which also computes many
+windows at once, is within $stream of it. Differences above a few 10⁻⁵ are single hash bits at a tie.
 
 $table
 
-Devices that settle by quartiles (`robust`) keep a sample of 256 rows until they have settled.
+Devices with quartile scaling (`robust`) keep a sample of 256 rows until they have settled.
 
 $bars
 """)

@@ -38,18 +38,18 @@ DEVICES, START = 10_000, 1.7e9
 CONFIG = '[models.pm]\nfile = "pm.scare"\n[mqtt]\nport = {port}\n[[inputs]]\nadapter = "json"\n'
 SECTION = Template("""## The gateway
 
-`scare live run` on one core, SCARE's default network, through Mosquitto on the same computer: $rate readings a second
-of $rate devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart is from the
-start of the process to `online`, with $devices devices in the snapshot and a reading of each in the journal.
+`scare live run` on one core with SCARE's default network, through Mosquitto on the same computer: $rate readings per
+second from $rate devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart lasts from
+the start of the process to `online`, with $devices devices in the snapshot and one reading of each in the journal.
 
 | | |
 |---|---|
-| readings a second that came out | $found_rate |
+| readings per second published | $found_rate |
 | from publish to publish, median and 99 % | $p50 ms, $p99 ms |
-| processor time a reading | $reading_us µs |
+| processor time per reading | $reading_us µs |
 | restart, and its processor time | $restart s, $restart_processor s |
 
-Others used the machine too; these processes ran at niceness $niceness.
+The machine was shared; these processes ran at niceness $niceness.
 
 $bars
 """)
