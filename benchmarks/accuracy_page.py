@@ -32,26 +32,26 @@ STYLE = {"svg.hashsalt": "scare", "font.size": 9, "axes.prop_cycle": cycler(colo
 PROTOCOL = """\
 Written before the numbers:
 
-- **Data.** Tasks, splits and windows are those of `accuracy.toml`: training before the first border, settings and
+- *Data.* Tasks, splits and windows are those of `accuracy.toml`: training before the first border, settings and
   checkpoints chosen between the borders, scores after the second. Nothing is fitted to test rows, and all methods are
   scored on the same rows.
-- **Seeds.** Networks run with {seeds}, shown as mean ± standard deviation of their scores; every method uses its preset.
-  `scare-3` is one calibrator that averages three seeds and reads the window once.
-- **`top-5 %`** is the RMSE of the 5 % of rows with the largest change of the raw reading.
-- **Differences** have a 95 % interval from a paired bootstrap of 3-hour blocks (`*`: it excludes zero; none with fewer than 8
-  blocks), not corrected for the number of rows.
-- **A name in bold** has the lowest error and an interval that excludes zero: for `scare-3` against every other method
+- *Seeds.* Networks run with {seeds}, shown as mean ± standard deviation of their scores; every method uses its
+  preset. `scare-3` is one calibrator that averages three seeds and reads the window once.
+- *`top-5 %`* is the RMSE of the 5 % of rows with the largest change of the raw reading.
+- *Differences* have a 95 % interval from a paired bootstrap of 3-hour blocks (`*`: it excludes zero; none with fewer
+  than 8 blocks), not corrected for the number of rows.
+- *A name in bold* has the lowest error and an interval that excludes zero: for `scare-3` against every other method
   (`scare` is the same one), for another method against the second and against `scare-3`.
 
 Added after the first run: no star if two differ by less than a ten-thousandth (both ended at the same ridge start);
 simulated fleets, which are not ranked; forward folds.
 
-Within a run no method sees test rows, but the design of `scare` did. The splits and most of the preset's recipe come from
-an earlier study on these same readings. Curve, scaling and settling were chosen later, on folds before the test periods,
-by people who had seen test scores of three recipes. Model selection and its candidates come from a study in part on these
-sets. Its thresholds and the network's blend weight were then compared by leaving out whole sets; rules chosen by the other
-sets do worse on a set left out than the shipped ones
-([by how much](../decisions/default.md#chosen-without-the-set)). So this page flatters `scare` against the others.
+Within a run no method sees test rows, but the design of `scare` did. The splits and most of the preset's recipe come
+from an earlier study on these same readings. Curve, scaling and settling were chosen later, on folds before the test
+periods, by people who had seen test scores of three recipes. Model selection and its candidates come from a study in
+part on these sets. Its thresholds and the network's blend weight were then compared by leaving out whole sets; rules
+chosen by the other sets do worse on a set left out than the shipped ones ([by how
+much](../decisions/default.md#chosen-without-the-set)). So this page flatters `scare` against the others.
 
 Run here: {models}.
 """
@@ -60,9 +60,9 @@ The defaults of `scare` were chosen with these tasks in view, so this page flatt
 ([how](#protocol)). A ratio of 1 is the best other method on a task.
 """
 TOGETHER = """\
-A ratio is the RMSE of a method ÷ that of the best other one on a task; `scare` and `scare-3` count as one method. Means are
-geometric, over tasks and over sets (tasks of a set share readings and are not independent). In brackets: the number of
-tasks, if a method has no score on some.
+A ratio is the RMSE of a method ÷ that of the best other one on a task; `scare` and `scare-3` count as one method.
+Means are geometric, over tasks and over sets (tasks of a set share readings and are not independent). In brackets:
+the number of tasks, if a method has no score on some.
 """
 FOLDS = """\
 Tasks split by time, split again: the rows with a reference after the first 40 % are cut into equal parts, and each fold

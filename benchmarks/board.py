@@ -64,15 +64,16 @@ Measured on a virtual $board, with $memory
 ([how](../board.md)). The rows of TFLite-Micro were measured once in the same emulator and are constants of the script;
 their RAM is the tensor arena without the stack.
 
-- **Instructions** of one `run`, counted on $many windows for SCARE at N = $paper and on $some elsewhere, including extremes,
-  NaN and infinities; on $few for a model that does not fit. A single number is both minimum and maximum.
-- **RAM** is window, state, scratch memory and the deepest stack. **Flash** is the whole program: constants, kernels and
-  runtime, with an interval for each value and the flag OUTSIDE.
+- **Instructions** of one `run`, counted on $many windows for SCARE at N = $paper and on $some elsewhere, including
+  extremes, NaN and infinities; on $few for a model that does not fit. A single number is both minimum and maximum.
+- **RAM** is window, state, scratch memory and the deepest stack. **Flash** is the whole program: constants, kernels
+  and runtime, with an interval for each value and the flag OUTSIDE.
 - **Cycles and milliseconds** are estimates, means over the windows, never checked on hardware, and without flash wait
   states: uncached reads of constants would add up to 37 %.
-- **Models** have one channel and random weights, because training changes values, not sizes. In fixed point training changes
-  counts a little: scales are literals in `run`, and a hash with a bandwidth much below 2, where training ends, needs a
-  polynomial of more than the fourth degree. The [table on accuracy](#what-fixed-point-costs-in-accuracy) has trained models.
+- **Models** have one channel and random weights, because training changes values, not sizes. In fixed point training
+  changes counts a little: scales are literals in `run`, and a hash with a bandwidth much below 2, where training
+  ends, needs a polynomial of more than the fourth degree. The [table on
+  accuracy](#what-fixed-point-costs-in-accuracy) has trained models.
 
 Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md`; do not edit.
 

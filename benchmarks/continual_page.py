@@ -9,8 +9,8 @@ NEAR = 1.05  # times the fleet's own error: as good as that
 WORSE = 1.02  # times the error of never updating: counted as a loss
 PAGE = Template("""# Updating from co-location sessions
 
-`scare update` after a day of reference every two weeks, compared with never updating and with retraining. A ratio below 1
-means that updating helps.
+`scare update` after a day of reference every two weeks, compared with never updating and with retraining. A ratio
+below 1 means that updating helps.
 
 $summary
 
@@ -29,7 +29,8 @@ Made by `python -m benchmarks.continual --data DATA --out docs/benchmarks/contin
 ## A new box
 
 JRC boxes that were not in training. The reference is present for the given hours before the test, and `scare update
---device` makes the box's calibrator: from those hours alone, or from all its readings with references in those hours only.
+--device` makes the box's calibrator: from those hours alone, or from all its readings with references in those hours
+only.
 
 - *settled*: no reference; scaling from the first 96 hours of readings, as by `scare predict`.
 - *the fleet's own*: the error of the same calibrator on its training boxes in the same days.

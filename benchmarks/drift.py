@@ -42,8 +42,9 @@ ALL = (SOUND, *DRIFTS)
 ASKED = (DriftState.LOOK, DriftState.RECOLLOCATE)
 PAGE = Template("""# Drift without a reference
 
-[`scare watch`](../watch.md) finds large drifts of single boxes, at the false alarm rates below. It does not show how much accuracy a
-box has lost: what a whole fleet loses together cannot be seen without a reference ([real boxes](#real-later-days)).
+[`scare watch`](../watch.md) finds large drifts of single boxes, at the false alarm rates below. It does not show how
+much accuracy a box has lost: what a whole fleet loses together cannot be seen without a reference ([real
+boxes](#real-later-days)).
 
 ![Drifts found against false alarms, for every threshold](drift.svg)
 
@@ -54,10 +55,10 @@ Made by `python -m benchmarks.drift --data DATA --models MODELS --out docs/bench
 $settings
 
 - *false alarms*: how often a sound box enters the state, per box and month of 30 days.
-- *found*: the share of fleets in which the drifting box has the state within $within days of the start of its drift, and the
-  median number of days. *none* is the same box without a drift: what chance finds.
-- *gain −30 %*, *gain −50 %*: of the sensor. *offset*: 5 µg/m³ or 5 nA. *humidity*: acts twice as strongly on particles, or
-  moves a cell's zero by 5 nA from dry to wet. *dying cell*: follows a tenth of the air, slowly.
+- *found*: the share of fleets in which the drifting box has the state within $within days of the start of its drift,
+  and the median number of days. *none* is the same box without a drift: what chance finds.
+- *gain −30 %*, *gain −50 %*: of the sensor. *offset*: 5 µg/m³ or 5 nA. *humidity*: acts twice as strongly on
+  particles, or moves a cell's zero by 5 nA from dry to wet. *dying cell*: follows a tenth of the air, slowly.
 
 Protocol, written before the numbers. Eight boxes stand side by side for 14 days, on which a line is fitted to their
 channels. Then they are deployed, in the same air or in a town (`--apart 0.2`: a factor of about 20 % between places
@@ -74,9 +75,9 @@ $smaller
 
 ## Real later days
 
-All boxes stood beside a reference, which `scare watch` does not see. They are watched from the start of training on; units and
-errors are those of the days after training. Numbers are Spearman rank correlations between the units of a box and what
-the reference shows.
+All boxes stood beside a reference, which `scare watch` does not see. They are watched from the start of training on;
+units and errors are those of the days after training. Numbers are Spearman rank correlations between the units of a
+box and what the reference shows.
 
 $real
 
@@ -87,10 +88,10 @@ $real
   fleet's median. This can be seen; whether it moved away from the truth or towards it cannot.
 - *by day*: between the boxes of one day, mean over days. The others are over all boxes and days.
 
-No interval is given, because days overlap and boxes are few. JRC: ten days, the first five compared with the last two; these
-lengths for short records were set with the ten days in view, before their numbers. Denver: nine months, four boxes side
-by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several stations. Units and
-thresholds were not chosen on these.
+No interval is given, because days overlap and boxes are few. JRC: ten days, the first five compared with the last
+two; these lengths for short records were set with the ten days in view, before their numbers. Denver: nine months,
+four boxes side by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several
+stations. Units and thresholds were not chosen on these.
 
 $boxes
 """)

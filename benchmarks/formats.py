@@ -37,9 +37,9 @@ Support = dict[str, dict[str, dict[str, str]]]
 Sizes = dict[str, list[int]]
 TEXT = """# Formats
 
-Which model exports to which target, and in which arithmetic. Every cell was tested: `scare export` wrote it and `scare
-verify` ran its golden vectors, by the rules of [the certificate](certificate.md). The reasons for missing arithmetics are
-below the table. Networks are untrained, with one channel and {window} readings.
+Which model exports to which target, and in which arithmetic. Every cell was tested: `scare export` wrote it and
+`scare verify` ran its golden vectors, by the rules of [the certificate](certificate.md). The reasons for missing
+arithmetics are below the table. Networks are untrained, with one channel and {window} readings.
 
 {table}
 

@@ -30,8 +30,8 @@ from scare.windowing.grid import RECENT, STRICT, GapPolicy
 LONG = 360
 PAGE = Template("""# Windows with gaps
 
-The gap policy `recent` trains on more windows than `strict` and gives values for more rows; each section says whether its
-error is lower.
+The gap policy `recent` trains on more windows than `strict` and gives values for more rows; each section says whether
+its error is lower.
 
 - `strict`: all readings of a window pass the gap rule: four fifths are present, and none is repeated for more
   than 15 steps.
@@ -45,9 +45,10 @@ $sections
 
 ## Protocol
 
-Written before the numbers: tasks and borders of `accuracy.toml`; no reference in the $long minutes after a border, so that
-all are trained, selected and scored on the same rows; `scare`, preset `default`, $seeds seeds (mean ± standard deviation;
-± 0: validation chose the ridge start every time). NO2 and CO were chosen for the share of windows that `strict` refuses.
+Written before the numbers: tasks and borders of `accuracy.toml`; no reference in the $long minutes after a border, so
+that all are trained, selected and scored on the same rows; `scare`, preset `default`, $seeds seeds (mean ± standard
+deviation; ± 0: validation chose the ridge start every time). NO2 and CO were chosen for the share of windows that
+`strict` refuses.
 
 Made by `python benchmarks/gaps.py DATA --out docs/benchmarks/gaps.md`; do not edit.
 """)

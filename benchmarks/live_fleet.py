@@ -48,11 +48,12 @@ CASES = (  # devices, how they are scaled, readings of a batch
 )
 SECTION = Template("""## The fleet
 
-`Fleet.push` calibrates many devices at once; `Calibrator.live` (`live.push`) calibrates one. SCARE's default network, N = $window,
-$channels channels, one core. Every device has a full window, and all flags are computed. Both are timed in turn in the same
-process on a shared machine: read the ratio, not the microseconds. Memory is the growth of the process. Of the values of $compared
-devices 99.9 % are within $most µg/m³ of `live.push`, and all within $largest; `stream`, which also computes many
-windows at once, is within $stream of it. Differences above a few 10⁻⁵ are single hash bits at a tie.
+`Fleet.push` calibrates many devices at once; `Calibrator.live` (`live.push`) calibrates one. SCARE's default network,
+N = $window, $channels channels, one core. Every device has a full window, and all flags are computed. Both are timed
+in turn in the same process on a shared machine: read the ratio, not the microseconds. Memory is the growth of the
+process. Of the values of $compared devices 99.9 % are within $most µg/m³ of `live.push`, and all within $largest;
+`stream`, which also computes many windows at once, is within $stream of it. Differences above a few 10⁻⁵ are single
+hash bits at a tie.
 
 $table
 

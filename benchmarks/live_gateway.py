@@ -39,8 +39,9 @@ CONFIG = '[models.pm]\nfile = "pm.scare"\n[mqtt]\nport = {port}\n[[inputs]]\nada
 SECTION = Template("""## The gateway
 
 `scare live run` on one core with SCARE's default network, through Mosquitto on the same computer: $rate readings per
-second from $rate devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart lasts from
-the start of the process to `online`, with $devices devices in the snapshot and one reading of each in the journal.
+second from $rate devices for $seconds s, each timed from the box's publish to the arrival of its value. A restart
+lasts from the start of the process to `online`, with $devices devices in the snapshot and one reading of each in the
+journal.
 
 | | |
 |---|---|
