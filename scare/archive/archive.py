@@ -504,7 +504,7 @@ class Journal:
 
 
 class SummaryCache:
-    """Summaries of all runs on disk, so that a run killed while it summarises resumes there."""
+    """Summaries of files, kept on disk, so that an interrupted run does not summarise the same files again."""
 
     def __init__(self, out: Path, settings: Sequence[object]) -> None:
         """Read the summaries; `settings` are what a summary depends on besides the file."""

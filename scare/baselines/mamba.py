@@ -167,10 +167,10 @@ class CausalConvolution(eqx.Module):
         return CausalConvolution(draw_within(first, (taps, features), taps), draw_within(second, (features,), taps))
 
     def __call__(self, rows: Array, weight: Array) -> Array:
-        """Apply to rows · weight for rows [batch, rows, r] and weight [r, features]; zeros stand before the first row.
+        """Convolve rows · weight, for rows [batch, rows, r] and weight [r, features], padded with zeros at the start.
 
-        One product of each row's k newest neighbours with taps ⊗ weight: for few r less work than the convolution,
-        and its gradient needs a fifth of the time.
+        Both products are done as one: each row and its k − 1 predecessors times taps ⊗ weight. For small r this is less
+        work than a convolution, and its gradient takes a fifth of the time.
         """
         padded = jnp.pad(rows, ((0, 0), (len(self.taps) - 1, 0), (0, 0)))
         recent = [padded[:, lag : lag + rows.shape[1]] for lag in range(len(self.taps))]

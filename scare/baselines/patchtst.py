@@ -98,12 +98,13 @@ class PatchTST:
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan; the last norm is part of the head."""
         tokens, width, size = self.tokens(window), self.width, window * channels
-        seen = self.patch * channels
-        first = 3 * tokens * width * (min(seen, width) - width)  # projections of a patch narrower than a token
-        total = Operations(multiply_adds=tokens * seen * width + first)
+        patch = self.patch * channels
+        # If a patch has fewer numbers than a token, the first layer's query, key and value are computed from the patch.
+        saved = 3 * tokens * width * (width - min(patch, width))
+        total = Operations(multiply_adds=tokens * patch * width - saved)
         for layer in range(self.layers):
             total += self._layer_operations(tokens, added=layer > 0, normed=layer < self.layers - 1)
-        total += Operations(multiply_adds=tokens * width)
+        total += Operations(multiply_adds=tokens * width)  # the head
         if self.instance_norm:
             total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
         return total

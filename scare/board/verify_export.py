@@ -155,12 +155,11 @@ def _runners(export: ExportFolder) -> list[Runner]:
     return [runner for runner in RUNNERS[TARGETS[name].runner] if runner.is_installed]
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVectors) -> Comparison:
-    """Compare the results [n] of a runtime with golden vectors; a few ties may be beyond their tolerance."""
+    """Compare the results [n] of a runtime with golden vectors.
+
+    A few windows marked as ties may differ by more than the tolerance, because rounding decides their hash codes.
+    """
     differences = np.abs(results - expected.results)
     off = ~(differences <= expected.tolerances)
     excused = off & expected.ties & np.isfinite(results)

@@ -215,12 +215,13 @@ class Machine:
     """An emulated board with firmware in its flash."""
 
     def __init__(self, firmware: Firmware) -> None:
+        """Load the firmware into Unicorn, map memory for arguments, and count edges by the hooks of hooks.c."""
         require("board", "unicorn", "capstone", "elftools")
         import unicorn
         from unicorn import arm_const
 
         self.board = firmware.board
-        self._names = arm_const
+        self._registers = arm_const
         self._engine = unicorn.Uc(
             unicorn.UC_ARCH_ARM,
             unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS,
@@ -234,18 +235,19 @@ class Machine:
         self._edges = np.zeros(EDGES, EDGE)
         self._record = Record(self._edges.ctypes.data)
         self._add_hooks(firmware.image.code)
-        self._instructions = np.zeros(EDGES, np.int64)  # of the block each edge leads to, once it is decoded
+        # Number of instructions in the block that each edge leads to; 0 until the block is decoded.
+        self._instructions = np.zeros(EDGES, np.int64)
 
     def call(self, function: str | int, *arguments: int | float) -> Trace:
         """Call a function by name or address; ints and floats are passed as C passes them."""
         import unicorn
 
-        names, engine = self._names, self._engine
+        registers, engine = self._registers, self._engine
         address = self.symbols[function] if isinstance(function, str) else function
         top = self.symbols["stack_top"]
         pointer = self._pass(arguments, top)
-        engine.reg_write(names.UC_ARM_REG_SP, pointer)
-        engine.reg_write(names.UC_ARM_REG_LR, OUTSIDE | 1)
+        engine.reg_write(registers.UC_ARM_REG_SP, pointer)
+        engine.reg_write(registers.UC_ARM_REG_LR, OUTSIDE | 1)
         self._edges["count"] = 0
         self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
         self._record.left = MOST_BLOCKS
@@ -254,14 +256,14 @@ class Machine:
             engine.emu_start(address | 1, OUTSIDE)
         except unicorn.UcError as error:
             raise MachineError(self._explain(self._fault or str(error))) from error
-        if engine.reg_read(names.UC_ARM_REG_PC) != OUTSIDE:
+        if engine.reg_read(registers.UC_ARM_REG_PC) != OUTSIDE:
             raise MachineError(self._explain("it did not return"))
         return self._trace(pointer)
 
     @property
     def result(self) -> int:
         """Return value of the last call, as a 32-bit word."""
-        return int(self._engine.reg_read(self._names.UC_ARM_REG_R0))
+        return int(self._engine.reg_read(self._registers.UC_ARM_REG_R0))
 
     def write(self, address: int, content: bytes | np.ndarray) -> None:
         """Write bytes to memory."""
@@ -338,7 +340,7 @@ class Machine:
 
     def _pass(self, arguments: tuple[int | float, ...], top: int) -> int:
         """Pass arguments in registers and the rest on the stack (AAPCS), and return the stack pointer."""
-        names = self._names
+        registers = self._registers
         words: list[int] = []
         floats: list[int] = []
         for argument in arguments:
@@ -346,9 +348,9 @@ class Machine:
             word = struct.unpack("<I", struct.pack("<f", argument))[0] if as_float else int(argument) & 0xFFFFFFFF
             (floats if as_float and self.board.hard_float else words).append(word)
         for index, word in enumerate(floats):
-            self._engine.reg_write(names.UC_ARM_REG_S0 + index, word)
+            self._engine.reg_write(registers.UC_ARM_REG_S0 + index, word)
         for index, word in enumerate(words[:4]):
-            self._engine.reg_write(names.UC_ARM_REG_R0 + index, word)
+            self._engine.reg_write(registers.UC_ARM_REG_R0 + index, word)
         rest = struct.pack(f"<{len(words[4:])}I", *words[4:])
         pointer = (top - len(rest)) & ~7
         self.write(pointer, rest)
@@ -378,7 +380,7 @@ class Machine:
         return False
 
     def _explain(self, fault: str) -> str:
-        place = self._engine.reg_read(self._names.UC_ARM_REG_PC)
+        place = self._engine.reg_read(self._registers.UC_ARM_REG_PC)
         return f"{fault}, in {self.function_at(place)} ({place:#x})"
 
 

@@ -172,7 +172,7 @@ def _growth_steps(growth: Growth) -> list[Step]:
 
 
 def _read_registry(path: Path) -> dict[str, Correction]:
-    """Read all corrections by `name`; a role without unit or range has its quantity's."""
+    """Read all corrections, by `name`; an input without a unit or range takes those of its quantity."""
     entries = load_toml(path)["corrections"]
     for entry in entries:
         for name, role in entry["inputs"].items():

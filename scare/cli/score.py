@@ -137,6 +137,7 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
 
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
+    """Make the scorecard: facts of the model and the data, and the numbers; then add the accuracy of each device."""
     calibrator, facts = subject.calibrator, subject.calibrator.facts
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
@@ -168,14 +169,15 @@ def _show(card: Card) -> None:
     for entry in card.entries:
         new = entry.requirement != before
         title = f"{grades[entry.requirement] or ' '} {entry.title}" if new else ""
-        rows.append((title, entry.label, *_value(entry), entry.source, entry.grade or ""))
+        rows.append((title, entry.label, *_value_and_unit(entry), entry.source, entry.grade or ""))
         before = entry.requirement
     facts = card.dataset
     title = f"{card.target['name']} by {card.model.get('model', 'a calibrator')}: {facts['rows_scored']:,} rows scored"
     show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
 
 
-def _value(entry: Entry) -> tuple[str, str]:
+def _value_and_unit(entry: Entry) -> tuple[str, str]:
+    """Format the value of an entry and its unit; a value that is graded although it is None was infinite."""
     if entry.value is None or isinstance(entry.value, str):
         return entry.value or ("none" if entry.grade else "not known"), ""
     if entry.unit == YES_NO:

@@ -41,7 +41,7 @@ class SimulationKind(StrEnum):
 
 @dataclass(frozen=True)
 class LinearAir(Air):
-    """Air whose PM (`truth`, ug/m3) and whose sensors are linear and Gaussian."""
+    """Air with autoregressive Gaussian PM (`truth`, ug/m3), read by a linear sensor with lag and white noise."""
 
     channels = (Channel("pm25_raw", "ug/m3"),)
     target = Channel("pm25_reference", "ug/m3")

@@ -33,7 +33,7 @@ class ReadingsFingerprint:
 
 @dataclass(frozen=True)
 class Task:
-    """How the readings were split, which they are (by part), and facts that every fitted calibrator records."""
+    """How readings were split, fingerprints of each part's readings, and facts that every fitted calibrator records."""
 
     how: str
     notes: tuple[str, ...]

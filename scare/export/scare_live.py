@@ -188,9 +188,10 @@ class Stream:
         return beyond
 
     def _is_outside(self, row: "array[float]") -> bool:
-        """Whether a row is outside the training range: one channel, the distance of all, or its slow mean.
+        """Whether a row is outside the training range; clips the row in place.
 
-        This clips the row to the training range of each channel.
+        It is outside if a channel is beyond its limits, or if the Mahalanobis distance of all channels, or the running
+        mean of that distance, is too large.
         """
         distance, at, outside = 0.0, 0, False
         for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):

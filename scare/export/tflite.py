@@ -224,7 +224,10 @@ def read_flatbuffer(content: bytes) -> Any:
 
 
 def write_flatbuffer(model: Any) -> bytes:
-    """Write objects as a .tflite file without anything that inference does not need; this changes the objects."""
+    """Write a model as a small .tflite file: drop what inference does not need, and write equal objects only once.
+
+    This changes the model.
+    """
     builder, written = _builder(), dict[Any, int]()
     for graph in model.subgraphs:
         _drop_unread(graph, model.signatureDefs if graph is model.subgraphs[0] else [])
@@ -233,7 +236,7 @@ def write_flatbuffer(model: Any) -> bytes:
                 tensor.name = None
             if tensor.quantization is not None and tensor.quantization.scale is None:
                 tensor.quantization = None
-            tensor.hasRank = not len(tensor.shape)
+            tensor.hasRank = not len(tensor.shape)  # scalars need it; False is the default and takes no bytes
     model.metadata = model.description = None
     _drop_buffers(model)
     for graph in model.subgraphs:

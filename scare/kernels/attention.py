@@ -358,7 +358,7 @@ def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 
 
 def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Signed additions into the memory and out of it; bias times the favoured values; one division per query."""
+    """Signed additions to write keys and to read queries; products of bias and values; one division per query."""
     (keys, width), queries, bits = v, prod(q), settings["bits"]
     additions = (keys + queries) * bits * (width + 1)
     return Operations(

@@ -114,7 +114,7 @@ def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """For each number an exponential, + 1, its inverse and the sum; for each mean a division."""
+    """Each number costs exp, 1 + exp, a reciprocal and one addition to the sum; each mean costs one division."""
     return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
 
 

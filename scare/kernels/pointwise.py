@@ -84,7 +84,10 @@ def _add_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """The coarser unit of the two: `LARGEST` leaves room for two additions."""
+    """Add in the coarser of the two units, to which the other number is shifted right.
+
+    Each number is at most `LARGEST` (2²⁹), so the sum of three fits a word of 32 bits, but that of four may not.
+    """
     unit = max(q.unit(name) for name in step.inputs)
     if q.bounds[step.output].max() / unit >= 2.0**31:
         raise NotApplicableError("float32 only: a sum of more than three values has no fixed-point form")
@@ -149,7 +152,11 @@ def _quantise_newest(q: QuantisationState, step: Step) -> Step:
 
 
 def c_newest_f32(placed: PlacedStep) -> CForm | CView:
-    """C form of kernels that take the newest rows: a view of the window or of codes, else a copy."""
+    """C form of kernels that take the newest rows.
+
+    The window and codes stay where they are, so the rows are a view of them. Other values are copied, because a view
+    would keep the memory of all their rows in use.
+    """
     source, shape = placed.inputs[0], placed.shapes[0]
     if source.kind != "float" or source.name == WINDOW_NAME:
         return CView(prod(shape) - prod(placed.out))

@@ -119,11 +119,12 @@ def _quantise_hats(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
+    """Run-length encode the lower knots of the rows: (knot, number of rows) for each run of equal knots."""
     knots = placed.step.weights["knot"].astype(np.int64)
-    first = np.flatnonzero(np.diff(knots, prepend=-1))
-    runs = np.stack([knots[first], np.diff(first, append=len(knots))], axis=1)
-    segments = CTable(runs.astype(np.uint16).ravel(), "runs")
-    return CForm((segments, *tables_f32(placed, "fraction"), len(runs), placed.out[1], placed.out[0]))
+    starts = np.flatnonzero(np.diff(knots, prepend=-1))
+    runs = np.stack([knots[starts], np.diff(starts, append=len(knots))], axis=1)
+    table = CTable(runs.astype(np.uint16).ravel(), "runs")
+    return CForm((table, *tables_f32(placed, "fraction"), len(runs), placed.out[1], placed.out[0]))
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:

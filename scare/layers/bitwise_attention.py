@@ -108,7 +108,7 @@ class EfficientBitwiseAttention(eqx.Module):
         return self.hashing.projection.shape[1] + 1
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention with the current support set."""
+        """Mix the values of tokens [batch, lenses, width] with weights β + h(q)·h(k), divided by their sum."""
         query_codes, key_codes = self.hashing(tokens @ self.query), self.hashing(tokens @ self.key)
         weights = self.bias + query_codes @ key_codes.swapaxes(1, 2)
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)

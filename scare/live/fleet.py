@@ -211,7 +211,11 @@ class DeviceGroup:
         return self.calibrator.add_intervals(values, flags)
 
     def with_calibrator(self, calibrator: Calibrator) -> "DeviceGroup":
-        """The same devices with another calibrator; their histories continue if the history keys agree."""
+        """Switch the devices to another calibrator and return the group to use from now on.
+
+        If the history keys agree, this is the group itself, changed in place, and histories continue. Otherwise it is a
+        new group in which every device starts a new history.
+        """
         if _history_key(calibrator.inputs) == self.history_key:
             self.calibrator, self._drift = calibrator, DriftMonitor(calibrator)
             self._drift.add(len(self.devices))

@@ -149,9 +149,12 @@ class Adapter:
         return _topic_pattern(self.topic).fullmatch(topic) is not None
 
 
-def find_adapters(own: Mapping[str, Any], where: Path | str = TABLE) -> dict[str, Adapter]:
-    """The adapters of the table and those of a config file, which may override keys of the table."""
-    adapters = with_names(merge(_built_in_adapters(), own))
+def find_adapters(configured: Mapping[str, Any], where: Path | str = TABLE) -> dict[str, Adapter]:
+    """Merge the built-in adapters with those of a config file, which may override single keys.
+
+    A field may be written as its path alone, or as a list of paths, instead of { at = path }.
+    """
+    adapters = with_names(merge(_built_in_adapters(), configured))
     for name, adapter in adapters.items():
         if isinstance(adapter, Mapping) and isinstance(adapter.get("fields"), Mapping):
             fields = {

@@ -38,7 +38,7 @@ def machine(request: pytest.FixtureRequest) -> Machine:
 
 
 def float_result(machine: Machine) -> float:
-    names = machine._names
+    names = machine._registers
     word = machine._engine.reg_read(names.UC_ARM_REG_S0 if machine.board.hard_float else names.UC_ARM_REG_R0)
     return float(np.uint32(word).view(np.float32))
 
