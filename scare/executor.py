@@ -56,7 +56,7 @@ class Executor(Protocol):
         """Say why a finished job was lost with its process or worker; None if it returned or raised."""
 
     def close(self) -> None:
-        """Stop running jobs, and wait for them to end."""
+        """Stop the jobs that are running, and wait for them to end."""
 
 
 @dataclass(frozen=True)

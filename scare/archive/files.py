@@ -336,7 +336,7 @@ class Models:
         self._routes = routes
         self._models: dict[str, Model] = {}
         for path in dict.fromkeys(route.calibrator for route in routes):
-            Calibrator.load(path)
+            Calibrator.load(path)  # raises if the file is bad; workers load it again
             self._models[path] = Model(str(Path(path).absolute()), content_hash(Path(path)))
 
     def find(self, device: str) -> Model | None:

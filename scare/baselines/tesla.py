@@ -100,7 +100,7 @@ class LogarithmicBinner(eqx.Module):
 
     @staticmethod
     def create(rows: int, width: int, key: Array) -> "LogarithmicBinner":
-        """Glorot weights, each bin a dense layer of one output; zero bias."""
+        """Draw Glorot weights as if each bin were a dense layer with one output; the bias is zero."""
         lengths = logarithmic_bins(rows)
         limit = np.repeat([sqrt(6 / (length + 1)) for length in lengths], lengths)
         weight = jax.random.uniform(key, (rows,), minval=-1.0) * limit
@@ -127,11 +127,12 @@ class LogarithmicBinner(eqx.Module):
         return self.projector.fused(x, embedding)
 
     def steps(self, source: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as kernel calls."""
+        """`fused` as kernel calls: sum the weighted readings of each bin, then embed the sums as tokens."""
         weight, bias = np.asarray(self.weight), np.asarray(self.bias)
-        share = np.add.reduceat(weight, self.starts)
-        seen = Step("bins", (source,), "seen", {"weight": weight, "start": self.starts.astype(np.int32)})
-        return [seen, *embedding.token_steps("seen", source, output, share, bias, np.ones(len(weight)))]
+        weight_sums = np.add.reduceat(weight, self.starts)  # [bins]: how often the part shared by all readings counts
+        bins = Step("bins", (source,), "seen", {"weight": weight, "start": self.starts.astype(np.int32)})
+        unscaled = np.ones(len(weight))
+        return [bins, *embedding.token_steps("seen", source, output, weight_sums, bias, unscaled)]
 
 
 class TeslaNetwork(Network):

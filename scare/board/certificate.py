@@ -498,7 +498,10 @@ class _Verifier:
         return HISTORY if flag & Flag.HISTORY else OK
 
     def _stream_values(self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        """Calibrated values [m] of a stream's windows [m, …]; a choice of branch is carried until history restarts."""
+        """Calibrated values [m] of a stream's windows [m, …].
+
+        `_value` updates `choice`, so a branch stays in use for its period, until a new history begins.
+        """
         found: list[np.float32] = []
         times, choice = np.array([reading.now_ms for reading in readings]) / 1000, Choice()
         starts = history_starts(times, self.inputs.step_seconds, self.inputs.window, np.nan)

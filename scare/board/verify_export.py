@@ -117,7 +117,7 @@ def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFold
     with _opened(path) as folder:
         exports = find_exports(folder, path)
         for export in exports:
-            _runners(export)
+            _runners(export)  # raises if the target cannot be run here
             if trust:
                 continue
             if not export.description.sha256:

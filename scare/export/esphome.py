@@ -97,11 +97,12 @@ def _time(ms: int) -> str:
 
 
 def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:
+    """Write the YAML of a sensor; `numbers` are channel keys by the platform's own key, such as pm_2_5."""
     if platform == OWN:
         return "\n".join(_template(key, step, "return NAN; // read your own sensor here") for key in numbers.values())
-    about = "    type: PMSX003" if platform == "pmsx003" else f"    update_interval: {step}"
-    read = [f"    {number}:\n      id: read_{key}" for number, key in numbers.items()]
-    return "\n".join([f"  - platform: {platform}", about, *read])
+    setting = "type: PMSX003" if platform == "pmsx003" else f"update_interval: {step}"
+    ids = [f"    {number}:\n      id: read_{key}" for number, key in numbers.items()]
+    return "\n".join([f"  - platform: {platform}", f"    {setting}", *ids])
 
 
 def _simulated(model: CModel, key: str, index: int, step: str) -> str:

@@ -257,9 +257,10 @@ def _project_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, per_channel: bool) -> Step:
-    """Make a `project_q` step from weights [T, C, R], in units of the output per step of the window.
+    """Quantise a projection: make a `project_q` step from real weights [T, C, R].
 
-    Splits the weights into older (int8) and newer (int16) rows.
+    Weights are the change of the output, in its unit, for a change of 1 in the int16 window. Those of older rows become
+    int8, those of the newest int16.
     """
     rows = len(matrix)
     aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary

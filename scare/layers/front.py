@@ -63,7 +63,7 @@ class DualEmbedding(eqx.Module):
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """seen · local + share ⊗ shared(source) + bias, where rows of source are 1/scale of the features."""
+        """Compute seen · local + share ⊗ shared(source) + bias; row t of source is the features' row t / scale[t]."""
         local, constant = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
             return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]

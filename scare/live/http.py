@@ -119,13 +119,15 @@ class Poller:
             wait = max(0.0, self._settings.every_seconds - (time() - begun))
 
     def _poll(self, address: str) -> None:
-        """Submit a reading of a device; if the queue is full, it is dropped, and the next poll brings another."""
+        """Read a device and submit the reading; it is dropped if the queue is full, as the next poll brings another."""
         self._monitor.count("received")
         try:
             with urlopen(address, timeout=POLL_TIMEOUT_SECONDS) as answer:  # `config` allows http and https only
                 payload = answer.read(MAX_PAYLOAD + 1)
             reading = self._reader.read(payload, "", time())
-            if reading is None or not self._pipeline.submit(Delivery((reading,)), POLL_TIMEOUT_SECONDS):
+            if reading is None:
+                raise RejectedError("the adapter takes the field from an MQTT topic, so it cannot be polled")
+            if not self._pipeline.submit(Delivery((reading,)), POLL_TIMEOUT_SECONDS):
                 raise RejectedError("the queue is full")
         except RejectedError as rejected:
             self._monitor.reject(address, str(rejected))

@@ -329,7 +329,7 @@ def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
 
 
 def epa_targets(run: Run) -> list[Block]:
-    """Every device's measures on averages below the bounds of the targets, and precision if it is known."""
+    """Compare each device's measures, over daily or hourly averages, with the targets; add precision if known."""
     target = find_target(run.target)
     if target is None:
         names = ", ".join(agency_targets().targets)

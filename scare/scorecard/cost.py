@@ -6,7 +6,7 @@
   after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `timing(call)` for any Python
   callable. Mean, maximum and jitter of a card are of the same sample.
 - Compatibility: CPU load under steady requests, and whether a board can hold and run the model. Board figures come from
-  the virtual board, over windows that include the strangest possible; the worst of them is compared with a limit.
+  the virtual board, over windows that include edge cases; the worst of them is compared with a limit.
 
 All results are findings, which `scoring` collects for a card.
 """

@@ -131,13 +131,13 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
 
 
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
-    """Select `count` scaled windows [n, N, C] spread over all kinds: strange, golden, of validation, random.
+    """Select `count` scaled windows [n, N, C] of all kinds: edge cases, golden, validation and random windows.
 
-    Where the plan has two branches the windows are spread over both, so that two windows show both.
+    If the plan has two branches, windows of both are selected, even if `count` is only 2.
     """
     trials = board_windows(calibrator, max(count, KINDS))
     if calibrator.plan.branches is not None:
-        with np.errstate(all="ignore"):  # strange windows contain NaN and infinities
+        with np.errstate(all="ignore"):  # edge cases contain NaN and infinities
             decisions = run(calibrator.plan.branches[0], trials)
         trials = trials[np.argsort(choose(decisions, calibrator.plan.steps[-1].settings), kind="stable")]
     return trials[np.linspace(0, len(trials) - 1, count).astype(int)]

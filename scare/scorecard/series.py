@@ -35,7 +35,7 @@ from scare.windowing.inputs import WindowStream
 class DeviceSeries:
     """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970, intervals from `low` to `high`.
 
-    `changes` are those of the raw reading since the row before (NaN if unknown), `turns` those of the reference;
+    `changes` are those of the raw reading since the row before (NaN if unknown), `reference_changes` the reference's;
     `trained` tells which rows the calibrator was made from.
     """
 
@@ -50,7 +50,7 @@ class DeviceSeries:
     humidity: np.ndarray
     flags: np.ndarray
     changes: np.ndarray
-    turns: np.ndarray
+    reference_changes: np.ndarray
     trained: np.ndarray
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
         humidity=numbers(humidity or ""),
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),
-        turns=row_changes(times, reference, step),
+        reference_changes=row_changes(times, reference, step),
         trained=rows_made_from(device, times, origin),
     )
 
@@ -138,7 +138,8 @@ class CalibratedReadings:
         if not len(scored):
             raise DataError(self._why_nothing())
         found = measure(scored.calibrated, scored.reference, scored.changes)
-        error, fast, turning = scored.calibrated - scored.reference, fastest(scored.changes), fastest(scored.turns)
+        error, fast = scored.calibrated - scored.reference, fastest(scored.changes)
+        fast_reference = fastest(scored.reference_changes)
         detail = {
             **asdict(found),
             "arithmetic": arithmetic,
@@ -150,7 +151,7 @@ class CalibratedReadings:
         return [
             Finding("rmse", found.rmse, _spread(scored.reference), detail),
             Finding("top5_rmse", found.top5_rmse, _spread(scored.reference[fast]), fast_detail),
-            Finding("top5_rmse_reference", rmse(error[turning]), detail={"rows": len(turning)}),
+            Finding("top5_rmse_reference", rmse(error[fast_reference]), detail={"rows": len(fast_reference)}),
             *self._coverage_findings(calibrator),
         ]
 
@@ -191,8 +192,8 @@ class CalibratedReadings:
         if not np.isfinite(rows.calibrated).any():
             flags = {name: count for name, count in count_flags(rows.flags).items() if count}
             return (
-                f"no row has a calibrated value (flags: {flags}); check that there are more readings than its window,"
-                " at the time step and in the unit it was made for"
+                f"no row has a calibrated value (flags: {flags}); check that there are more readings than the window"
+                " of the calibrator, at its time step and in its units"
             )
         if not np.isfinite(rows.reference).any():
             return "no row has a reference; name its column with --reference"

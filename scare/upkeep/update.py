@@ -251,7 +251,7 @@ def _check_clock(readings: Readings) -> None:
 def _finish(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
 ) -> Update:
-    """The update of a learner that has learned these pairs, starting from the coefficients `before`."""
+    """Put what the learner has learned from these pairs into the calibrator; `before` are its former coefficients."""
     after, unit = learner.coefficients, float(calibrator.inputs.scaling.target.scale[0])
     errors = (
         unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ one).mean())) for one in (before, after)

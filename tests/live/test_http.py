@@ -218,6 +218,19 @@ def test_devices_that_have_to_be_asked_are_asked(tmp_path: Path) -> None:
         device.shutdown()
 
 
+def test_an_adapter_of_topics_cannot_be_polled(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as device:
+        Thread(target=device.serve_forever, daemon=True).start()
+        polled = Input("esphome", addresses=(f"http://127.0.0.1:{device.server_port}/json",), every_seconds=0.2)
+        with working(make_config(tmp_path, inputs=(polled,))) as gateway:
+            until = time() + 20
+            while not gateway.monitor.rejections() and time() < until:
+                sleep(0.05)
+        reasons = {one.reason for one in gateway.monitor.rejections()}
+        assert reasons == {"the adapter takes the field from an MQTT topic, so it cannot be polled"}
+        device.shutdown()
+
+
 def test_beyond_this_computer_there_is_tls_and_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     openssl = shutil.which("openssl")
     if openssl is None:
