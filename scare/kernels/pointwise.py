@@ -154,7 +154,7 @@ def _quantise_newest(q: QuantisationState, step: Step) -> Step:
 def c_newest_f32(placed: PlacedStep) -> CForm | CView:
     """C form of kernels that take the newest rows.
 
-    The window and codes stay where they are, so the rows are a view of them. Other values are copied, because a view
+    The window and codes stay in memory for the whole run, so the rows are a view. Other values are copied: a view
     would keep the memory of all their rows in use.
     """
     source, shape = placed.inputs[0], placed.shapes[0]
