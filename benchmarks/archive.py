@@ -44,9 +44,9 @@ def make_model(path: Path) -> Path:
     from scare.calibrator.calibrator import Sample
     from scare.data.flags import QualitySettings
     from scare.models import Scare
-    from scare.windowing.grid import RECENT
     from scare.windowing.inputs import Inputs
     from scare.windowing.scaling import Affine, Scaling
+    from scare.windowing.windows import RECENT
 
     plan = make_plan(Scare.default(), WINDOW, len(CHANNELS))
     own = Affine(np.array([20.0, 15.0, 50.0]), np.array([15.0, 5.0, 10.0]))

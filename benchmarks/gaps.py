@@ -25,7 +25,7 @@ from scare.files import replacing
 from scare.scorecard.accuracy import compare_errors, measure, row_changes
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.windowing.grid import RECENT, STRICT, GapPolicy
+from scare.windowing.windows import RECENT, STRICT, GapPolicy
 
 LONG = 360
 PAGE = Template("""# Windows with gaps

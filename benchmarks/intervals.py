@@ -30,8 +30,8 @@ from scare.scorecard.accuracy import cover
 from scare.training.extrapolation import with_training_range
 from scare.training.fit import fit, learn_intervals
 from scare.training.recipe import Recipe
-from scare.windowing.examples import design_matrix, make_examples
 from scare.windowing.inputs import Inputs
+from scare.windowing.training_examples import design_matrix, make_examples
 
 OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile boosting"
 BAND = (LEVEL - 0.03, LEVEL + 0.03)

@@ -24,9 +24,9 @@ from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.live.fleet import Fleet, Route
 from scare.models import Scare
-from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.windows import RECENT
 
 WINDOW, STEP, BATCH, ALONE, ROUNDS, SETTLE, COMPARED = 60, 60.0, 1024, 300, 9, 96 * 60, 64
 CHANNELS = (

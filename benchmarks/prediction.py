@@ -23,7 +23,7 @@ from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, run
 from scare.layers.buffers import split_trainable
 from scare.models import Scare
-from scare.windowing.grid import RECENT, Grid, make_grid
+from scare.windowing.windows import RECENT, Grid, make_grid
 
 ROWS, ALONE, ROUNDS = 100_000, 500, 3
 

@@ -33,7 +33,7 @@ from scare.training.data import prepare_inputs
 from scare.training.fit import train_members
 from scare.training.loop import SCORED, Trained
 from scare.training.recipe import Recipe
-from scare.windowing.examples import Examples, make_examples
+from scare.windowing.training_examples import Examples, make_examples
 
 STDERR, MEMBERS = Console(stderr=True, width=160), 3
 RULES = {

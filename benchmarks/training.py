@@ -33,7 +33,7 @@ from scare.training.data import make_gather
 from scare.training.fit import fit
 from scare.training.loop import TrainingState, make_optimiser, run_round, take_step
 from scare.training.recipe import Recipe
-from scare.windowing.examples import Examples
+from scare.windowing.training_examples import Examples
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 PRESETS = {"paper": Scare.paper(), "default": Scare.default()}

@@ -20,9 +20,9 @@ from scare.data.split import Split
 from scare.training.extrapolation import flagged_outside, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.windowing.examples import make_examples
-from scare.windowing.grid import ANY
+from scare.windowing.training_examples import make_examples
 from scare.windowing.training_range import TrainingRange
+from scare.windowing.windows import ANY
 
 COLUMNS = "| task | selected | first channel clamped | outside, validation | test | RMSE | clamped | all at the edge |"
 

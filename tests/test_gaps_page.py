@@ -14,7 +14,7 @@ from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split, split_by_time
 from scare.training import recipe
 from scare.training.recipe import Recipe, TrainingSettings
-from scare.windowing.grid import RECENT, STRICT
+from scare.windowing.windows import RECENT, STRICT
 
 HOUR = 60
 

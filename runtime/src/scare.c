@@ -1,4 +1,4 @@
-/* From readings to windows to calibrated values. The rules are those of scare/windowing/live.py,
+/* From readings to windows to calibrated values. The rules are those of scare/windowing/live_windows.py,
  * scare/windowing/training_range.py and scare/data/flags.py; tests compare both. */
 #include "scare.h"
 

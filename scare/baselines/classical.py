@@ -25,9 +25,9 @@ from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
 from scare.layers.front import HatBasis
 from scare.models.selection import PENALTIES, Moments, fit_ridge, squared_errors
-from scare.windowing.examples import Examples, check_examples, design_matrix, make_examples
-from scare.windowing.grid import ANY
 from scare.windowing.inputs import Inputs, WindowStream
+from scare.windowing.training_examples import Examples, check_examples, design_matrix, make_examples
+from scare.windowing.windows import ANY
 
 GOLDEN = 64  # windows stored with their outputs
 PART_BYTES = 1 << 26  # of windows in float64, in memory at once

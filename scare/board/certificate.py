@@ -61,9 +61,9 @@ from scare.errors import NotApplicableError
 from scare.export.lowering import Arithmetic
 from scare.export.package import Package, export_calibrator
 from scare.kernels import Choice, window_q
-from scare.windowing.grid import history_starts
 from scare.windowing.inputs import Inputs
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
+from scare.windowing.windows import history_starts
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and emulator

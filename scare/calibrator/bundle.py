@@ -41,10 +41,10 @@ from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.kernels import FLOAT_KERNELS
 from scare.records import Count, Finite, Name, Positive, Whole, convert, is_printable
-from scare.windowing.grid import GapPolicy
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import METHODS, Affine, Scaling
 from scare.windowing.training_range import TrainingRange
+from scare.windowing.windows import GapPolicy
 
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator

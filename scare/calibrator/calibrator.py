@@ -19,9 +19,9 @@ from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
-from scare.windowing.grid import Grid
 from scare.windowing.inputs import Inputs, WindowStream
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
+from scare.windowing.windows import Grid
 
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 ROW = " row"  # no name in a header begins with a space

@@ -25,9 +25,9 @@ from scare.data.quantities import is_called, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.records import convert, load_toml
-from scare.windowing.grid import STRICT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.windows import STRICT
 from scare.words import suggestion
 
 CONSTANT = "constant"  # the term of a formula that no reading multiplies

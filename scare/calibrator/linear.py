@@ -9,9 +9,9 @@ from scare.calibrator.cost import count
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import spell_unit
 from scare.data.readings import Channel
-from scare.windowing.grid import STRICT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.windows import STRICT
 
 
 def raw_reading(inputs: Inputs, target: Channel, offset: float = 0.0) -> Calibrator:

@@ -64,7 +64,7 @@ class SensorOrder(StrEnum):
 class WindowRule(StrEnum):
     """Which windows are valid where rows have gaps."""
 
-    RECENT = "recent"  # on a time grid, with 80 % of the newest hour present (`windowing.grid`)
+    RECENT = "recent"  # on a time grid, with 80 % of the newest hour present (`windowing.windows`)
     TESLA = "tesla"  # consecutive rows, whatever the gaps, as in TESLA's code
     STRICT = "strict"  # consecutive rows that span at most 1.2 times the window
 

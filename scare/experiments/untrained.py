@@ -36,11 +36,11 @@ from scare.scorecard.cost import OperationGrowth
 from scare.training.data import prepare_inputs
 from scare.training.extrapolation import scaled_rows
 from scare.training.recipe import Recipe
-from scare.windowing.examples import make_examples
-from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.training_examples import make_examples
 from scare.windowing.training_range import fit_training_range
+from scare.windowing.windows import RECENT
 
 SAMPLES = 16  # windows that the fixed-point form is scaled from
 SMALL = 0.1  # standard deviation of weights that start at zero: outputs are about as large as trained ones

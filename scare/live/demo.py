@@ -20,9 +20,9 @@ from scare.data.readings import Readings
 from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
 from scare.kernels import hat_fractions, hat_matrix
-from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.scaling import fit_scaling
+from scare.windowing.windows import RECENT
 
 COLOCATED_DAYS, FIELD_DAYS = 7.0, 12.0
 STRIDE = 5  # rows from one example to the next

@@ -18,7 +18,7 @@ from scare.kernels import BatchChoice
 from scare.upkeep.live_drift import DriftMonitor
 from scare.windowing.device_arrays import DeviceArrays
 from scare.windowing.inputs import Inputs
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
 
 DEFAULT = "*"
 BLOCK = 512  # rows calibrated at once: few enough to stay in a core's cache

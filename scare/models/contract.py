@@ -20,7 +20,7 @@ from jax import Array
 from scare.calibrator.plan import Plan
 from scare.kernels import Operations
 from scare.models.selection import Selection, SelectionRules, Solution
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 
 LazyDesignMatrix = Callable[[], DesignMatrix]  # computed when it is called
 # evaluates a function of features at all training examples, in order

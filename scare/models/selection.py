@@ -25,7 +25,7 @@ from scare.calibrator.linear import line_weights
 from scare.calibrator.plan import Plan
 from scare.errors import UsageError
 from scare.records import Count
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 
 CANDIDATES = ("line", "other channels", "history", "products with the first channel", "all products")
 # Two candidates have no more coefficients than channels: a penalty chosen on validation would only flatten the line.

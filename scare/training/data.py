@@ -18,10 +18,10 @@ from scare.layers.front import HatBasis
 from scare.models import Network
 from scare.models.selection import fit_ridge
 from scare.training.recipe import Recipe
-from scare.windowing.examples import Examples, design_matrix, features, make_examples, storable
-from scare.windowing.grid import steps_in
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
+from scare.windowing.training_examples import Examples, design_matrix, features, make_examples, storable
+from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
 MOST_WINDOWS = 20_000  # to choose between scalings

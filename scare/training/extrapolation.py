@@ -15,8 +15,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.linear import line_weights
 from scare.calibrator.plan import Plan, run
 from scare.data.readings import Readings
-from scare.windowing.examples import Examples
 from scare.windowing.inputs import Inputs, RangeMonitor
+from scare.windowing.training_examples import Examples
 from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range
 
 FAR = 8.0  # ranges beyond the range: where a first channel is clamped if the plan extrapolates well

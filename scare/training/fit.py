@@ -26,8 +26,8 @@ from scare.training.extrapolation import flagged_outside, with_training_range
 from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import training_hours
-from scare.windowing.examples import Examples, check_examples, make_examples
 from scare.windowing.inputs import Inputs
+from scare.windowing.training_examples import Examples, check_examples, make_examples
 
 GOLDEN = 64  # windows stored with their outputs
 STORED_VALIDATION = 512  # windows stored with their references

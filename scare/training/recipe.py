@@ -28,7 +28,7 @@ from scare.errors import UsageError
 from scare.models import Architecture, Scare
 from scare.models.selection import SelectionRules
 from scare.records import Amount, Finite, convert, merge
-from scare.windowing.grid import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
+from scare.windowing.windows import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
 
 Window = Annotated[int, Ge(4)]  # readings

@@ -1,1 +1,1 @@
-"""Turn readings into a model's input windows, for tables (`grid`) and live (`live`), by the same rules."""
+"""Turn readings into a model's input windows, for tables (`windows`) and live (`live_windows`), by the same rules."""

@@ -15,9 +15,9 @@ import numpy as np
 from scare.data.flags import Flag, FlagState, QualitySettings, RowFlagger, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
-from scare.windowing.grid import GapPolicy, Grid, history_starts, make_grid, row_flags
 from scare.windowing.scaling import Affine, Scaling, Settling
 from scare.windowing.training_range import TrainingRange, slow_means
+from scare.windowing.windows import GapPolicy, Grid, history_starts, make_grid, row_flags
 
 BLOCK = 4096  # rows flagged at once: few enough to stay in a core's cache
 GRID_STATE = ("values", "real", "age", "last_time")  # fields of the history in a stream's state

@@ -22,9 +22,9 @@ from scare.data.readings import REFERENCE, Channel
 from scare.errors import DataError, NotApplicableError
 from scare.experiments.study import compare
 from scare.layers.front import HatBasis
-from scare.windowing.grid import RECENT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
+from scare.windowing.windows import RECENT
 
 TARGET = Channel("pm_reference", "ug/m3")
 

@@ -12,10 +12,10 @@ from scare.calibrator.plan import Plan, Step
 from scare.data.flags import QualitySettings
 from scare.data.readings import TIME, TIME_TYPE, Channel, Readings
 from scare.kernels import hat_fractions
-from scare.windowing.grid import GapPolicy
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_range import TrainingRange
+from scare.windowing.windows import GapPolicy
 
 DUST = Channel("pm25", "ug/m3", 0.0, 1000.0)
 CURRENT = Channel("current", "nA")  # no limits

@@ -18,7 +18,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
-from scare.windowing.grid import RECENT, STRICT
+from scare.windowing.windows import RECENT, STRICT
 from tests.calibrator.building import (
     CURRENT,
     DUST,

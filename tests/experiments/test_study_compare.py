@@ -13,9 +13,9 @@ from scare.data.readings import REFERENCE
 from scare.errors import DataError
 from scare.experiments.study import compare
 from scare.scorecard.accuracy import measure, row_changes
-from scare.windowing.grid import STRICT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
+from scare.windowing.windows import STRICT
 from tests.training.small_fits import make_readings
 
 RAW = np.random.default_rng(3).normal(30, 3, (60, 1)).round(2)

@@ -13,8 +13,8 @@ from scare.data.flags import QualitySettings, usable_values
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.export.descriptor import choose_device, encode_windows, make_descriptor
-from scare.windowing.grid import RECENT
 from scare.windowing.scaling import Affine
+from scare.windowing.windows import RECENT
 from tests.calibrator.building import make_calibrator, newest_plan, with_edges
 
 LIMITS = st.floats(-1e38, 1e38)

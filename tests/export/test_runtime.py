@@ -15,8 +15,8 @@ from scare.data.flags import Flag, usable_values
 from scare.data.readings import Channel
 from scare.export.c_package import statuses
 from scare.export.descriptor import encode_windows
-from scare.windowing.grid import GapPolicy
-from scare.windowing.live import ONLY, RingBuffer
+from scare.windowing.live_windows import ONLY, RingBuffer
+from scare.windowing.windows import GapPolicy
 from tests.export.building import RUNTIME
 from tests.windowing.rows import POLICY, ROWS, WINDOW, Rows
 

@@ -19,7 +19,7 @@ from scare.layers.heads import products
 from scare.models import ABLATION, Scare
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
 from scare.models.selection import SelectionRules, select
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 
 WINDOW, LENSES = 16, 4
 

@@ -35,7 +35,7 @@ from scare.models.selection import (
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 from tests.training.small_fits import NETWORK_STAYS, make_readings
 
 LAGS, COUNT, USUAL = 3, 1200, SelectionRules()

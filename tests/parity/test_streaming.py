@@ -18,8 +18,8 @@ from scare.export.c_source import print_number
 from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Scare
-from scare.windowing.grid import RECENT, STRICT
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
+from scare.windowing.windows import RECENT, STRICT
 from tests.calibrator.building import (
     attention_plan,
     bad_readings,

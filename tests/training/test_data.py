@@ -12,10 +12,10 @@ from scare.errors import DataError
 from scare.layers.front import HatBasis
 from scare.training.data import common_step, hold_out, make_gather, prepare_inputs
 from scare.training.fit import fit
-from scare.windowing import examples as examples_module
-from scare.windowing.examples import Examples, design_matrix, features, make_examples
-from scare.windowing.grid import RECENT
+from scare.windowing import training_examples as examples_module
 from scare.windowing.inputs import Inputs
+from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
+from scare.windowing.windows import RECENT
 from tests.training.small_fits import line_recipe, make_readings
 
 RECIPE = line_recipe()

@@ -19,10 +19,10 @@ from scare.data.split import Split
 from scare.training.extrapolation import FAR, flagged_outside, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
-from scare.windowing.examples import make_examples
-from scare.windowing.grid import ANY, RECENT
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.training_examples import make_examples
+from scare.windowing.windows import ANY, RECENT
 from tests.training.small_fits import Trained, make_readings
 
 WINDOW = 8

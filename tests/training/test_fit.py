@@ -26,7 +26,7 @@ from scare.training.data import hold_out
 from scare.training.fit import fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.recipe import Recipe, TrainingSettings
-from scare.windowing.examples import Examples, features, make_examples
+from scare.windowing.training_examples import Examples, features, make_examples
 from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
 

@@ -14,7 +14,7 @@ from scare.models import Scare
 from scare.models.scare import Sampling
 from scare.records import load_toml
 from scare.training.recipe import PRESETS, Recipe, TrainingSettings, adjust, flattened, look_up, make_recipe, nested
-from scare.windowing.grid import ANY, RECENT, STRICT
+from scare.windowing.windows import ANY, RECENT, STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HYPERPARAMETERS.items()})
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scare.data.flags import Flag
-from scare.windowing.grid import GapPolicy
+from scare.windowing.windows import GapPolicy
 
 NAN = float("nan")
 REMARKS = Flag.STUCK | Flag.SPIKE | Flag.RATE | Flag.WARM_UP | Flag.GAP  # on rows that may have a value all the same

@@ -14,11 +14,11 @@ from numpy.testing import assert_array_equal
 from scare.data.flags import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
-from scare.windowing.grid import STRICT, GapPolicy
 from scare.windowing.inputs import Inputs, WindowStream
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
 from scare.windowing.scaling import Affine, Scaling, standard
 from scare.windowing.training_range import TrainingRange
+from scare.windowing.windows import STRICT, GapPolicy
 from tests.calibrator.building import EDGES
 from tests.windowing.rows import POLICY, ROWS, Rows, without_remarks
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from scare.data.flags import Flag
 from scare.errors import UsageError
-from scare.windowing.grid import (
+from scare.windowing.windows import (
     NEVER,
     POLICIES,
     RECENT,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scare.data.flags import NO_VALUE, Flag
-from scare.windowing.grid import RECENT, STRICT, GapPolicy, history_starts, make_grid, row_flags
-from scare.windowing.live import ONLY, RingBuffer
+from scare.windowing.live_windows import ONLY, RingBuffer
+from scare.windowing.windows import RECENT, STRICT, GapPolicy, history_starts, make_grid, row_flags
 from tests.windowing.rows import NAN, POLICY, ROWS, WINDOW, Rows
 
 

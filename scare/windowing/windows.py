@@ -1,4 +1,4 @@
-"""Rows on a regular grid, cut into windows: oldest first, newest last.
+"""Rows on a regular grid, cut into windows: oldest first, newest last; the gap policy says which may be used.
 
     rows      r0 r1 .. r3 r4 r5          (r2 never came)
     slots     |  |  .  |  |  |           one slot a step; a hole repeats the row before it
@@ -9,9 +9,9 @@
                        [r1 r1 r3] …      newest row last
 
 Rule for irregular steps: a row lies round(Δt / step) slots after the last row used; a row less than half a step after
-it is not used (`Flag.EARLY`), and one more than a window before it begins a new history (`Flag.RESTART`). `live` does
-the same one reading at a time, and the two must agree. Windows overlap, so none is copied: a window is the index of its
-newest slot.
+it is not used (`Flag.EARLY`), and one more than a window before it begins a new history (`Flag.RESTART`). The
+module `live_windows` does the same one reading at a time, and the two must agree. Windows overlap, so none is copied: a
+window is the index of its newest slot.
 """
 
 from dataclasses import dataclass

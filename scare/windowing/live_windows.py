@@ -13,10 +13,10 @@ import numpy as np
 
 from scare.data.flags import NO_VALUE, Flag, FlagState
 from scare.windowing.device_arrays import DeviceArrays
-from scare.windowing.grid import GapPolicy
 from scare.windowing.inputs import Inputs, check_rows
 from scare.windowing.scaling import Affine, Settling
 from scare.windowing.training_range import update_slow_mean
+from scare.windowing.windows import GapPolicy
 
 # Instead of a place in `Settling`: the device has its own scaling, or one that the calibrator knows.
 SETTLED, KNOWN = -1, -2
@@ -40,7 +40,7 @@ EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
 class RingBuffer(DeviceArrays):
     """The newest `window` slots of each device, under the gap rule of `grid`.
 
-    >>> from scare.windowing.grid import STRICT
+    >>> from scare.windowing.windows import STRICT
     >>> ring = RingBuffer(2, 1, 60.0, STRICT)
     >>> both = ring.add(2)
     >>> [ring.push(both, np.full(2, 60.0 * i), np.array([[i], [10.0 * i]])).tolist() for i in range(2)]
