@@ -18,7 +18,7 @@ import numpy as np
 
 from scare.errors import DataError
 from scare.export.descriptor import Descriptor, InputChannel, Range
-from scare.export.memory import WORD, Layout, values_by_name
+from scare.export.memory_layout import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
 from scare.kernels.c_arguments import BYTES, Branch, CCall, CTable, CValue, Program
 

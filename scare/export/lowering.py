@@ -1,6 +1,6 @@
 """Compile a calibrator for export: fuse and quantise its plan, then lower each step to a call of a C function.
 
-    Calibrator -> Compiled: plan (fused, in fixed point also quantised) -> Program (C calls) -> memory.py -> c_source.py
+    Calibrator -> Compiled: plan (fused; fixed point: also quantised) -> Program (C calls) -> memory_layout -> c_source
 
 Every target makes its files from a `Compiled`. Kernels say in `kernels/<family>.py` how they are called in C, and the
 runtime must declare the function.
@@ -23,7 +23,7 @@ from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
 from scare.export.descriptor import Descriptor, choose_device, make_descriptor
-from scare.export.memory import plan_memory
+from scare.export.memory_layout import plan_memory
 from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
 from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape, Step
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue, CView, MakeForm, PlacedStep, Program

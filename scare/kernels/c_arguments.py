@@ -2,9 +2,9 @@
 
     a step of a plan → PlacedStep → MakeForm of its kernel → CForm or CView → CCall in a Program
 
-The families of `kernels` make the `CForm`s; `export/lowering.py` joins them into a `Program`, `export/memory.py` gives
-each value its place in scratch memory, `export/c_source.py` prints it. How the arguments lie in memory is described in
-`runtime/src/scare_kernels.h` and `scare_fixed.h`.
+The families of `kernels` make the `CForm`s; `export/lowering.py` joins them into a `Program`, `export/memory_layout.py`
+gives each value its place in scratch memory, `export/c_source.py` prints it. How arguments lie in memory is described
+in `runtime/src/scare_kernels.h` and `scare_fixed.h`.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from scare.board.host import ANSWER_TYPE
 from scare.calibrator.calibrator import Calibrator
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.descriptor import make_descriptor
-from scare.export.memory import plan_memory
+from scare.export.memory_layout import plan_memory
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
 from tests.calibrator.building import make_calibrator, newest_plan
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scare.export.memory import WORD, Layout, find_blocks, least_bytes, plan_memory, values_by_name
+from scare.export.memory_layout import WORD, Layout, find_blocks, least_bytes, plan_memory, values_by_name
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CValue, Program
 
 INPUT = CValue(WINDOW_NAME, "float", (5, 2))
