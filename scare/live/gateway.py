@@ -14,14 +14,14 @@ from scare.data.quantities import display_unit
 from scare.errors import DataError, UsageError
 from scare.extras import require
 from scare.live.config import Config, Kafka
+from scare.live.day_files import ParquetFiles, as_table
 from scare.live.home_assistant import Discovery
 from scare.live.http import LiveStatus, Poller, Server, parse_body
+from scare.live.journal import Store, read_journal
 from scare.live.messages import Reader, Reading
 from scare.live.mqtt import MqttSink, MqttSource
-from scare.live.parquet import ParquetFiles, as_table
 from scare.live.pipeline import Delivery, ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
 from scare.live.recent import Recent
-from scare.live.store import Store, read_journal
 
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions

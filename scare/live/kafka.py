@@ -30,9 +30,9 @@ from confluent_kafka import (
 
 from scare.errors import UnreachableError, UsageError
 from scare.live.config import Kafka
+from scare.live.journal import InUseError, Store
 from scare.live.messages import Reader, Reading, RejectedError, check_size, excerpt
 from scare.live.pipeline import IDLE_SECONDS, MAX_BATCH, Delivery, Monitor, Pipeline, Result
-from scare.live.store import InUseError, Store
 
 LOG = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0  # of requests to the brokers

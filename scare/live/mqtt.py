@@ -1,9 +1,10 @@
 """MQTT 5: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is restored when it breaks.
 
-A reading is acknowledged when its result has been published. Until then the broker keeps it, and a full queue makes
-the source wait. Results go to `PREFIX/DEVICE/state` (retained), rejections to
-`PREFIX/rejected`, and `PREFIX/status` is `online` or, by the last will, `offline`. A result counts as published when
-the broker has confirmed it. Connections to other computers are encrypted.
+A reading is acknowledged when its result has been published. The order (journal, calibrate, publish, acknowledge) is
+kept by `pipeline`, not here. The broker keeps a reading until it is acknowledged, and a full queue makes the source
+wait. Results go to `PREFIX/DEVICE/state` (retained), rejections to `PREFIX/rejected`, and `PREFIX/status` is `online`
+or, by the last will, `offline`. A result counts as published when the broker has confirmed it. Connections to other
+computers are encrypted.
 """
 
 import json

@@ -23,8 +23,8 @@ from scare.data.flags import Flag, flag_names
 from scare.errors import DataError, ScareError
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import Fleet, Route
+from scare.live.journal import Store
 from scare.live.messages import Reading, format_time
-from scare.live.store import Store
 from scare.upkeep.live_drift import NOT_YET, state_label
 
 LOG = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.live.config import LiveLimits, Model
+from scare.live.journal import Store
 from scare.live.messages import Reading
 from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result, Sink
-from scare.live.store import Store
 from tests.calibrator.building import curve_plan, make_calibrator
 
 START = 1.75e9

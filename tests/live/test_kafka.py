@@ -21,8 +21,8 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import ExitCode
+from scare.live.journal import read_snapshot
 from scare.live.messages import format_time
-from scare.live.store import read_snapshot
 from tests.live.broker import free_port, wait_for
 from tests.live.small_gateway import START, save_models
 from tests.needs import needs

@@ -14,9 +14,9 @@ import pytest
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
 from scare.live.config import LiveLimits
+from scare.live.journal import Journal, Store, read_journal
 from scare.live.messages import Reading
 from scare.live.pipeline import Delivery, Pipeline, Result, RowAssembler
-from scare.live.store import Journal, Store, read_journal
 from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
 
 READINGS = draw_readings(7, 40)

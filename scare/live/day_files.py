@@ -15,8 +15,8 @@ import polars as pl
 
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, TIME_TYPE
 from scare.files import replacing
+from scare.live.journal import sync
 from scare.live.pipeline import Result
-from scare.live.store import sync
 
 MAX_PARTS = 60  # of a day and model; more are merged
 

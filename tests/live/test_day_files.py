@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scare.live.parquet import ParquetFiles, as_table
+from scare.live.day_files import ParquetFiles, as_table
 from scare.live.pipeline import Result
 from tests.live.small_gateway import START, close, draw_readings, make_pipeline
 from tests.live.test_pipeline import push
@@ -42,7 +42,7 @@ def test_days_and_models_are_apart_and_a_day_that_is_over_is_one_file(tmp_path: 
 
 
 def test_many_parts_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.live.parquet.MAX_PARTS", 4)
+    monkeypatch.setattr("scare.live.day_files.MAX_PARTS", 4)
     files = ParquetFiles(tmp_path)
     for number in range(6):
         files.publish([result("a", START + number)])
