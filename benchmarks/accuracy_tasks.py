@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scare.data.column_mapping import ColumnMapping, read_labels, read_readings
 from scare.data.flags import drop_unusable_references, flag
-from scare.data.mapping import ColumnMapping, read_labels, read_readings
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device, split_by_label, split_by_time

@@ -28,7 +28,7 @@ from rich.table import Table
 from scare.archive.archive import Archive, run_archive
 from scare.archive.files import single_model
 from scare.calibrator.calibrator import Calibrator
-from scare.data.mapping import ColumnMapping, iterate_tables
+from scare.data.column_mapping import ColumnMapping, iterate_tables
 from scare.data.readings import TIME, TIME_TYPE, Channel
 from scare.data.tables import table_writer
 from scare.executor import InProcess, open_executor

@@ -49,9 +49,9 @@ from scare.archive.files import (
 )
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.data.alignment import STEP_BLOCK
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, iterate_tables
 from scare.data.flags import Flag, count_flags
-from scare.data.inspection import find_time_and_device
-from scare.data.mapping import ColumnMapping, iterate_tables
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
 from scare.data.tables import table_writer
 from scare.data.times import Dates

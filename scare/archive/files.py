@@ -23,7 +23,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
-from scare.data.mapping import device_series
+from scare.data.column_mapping import device_series
 from scare.data.readings import DEVICE, TIME
 from scare.data.tables import SUFFIXES, open_table, read_table, stem
 from scare.data.times import Dates, find_time_format, parse_times

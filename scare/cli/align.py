@@ -11,8 +11,8 @@ from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
 from scare.data.alignment import align as put_together
-from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping, read_readings
+from scare.data.column_guess import inspect_table
+from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.tables import stem, write_table
 from scare.errors import DataError, UsageError

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scare.data.colocation import SplitSection
-from scare.data.mapping import DataSection, tidy_columns
+from scare.data.column_mapping import DataSection, tidy_columns
 from scare.errors import UsageError
 from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic

@@ -11,7 +11,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, SlashDates
-from scare.data.inspection import Inspection, inspect_table
+from scare.data.column_guess import Inspection, inspect_table
 from scare.files import replacing
 
 SHOWN_SENTINELS = 3

@@ -15,7 +15,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_correction
 from scare.cli.console import note
 from scare.data.colocation import SplitBy, prepare, read_files
-from scare.data.mapping import DataSection
+from scare.data.column_mapping import DataSection
 from scare.data.readings import Channel, Readings
 from scare.data.times import Dates
 from scare.errors import DataError, UsageError

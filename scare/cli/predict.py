@@ -13,9 +13,9 @@ from scare.archive.files import LabelColumns, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, iterate_tables
 from scare.data.flags import count_flags, flag_names
-from scare.data.inspection import find_time_and_device
-from scare.data.mapping import ColumnMapping, iterate_tables
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
 from scare.data.tables import table_writer
 from scare.errors import DataError, UsageError

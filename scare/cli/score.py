@@ -20,7 +20,7 @@ from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import open_calibrator, read_for
 from scare.data.colocation import read_colocation
-from scare.data.mapping import DataSection
+from scare.data.column_mapping import DataSection
 from scare.data.readings import Readings
 from scare.errors import DataError, ExitCode
 from scare.experiments.task import read_task

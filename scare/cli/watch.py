@@ -11,8 +11,8 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
-from scare.data.inspection import find_time_and_device
-from scare.data.mapping import ColumnMapping, read_readings
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.readings import TIME, Readings
 from scare.files import replacing
 

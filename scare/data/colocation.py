@@ -16,7 +16,7 @@ flagged rows. A `DataSet` describes several pollutants and which devices to test
     test = "box-1"
     train = ["box-3", "box-4"]             # if left out: all others
 
-Comes from `mapping` and `alignment`; goes to whatever fits or scores.
+Comes from `column_mapping` and `alignment`; goes to whatever fits or scores.
 """
 
 import json
@@ -31,9 +31,9 @@ import numpy as np
 import polars as pl
 
 from scare.data.alignment import align, average, check_step, find_clock_offset, shift
+from scare.data.column_guess import inspect_table
+from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
 from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
-from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time

@@ -5,7 +5,7 @@ Every row keeps its line number for messages. Lines count as in an editor: the h
 A damaged Parquet file can crash the process that reads it, so a child process (`python -m scare.data.tables`) reads
 it first and reports what it found. One child serves this process as long as it lives. It reads every column once, a
 block of rows at a time, under a memory limit where the system has one.
-Comes from whatever a logger wrote; goes to `times`, `mapping` and `inspection`.
+Comes from whatever a logger wrote; goes to `times`, `column_mapping` and `column_guess`.
 """
 
 import atexit

@@ -2,7 +2,7 @@
 
 A time without an offset is UTC. Whether a slash date is day first or month first is decided by the whole column: a
 number above 12 anywhere proves it, and a warning reports it. Where nothing proves it, the user must state it.
-Comes from `tables`; goes to `mapping` and `inspection`.
+Comes from `tables`; goes to `column_mapping` and `column_guess`.
 """
 
 import logging

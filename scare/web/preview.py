@@ -17,9 +17,9 @@ import polars as pl
 
 from scare.data.alignment import find_clock_offset
 from scare.data.colocation import SplitSection, make_split, read_colocation
+from scare.data.column_guess import inspect_table
+from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.flags import find_dead_channels
-from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.times import Dates

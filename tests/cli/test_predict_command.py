@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from scare import Calibrator, Flag, Readings
 from scare.cli import predict as predict_command
-from scare.data.mapping import iterate_tables
+from scare.data.column_mapping import iterate_tables
 from tests.cli.output import RunCli
 
 ANSWERS = ["calibrated", "low", "high", "flags"]

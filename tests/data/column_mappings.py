@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from scare.data.mapping import ColumnMapping, DataSection, tidy_columns
+from scare.data.column_mapping import ColumnMapping, DataSection, tidy_columns
 from scare.records import convert, load_toml
 
 

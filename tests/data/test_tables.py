@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scare.data.alignment import check_step
-from scare.data.inspection import inspect_table
-from scare.data.mapping import ColumnMapping, iterate_tables, read_readings
+from scare.data.column_guess import inspect_table
+from scare.data.column_mapping import ColumnMapping, iterate_tables, read_readings
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import read_table, table_writer, write_table
 from scare.errors import DataError, UsageError

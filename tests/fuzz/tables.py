@@ -12,8 +12,8 @@ from random import Random
 import numpy as np
 import polars as pl
 
-from scare.data.inspection import inspect_table
-from scare.data.mapping import read_readings
+from scare.data.column_guess import inspect_table
+from scare.data.column_mapping import read_readings
 from scare.data.readings import Readings
 from tests.fuzz.mutating import PIECES, mutate
 from tests.fuzz.target import LieError, Target

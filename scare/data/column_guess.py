@@ -1,7 +1,7 @@
 """Inspect a table without a description and propose which column is what.
 
-Comes from `tables.open_table`; its `mapping` goes, as TOML that a person may correct, to `mapping.read_readings`.
-Repeated and unordered rows are not errors here: they are counted.
+Comes from `tables.open_table`; its `mapping` goes, as TOML that a person may correct, to
+`column_mapping.read_readings`. Repeated and unordered rows are not errors here: they are counted.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.data.mapping import ColumnMapping
+from scare.data.column_mapping import ColumnMapping
 from scare.data.quantities import guess_unit, is_weather
 from scare.data.readings import DEVICE, TIME, Channel
 from scare.data.tables import LINE, TableFile, open_table, with_numbers

@@ -1,7 +1,7 @@
 """Column mappings: which column of a table is what, and the readings that a mapping selects from a file.
 
-A mapping comes from options, from `inspection` or from the TOML of a `--config` file. Rows come from `tables`; they go
-to `readings` at once (`read_readings`) or to a calibrator a block at a time (`iterate_tables`).
+A mapping comes from options, from `column_guess` or from the TOML of a `--config` file. Rows come from `tables`; they
+go to `readings` at once (`read_readings`) or to a calibrator a block at a time (`iterate_tables`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scare.data.inspection import Inspection, inspect_table
-from scare.data.mapping import ColumnMapping, read_readings
+from scare.data.column_guess import Inspection, inspect_table
+from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel
 from scare.errors import DataError
