@@ -20,7 +20,7 @@ from benchmarks.accuracy_tasks import AccuracyTask
 from scare.data.simulate import SimulationKind, best_achievable_rmse
 from scare.experiments.table import Row
 from scare.files import replacing
-from scare.report.figures import OURS_COLOUR
+from scare.report.png_figures import OURS_COLOUR
 
 SINGLE = "scare"  # one member of ours: the same method
 SAME = 1e-4  # of the RMSE: two that ended at the same ridge start differ by rounding

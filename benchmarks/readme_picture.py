@@ -22,7 +22,7 @@ import polars as pl
 
 from scare.cli.app import run
 from scare.files import replacing
-from scare.report.figures import OURS_COLOUR, RAW, REFERENCE
+from scare.report.png_figures import OURS_COLOUR, RAW, REFERENCE
 
 OUT = Path(__file__).parents[1] / "docs" / "before-after.png"
 OPTIONS = ["--time", "time", "--device-column", "device"]

@@ -16,7 +16,7 @@ from benchmarks.reproduce.tables import ADAPTABILITY, PAPER, SPREAD, ExperimentR
 from scare.export.lowering import Arithmetic
 from scare.files import replacing
 from scare.report.blocks import readable
-from scare.report.figures import OURS_COLOUR, RAW, REFERENCE
+from scare.report.png_figures import OURS_COLOUR, RAW, REFERENCE
 
 matplotlib.use("Agg")
 

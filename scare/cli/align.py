@@ -16,7 +16,7 @@ from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.tables import stem, write_table
 from scare.errors import DataError, UsageError
-from scare.report.charts import draw_correlogram
+from scare.report.correlogram import draw_correlogram
 from scare.words import suggestion
 
 

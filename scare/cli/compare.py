@@ -63,7 +63,7 @@ def compare(
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.experiments.table import make_table
-    from scare.report.figures import draw_comparison
+    from scare.report.png_figures import draw_comparison
 
     asked, data = given.config.compare, given.config.data
     grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)

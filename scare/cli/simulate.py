@@ -96,8 +96,8 @@ def demo(
       scare demo --boxes 8 --days 14 --out out/demo
     """
     require_training()
-    from scare.report.figures import draw_calibration
     from scare.report.page import write_demo_page
+    from scare.report.png_figures import draw_calibration
     from scare.training.recipe import Recipe
 
     note(f"Simulating {boxes} particle sensors beside a reference for {days:g} days.")

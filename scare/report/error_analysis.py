@@ -1,6 +1,6 @@
 """Where the error is: by condition (concentration, humidity) and around sudden changes, in the target's unit.
 
-Comes from the scored rows of `scorecard.series`, goes to `charts` and `sections`.
+Comes from the scored rows of `scorecard.series`, goes to `chart_data` and `sections`.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
 Each is one file that works offline. The report has a content policy that forbids any request:
 
-    run folder ──► charts (views: numbers, captions) ──► data for the script ─┐
-              └──► sections (tables, notes) ──────────────────────────────────┴─► report.html
+    run folder ──► chart_data (views: numbers, captions) ──► data for the script ─┐
+              └──► sections (tables, notes) ──────────────────────────────────────┴─► report.html
 """
 
 import base64
@@ -24,7 +24,7 @@ from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
 from scare.records import nan_to_none
 from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render
-from scare.report.charts import View, make_views, opening
+from scare.report.chart_data import View, make_views, opening
 from scare.report.sections import (
     board,
     choices,

@@ -18,7 +18,7 @@ from scare.errors import DataError
 from scare.experiments.task import upgrade_row
 from scare.records import convert
 from scare.report.blocks import NOTHING, Badge, Banner, Block, Cell, Facts, Note, ReportTable, number, percent, quantity
-from scare.report.charts import View
+from scare.report.chart_data import View
 from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
 from scare.scorecard.accuracy import cover
 from scare.scorecard.agency_targets import FEWEST, AgencyTarget, Assessment, TargetResult, agency_targets, find_target

@@ -25,7 +25,7 @@ from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.times import Dates
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
-from scare.report.charts import decimate, with_breaks
+from scare.report.chart_data import decimate, with_breaks
 
 SMALL, LARGE = 400, 2000  # points of a chart
 WEATHER = {"T": "temperature", "RH": "humidity"}

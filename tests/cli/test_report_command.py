@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scare.errors import ExitCode
-from scare.report.charts import make_views
+from scare.report.chart_data import make_views
 from scare.scorecard.run import read_run
 from tests.cli.output import RunCli
 from tests.report.small_run import series, write_run

@@ -11,8 +11,8 @@ import pytest
 from scare import Calibrator, Channel, Readings
 from scare.baselines.classical import linear_regression, raw_reading
 from scare.experiments.study import compare
-from scare.report.figures import draw_calibration
 from scare.report.page import write_demo_page
+from scare.report.png_figures import draw_calibration
 from scare.training.data import prepare_inputs
 from tests.training.small_fits import line_recipe, make_readings
 

@@ -16,14 +16,14 @@ import polars as pl
 import pytest
 
 from scare.calibrator.model_card import selection_table
-from scare.report.charts import ALL, ROWS
+from scare.report.chart_data import ALL, ROWS
 from scare.report.page import CONTENTS, as_script_data, write_report
 from scare.report.sections import bounds
 from scare.scorecard.card import Card
 from scare.scorecard.run import read_run
 from tests.calibrator.test_model_card import FACTS, SUMMARY
 from tests.report.small_run import NASTY, board, dataset, method, series, write_run
-from tests.report.test_charts import unpack
+from tests.report.test_chart_data import unpack
 
 ROWS_OF_STUDY = [
     method("scare", 2.0, winner=True),
@@ -323,7 +323,7 @@ def test_three_months_of_minutes_make_a_small_page_quickly(tmp_path: Path) -> No
 
 
 def test_more_rows_than_a_page_holds_are_decimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.report.charts.ROWS", 600)
+    monkeypatch.setattr("scare.report.chart_data.ROWS", 600)
     table = series(2, 1.0)
     views = Page(write(tmp_path, table)).data("data")["views"]
     assert ROWS > 600

@@ -1,21 +1,18 @@
 """The charts of one device, or of all devices together, as plain values with a caption each.
 
 Long series are decimated so that every spike stays, and packed as text. Comes from a scored run (`scorecard.run`), goes
-to the report page, whose script draws them. The correlogram of `scare align` is an SVG of its own.
+to the report page, whose script draws them.
 """
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scare.data.alignment import CrossCorrelation
-from scare.files import replacing
-from scare.report.blocks import number, percent, quantity, render
+from scare.report.blocks import number, percent, quantity
 from scare.report.error_analysis import AROUND, error_around, error_by, largest_changes
 from scare.scorecard.accuracy import Accuracy, limits_of_agreement, measure, squared_correlation
 from scare.scorecard.run import Run
@@ -29,8 +26,6 @@ LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
 OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts that need scored rows
-WIDTH, HEIGHT, MARGIN = 640, 320, 48  # of a correlogram
-COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
 
 
 @dataclass(frozen=True)
@@ -254,31 +249,3 @@ def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
     scaled = (values - low) / ((high - low) or 1.0) * top
     numbers = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
     return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(numbers.tobytes()).decode()}
-
-
-def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -> Path:
-    """Write an SVG of correlation by clock shift, with a curve for each device and a dot at its best shift."""
-    reach = max(float(np.abs(one.seconds).max()) for one in correlations.values()) or 1.0
-    curves = []
-    for index, (name, one) in enumerate(correlations.items()):
-        known = np.isfinite(one.values)
-        pairs = zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
-        points = [_position(seconds, correlation, reach) for seconds, correlation in pairs]
-        curves.append(
-            {
-                "name": name,
-                "colour": COLOURS[index % len(COLOURS)],
-                "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-                "best": _position(one.offset.seconds, one.offset.correlation, reach),
-            }
-        )
-    with replacing(path) as temporary:
-        page = render("correlogram.svg", curves=curves, reach=reach, width=WIDTH, height=HEIGHT, margin=MARGIN)
-        temporary.write_text(page, encoding="utf-8")
-    return path
-
-
-def _position(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
-    """Position (x, y) of a shift and its correlation in the picture [px]."""
-    across, down = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
-    return MARGIN + across * (seconds / reach + 1) / 2, MARGIN + down * (1 - correlation) / 2

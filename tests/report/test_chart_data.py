@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scare.report.charts import decimate, pack, with_breaks
+from scare.report.chart_data import decimate, pack, with_breaks
 
 NUMBERS = st.one_of(st.floats(-1e6, 1e6), st.just(float("nan")))
 

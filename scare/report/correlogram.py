@@ -1,0 +1,41 @@
+"""The correlogram of `scare align`, drawn as an SVG from a template: no matplotlib is needed to align clocks."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from scare.data.alignment import CrossCorrelation
+from scare.files import replacing
+from scare.report.blocks import render
+
+WIDTH, HEIGHT, MARGIN = 640, 320, 48  # of the picture [px]
+COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
+
+
+def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -> Path:
+    """Write an SVG of correlation by clock shift, with a curve for each device and a dot at its best shift."""
+    reach = max(float(np.abs(one.seconds).max()) for one in correlations.values()) or 1.0
+    curves = []
+    for index, (name, one) in enumerate(correlations.items()):
+        known = np.isfinite(one.values)
+        pairs = zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
+        points = [_position(seconds, correlation, reach) for seconds, correlation in pairs]
+        curves.append(
+            {
+                "name": name,
+                "colour": COLOURS[index % len(COLOURS)],
+                "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+                "best": _position(one.offset.seconds, one.offset.correlation, reach),
+            }
+        )
+    with replacing(path) as temporary:
+        page = render("correlogram.svg", curves=curves, reach=reach, width=WIDTH, height=HEIGHT, margin=MARGIN)
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def _position(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
+    """Position (x, y) of a shift and its correlation in the picture [px]."""
+    across, down = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
+    return MARGIN + across * (seconds / reach + 1) / 2, MARGIN + down * (1 - correlation) / 2
