@@ -22,8 +22,8 @@ from benchmarks.accuracy_page import TaskResult, draw_picture, page
 from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.readings import Readings
 from scare.data.split import Split
+from scare.experiments.comparison_table import Row, make_table
 from scare.experiments.study import choose, grid, prepare, run_study
-from scare.experiments.table import Row, make_table
 from scare.files import replacing
 
 STDERR = Console(stderr=True)

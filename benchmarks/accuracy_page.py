@@ -18,7 +18,7 @@ from cycler import cycler
 
 from benchmarks.accuracy_tasks import AccuracyTask
 from scare.data.simulate import SimulationKind, best_achievable_rmse
-from scare.experiments.table import Row
+from scare.experiments.comparison_table import Row
 from scare.files import replacing
 from scare.report.png_figures import OURS_COLOUR
 

@@ -14,7 +14,7 @@ from benchmarks.accuracy import run_task
 from benchmarks.accuracy_page import LIMIT, TaskResult, draw_picture, page, relative
 from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
-from scare.experiments.table import Row
+from scare.experiments.comparison_table import Row
 from scare.scorecard.accuracy import Accuracy, RmseDifference
 
 TASKS = load_tasks()

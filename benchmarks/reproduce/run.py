@@ -26,8 +26,8 @@ import scare
 from benchmarks.reproduce.protocol import TRAINED, Protocol, best_trial, model_of, rate_trials, scored_jobs, seeds_of
 from benchmarks.reproduce.tasks import ReadingsSource
 from scare.executor import Executor
+from scare.experiments.comparison_table import Row, make_table
 from scare.experiments.study import NETWORKS, PARTS, Job, Progress, Study, Work, prepare, recipe_of, run_jobs
-from scare.experiments.table import Row, make_table
 from scare.experiments.task import read_task
 from scare.files import replacing
 from scare.records import read_json

@@ -23,8 +23,8 @@ from scare.board.boards import board
 from scare.board.measure import measure
 from scare.data.senseurcity import Pollutant
 from scare.errors import NotApplicableError, UsageError
+from scare.experiments.comparison_table import Row
 from scare.experiments.study import Progress, SharedRows
-from scare.experiments.table import Row
 from scare.experiments.task import upgrade_row
 from scare.experiments.untrained import draw_method
 from scare.export.lowering import Arithmetic, compile_calibrator

@@ -60,9 +60,9 @@ def compare(
         },
     )
     make_recipe(given)  # an error in [training] is found before the work
+    from scare.experiments.comparison_table import make_table
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
-    from scare.experiments.table import make_table
     from scare.report.png_figures import draw_comparison
 
     asked, data = given.config.compare, given.config.data

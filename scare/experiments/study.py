@@ -8,7 +8,7 @@
 
 A method is a network with its recipe, a baseline or a published correction, by name. Jobs run on a `scare.executor`:
 in this process, in processes of their own, or on a cluster that is sent the readings; each is given plain values, never
-objects. Every comparison and reproduction is a grid handed to `run_study` and a table made by `table`.
+objects. Every comparison and reproduction is a grid handed to `run_study` and a table made by `comparison_table`.
 """
 
 import json

@@ -10,7 +10,7 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, TIME, Channel, Readings
-from scare.experiments.table import OURS, Row
+from scare.experiments.comparison_table import OURS, Row
 from scare.files import replacing
 
 matplotlib.use("Agg")

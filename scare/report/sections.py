@@ -28,7 +28,7 @@ from scare.scorecard.run import Run
 from scare.scorecard.series import DeviceSeries, pool
 from scare.words import plural
 
-OURS = "scare"  # prefix of our methods; `experiments.table` has it too, but imports JAX
+OURS = "scare"  # prefix of our methods; `experiments.comparison_table` has it too, but imports JAX
 GRADE_BADGES = {
     "O": ("good", "O\u2002met"),
     "△": ("fair", "△\u2002partly"),

@@ -43,8 +43,8 @@ from scare.data.readings import Channel
 from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
 from scare.executor import InProcess
+from scare.experiments.comparison_table import Row
 from scare.experiments.study import EXPERIMENTS, NETWORKS, Job, SharedRows, Study, choose, recipe_of
-from scare.experiments.table import Row
 from scare.experiments.untrained import draw_method
 from scare.export.lowering import Arithmetic
 from scare.files import replacing
