@@ -25,7 +25,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from scare.archive.archive import Archive, run_archive
+from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import single_model
 from scare.calibrator.calibrator import Calibrator
 from scare.data.column_mapping import ColumnMapping, iterate_tables

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.archive import make_files, make_model
-from scare.archive.archive import Archive, run_archive
+from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import single_model
 from scare.executor import Executor, open_executor, run_all
 

@@ -5,7 +5,7 @@ copied to a temporary one while it is read. A folder `device=…` names the devi
 
 A window reaches back into the file before, so a file's result depends on the earlier files of its series. Its
 `fingerprint` is a hash of all that: the contents so far and the models of their devices. A file with a known
-fingerprint is done. Goes to `archive`.
+fingerprint is done. Goes to `calibrate`.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.archive.archive import Archive, run_archive
+from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import LabelColumns, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.cli import options

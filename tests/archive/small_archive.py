@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from scare.archive.archive import Archive, run_archive
+from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import Models
 from scare.calibrator.calibrator import Calibrator
 from scare.executor import InProcess

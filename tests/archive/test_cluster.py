@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scare.archive.archive import run_archive
+from scare.archive.calibrate import run_archive
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import split_by_time
 from scare.errors import UnreachableError, UsageError

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scare.archive.archive import Archive, Journal, JournalLine
+from scare.archive.calibrate import Archive, Journal, JournalLine
 from scare.archive.files import FileSummary, Models, find_files, read_model_table
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.errors import DataError, UnreachableError, UsageError
