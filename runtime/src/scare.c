@@ -1,5 +1,6 @@
 /* From readings to windows to calibrated values. The rules are those of scare/windowing/live_windows.py,
- * scare/windowing/training_range.py and scare/data/flags.py; tests compare both. */
+ * scare/windowing/training_range.py and scare/data/flags.py; tests compare both.
+ * Gaps are handled only here and in the board's glue code (which readings it passes on); kernels keep no state. */
 #include "scare.h"
 
 #include "scare_port.h"
