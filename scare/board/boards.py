@@ -1,4 +1,4 @@
-"""Known boards, read from boards.toml: memory, clock, and how code for each is built and emulated.
+"""Known boards, read from boards.toml: memory, clock, how code is built and emulated, and whether a model fits.
 
 >>> board("nano33ble").clock_hz
 64000000
@@ -16,13 +16,14 @@ from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("boards.toml")
+WIDE = 32  # bits of an int that the fixed-point kernels need
 
 
 @dataclass(frozen=True)
 class Board:
     """A board of boards.toml; memory in bytes. A current of zero means unknown.
 
-    `measures` names the costs that the emulator can tell for it. The fixed-point kernels need `int_bits` of 32.
+    `measures` names the costs that the emulator can tell for it. The fixed-point kernels need `int_bits` of `WIDE`.
     """
 
     name: str
@@ -49,6 +50,20 @@ class Board:
     def hard_float(self) -> bool:
         """Whether floats are passed in floating-point registers (hard-float ABI)."""
         return self.target.endswith("hf")
+
+    def shortage(self, ram_bytes: int, flash_bytes: int, fixed_point: bool) -> dict[str, str]:
+        """Check whether a model fits: why "int", "RAM" or "flash" is too small, by that name; empty if it fits.
+
+        >>> board("nano33ble").shortage(300_000, 20_000, fixed_point=True)
+        {'RAM': 'needs 300,000 B of RAM; nano33ble has 262,144 B'}
+        """
+        short = {}
+        if fixed_point and self.int_bits < WIDE:
+            short["int"] = f"fixed point needs an int of {WIDE} bits; {self.name} has {self.int_bits}"
+        for what, need, has in (("RAM", ram_bytes, self.ram), ("flash", flash_bytes, self.flash)):
+            if need > has:
+                short[what] = f"needs {need:,} B of {what}; {self.name} has {has:,} B"
+        return short
 
 
 @cache

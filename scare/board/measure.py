@@ -31,7 +31,6 @@ from scare.data.flags import Flag
 from scare.export.lowering import Compiled
 from scare.export.package import TARGETS, write_package
 
-WIDE = 32  # bits of an int that the fixed-point kernels need
 BEYOND = 5.0  # times the largest value of a window's first channel: an example beyond training
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
 
@@ -96,19 +95,20 @@ class Report:
         return (self.cycles.typical + self.pushes.cycles.typical) / self.board.clock_hz / (self.step_ms / 1e3)
 
     @property
+    def shortage(self) -> dict[str, str]:
+        """What the board has too little of, with the reason (`Board.shortage`)."""
+        return self.board.shortage(self.ram_bytes, self.flash_bytes, self.integer)
+
+    @property
     def needs_wide_int(self) -> bool:
         """Whether the fixed-point kernels need a wider int than the board's compiler has."""
-        return self.integer and self.board.int_bits < WIDE
+        return "int" in self.shortage
 
     @property
     def reasons(self) -> list[str]:
-        """Why it does not fit the board; empty if it does."""
-        needs = (("RAM", self.ram_bytes, self.board.ram), ("flash", self.flash_bytes, self.board.flash))
-        if self.needs_wide_int:
-            return [f"fixed point needs an int of {WIDE} bits; {self.board.name} has {self.board.int_bits}"]
-        return [
-            f"needs {need:,} B of {what}; {self.board.name} has {has:,} B" for what, need, has in needs if need > has
-        ]
+        """Why it does not fit the board; empty if it does. Without a wide int, memory does not matter."""
+        short = self.shortage
+        return [short["int"]] if "int" in short else [*short.values()]
 
     @property
     def fits(self) -> bool:

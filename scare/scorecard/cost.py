@@ -277,12 +277,12 @@ def supported(reason: str = "") -> Finding:
 
 def board_findings(report: Report) -> list[Finding]:
     """Find memory, latency and whether the model fits the board; latency is unknown on a board without cycle counts."""
-    board, period_ms = report.board, float(report.step_ms)
+    board, short, period_ms = report.board, report.shortage, float(report.step_ms)
     found = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
         Finding("flash", report.flash_bytes, board.flash),
-        Finding("fits_ram", float(report.ram_bytes <= board.ram)),
-        Finding("fits_flash", float(report.flash_bytes <= board.flash)),
+        Finding("fits_ram", float("RAM" not in short)),
+        Finding("fits_flash", float("flash" not in short)),
     ]
     worst = worst_case(report)
     if worst is None or report.duty_cycle is None:
