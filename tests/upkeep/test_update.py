@@ -71,10 +71,17 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
 
 
 @pytest.mark.parametrize(
-    "facts", [{STATE: "xyz"}, {STATE: 7}, {STATE: "00ff"}, {LEARNED: {"visits": "two"}}, {LEARNED: {"sessions": "two"}}]
+    ("facts", "message"),
+    [
+        ({STATE: "xyz"}, "the learned state is damaged: it is not hexadecimal"),
+        ({STATE: 7}, "the learned state is damaged: it is not hexadecimal"),
+        ({STATE: "00ff"}, "the learned state is damaged: its checksum is wrong"),
+        ({LEARNED: {"visits": "two"}}, "what was learned: sessions is 'two'; it takes a whole number"),
+        ({LEARNED: {"sessions": "two"}}, "what was learned: sessions is 'two'; it takes a whole number"),
+    ],
 )
-def test_facts_that_are_none_are_refused(facts: dict[str, object]) -> None:
-    with pytest.raises(DataError, match=r"the learned state|what was learned"):
+def test_facts_that_are_none_are_refused(facts: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=f"^{message}$"):
         update(HOURLY.with_facts(**facts), [session(air(2))])
 
 
