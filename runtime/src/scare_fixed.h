@@ -126,6 +126,27 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
 
+/* ---- trees ---- */
+
+/* Like scare_trees_f32; a threshold is shifted left by `shift` bits before it is compared, the sum of the leaves by `up`.
+ * Magnitudes of inputs are below 2^30. */
+void scare_trees_q(int32_t *out, const int32_t *x, const uint8_t *features, const int16_t *table, const int32_t *guard,
+                   uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t shift, uint32_t up);
+
+/* Like the above, for a depth of 3. */
+void scare_trees_3_q(int32_t *out, const int32_t *x, const uint8_t *features, const int16_t *table,
+                     const int32_t *guard, uint32_t trees, uint32_t guarded, uint32_t shift, uint32_t up);
+
+/* Like the first, for more than 256 inputs. */
+void scare_trees_wide_q(int32_t *out, const int32_t *x, const uint16_t *features, const int16_t *table,
+                        const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t shift,
+                        uint32_t up);
+
+/* Like the above, of the window; guarded are its oldest numbers, row after row. */
+void scare_trees_window_q(int32_t *out, const int16_t *window, const uint16_t *features, const int16_t *table,
+                          const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t rows,
+                          uint32_t channels, uint32_t shift, uint32_t up);
+
 #ifdef __cplusplus
 }
 #endif

@@ -175,6 +175,20 @@ void scare_feed_forward_8_f32(float *out, const float *x, const float *table, ui
 void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
                                  uint32_t hidden, uint32_t outputs);
 
+/* ---- trees ---- */
+
+/* out [1], x [inputs], guard [guarded][2]: low and high of the first inputs; 0 if one is outside or NaN. Trees are
+ * perfect: the root is node 1, the children of n are 2 n and, above the threshold, 2 n + 1. After one unused number,
+ * features [trees][2^depth - 1] is the input that each node compares, table [trees][2^depth - 1 + 2^depth] its
+ * threshold, then the leaves. After the output, in trees + 1 bytes: the last node of each path, and 1 if the guarded
+ * inputs are inside. */
+void scare_trees_f32(float *out, const float *x, const uint8_t *features, const float *table, const float *guard,
+                     uint32_t trees, uint32_t depth, uint32_t guarded);
+
+/* Like the above, for more than 256 inputs. */
+void scare_trees_wide_f32(float *out, const float *x, const uint16_t *features, const float *table, const float *guard,
+                          uint32_t trees, uint32_t depth, uint32_t guarded);
+
 #ifdef __cplusplus
 }
 #endif
