@@ -259,7 +259,10 @@ def _print_run(model: CModel) -> list[str]:
     lines = ["SCARE_COMPACT static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
     lines += ["    const unsigned char *const rows = input;" if in_window else "    (void)input;"]
     lines += ["    unsigned char *const memory = scratch;"]
+    codes = [call.codes for call in model.program.every_call()]  # nothing in `run` reads them
     for name, value in model.values.values():
+        if value in codes:
+            continue
         place = model.layout.places[value.name]
         const, base = ("const ", "rows") if place.in_window else ("", "memory")
         pointer = f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset});"

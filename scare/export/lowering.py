@@ -26,7 +26,19 @@ from scare.export.descriptor import Descriptor, choose_device, make_descriptor
 from scare.export.memory_layout import plan_memory
 from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
 from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape, Step
-from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CForm, CValue, CView, MakeForm, PlacedStep, Program
+from scare.kernels.c_arguments import (
+    BYTES,
+    WINDOW_NAME,
+    Branch,
+    CCall,
+    CForm,
+    CValue,
+    CView,
+    MakeForm,
+    PlacedStep,
+    Program,
+    codes_name,
+)
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 
@@ -249,11 +261,15 @@ class Lowering:
         inputs = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].view_of]
         over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
         value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
-        if form.work:
-            written = CValue(f"{name}.work", kind, (size + form.work,))
+        codes = None
+        if work := form.work + -(-form.codes // BYTES[kind]):
+            written = CValue(f"{name}.work", kind, (size + work,))
             value = CValue(name, kind, placed.out, view_of=written.name)
+        if form.codes:
+            start = size * BYTES[kind]
+            codes = CValue(codes_name(name), "uint8_t", (form.codes,), view_of=written.name, start=start, kept=True)
         function = self._function(placed.step.kernel, form)
-        return CCall(function, (written, *placed.inputs, *form.arguments), written), value
+        return CCall(function, (written, *placed.inputs, *form.arguments), written, codes), value
 
     def _function(self, kernel: str, form: CForm) -> str:
         function = f"scare_{form.function or kernel.removesuffix(FIXED_SUFFIX)}_{self.suffix}"

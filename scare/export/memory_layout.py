@@ -108,6 +108,7 @@ def values_by_name(program: Program) -> dict[str, CValue]:
     def mentioned() -> Iterator[CValue]:
         for call in program.every_call():
             yield from (*call.reads, call.output)
+            yield from (call.codes,) if call.codes else ()
         yield program.result
 
     return {value.name: value for value in mentioned()}

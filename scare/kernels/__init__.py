@@ -10,7 +10,7 @@
 Each file goes kernel by kernel in this order and ends in the dicts. Bodies work on a batch in front of the shapes given
 here (x [T, C] is an array [batch, T, C]) in the number type of their weights. Costs count multiply-adds, additions, bit
 operations (XOR or popcount of one word), exponentials, and divisions (square roots among them); moving data, comparing
-and starting an accumulator at a bias are free.
+(but in trees, which do little else) and starting an accumulator at a bias are free.
 """
 
 from collections import ChainMap
@@ -27,12 +27,13 @@ from scare.kernels import (
     pointwise,
     recurrent,
     state_space,
+    trees,
     window,
 )
 from scare.kernels.attention import ACTIVATIONS, bitwise_attention, hash_activations
 from scare.kernels.c_arguments import MakeForm
 from scare.kernels.choice import PERIODS, THRESHOLD, BatchChoice, Choice, choose
-from scare.kernels.contract import INPUT, Kernel, KernelTable, Operations, Shape, Step, expect
+from scare.kernels.contract import INPUT, Codes, Kernel, KernelTable, Operations, Shape, Step, expect
 from scare.kernels.fixed_point import FULL, QuantisationRule
 from scare.kernels.linear import dense_step
 from scare.kernels.patches import count_patches, patch_rows
@@ -51,6 +52,7 @@ _FAMILIES = {
     "choice": choice,
     "recurrent": recurrent,
     "fused": fused,
+    "trees": trees,
 }
 
 
@@ -66,10 +68,12 @@ QUANTISATION: KernelTable[QuantisationRule] = KernelTable(
 C_FLOAT32: KernelTable[MakeForm] = KernelTable("float32 C form", _family_tables("C_FLOAT32"), FLOAT_KERNELS)
 C_FIXED: KernelTable[MakeForm] = KernelTable("fixed-point C form", _family_tables("C_FIXED"), FIXED_KERNELS)
 TENSOR_FORMS: KernelTable[MakeTensor] = KernelTable("tensor form", _family_tables("TENSOR_FORMS"), FLOAT_KERNELS)
+CODES: KernelTable[Codes] = KernelTable("codes", _family_tables("CODES"), FLOAT_KERNELS)
 KERNELS: Mapping[str, Kernel] = ChainMap(*FLOAT_KERNELS.maps, *FIXED_KERNELS.maps)
 
 __all__ = [
     "ACTIVATIONS",
+    "CODES",
     "C_FIXED",
     "C_FLOAT32",
     "FIXED_KERNELS",
@@ -83,6 +87,7 @@ __all__ = [
     "THRESHOLD",
     "BatchChoice",
     "Choice",
+    "Codes",
     "Kernel",
     "KernelTable",
     "Operations",

@@ -22,6 +22,7 @@ from scare.kernels.c_arguments import (
 )
 from scare.kernels.contract import (
     BITS,
+    Codes,
     Kernel,
     Operations,
     Settings,
@@ -612,4 +613,9 @@ TENSOR_FORMS: dict[str, MakeTensor] = {
     "softmax_attention": _tensor_softmax_attention,
     "attention_scores": _tensor_attention_scores,
     "softmax_mix": _tensor_softmax_mix,
+}
+CODES = {
+    "hash_codes": Codes(hash_codes, hash_activations),
+    "raw_hash_codes": Codes(raw_hash_codes, raw_hash_activations),
+    "hash_codes_q": Codes(hash_codes_q, hash_activations_q),
 }

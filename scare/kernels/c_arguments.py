@@ -21,7 +21,7 @@ BLOCK = 4  # columns that a float32 kernel computes side by side
 CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
 LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_fixed.h
-BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1}
+BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,25 @@ class CValue:
         return prod(self.shape) * BYTES[self.kind]
 
 
+def codes_name(output: str) -> str:
+    """Name of the codes that a call leaves beside the output of this name."""
+    return f"{output}.codes"
+
+
 Argument = CValue | CTable | int | float  # an int prints as a whole number, a float as a float literal
 
 
 @dataclass(frozen=True)
 class CCall:
-    """One call, `function(arguments…)`: the output is among the arguments, every other value is read."""
+    """One call, `function(arguments…)`: the output is among the arguments, every other value is read.
+
+    `codes` are a view of the output's memory that no call reads.
+    """
 
     function: str
     arguments: tuple[Argument, ...]
     output: CValue
+    codes: CValue | None = None
 
     @property
     def reads(self) -> tuple[CValue, ...]:
@@ -136,7 +145,8 @@ class CForm:
     """The arguments of a C function after the output and the inputs: tables, sizes, numbers, in this order.
 
     `in_place` are the inputs whose memory the output may reuse; `work` is the number of scratch elements that the
-    function needs after its output.
+    function needs after its output; `codes` is the number of bytes after its output in which it leaves its decisions,
+    readable after a run.
     """
 
     arguments: tuple[CTable | int | float, ...]
@@ -145,6 +155,7 @@ class CForm:
     function: str = ""  # empty: the kernel's name
     kind: str = ""  # of the output's numbers; empty: float or int32_t
     kept: bool = False  # whether the output stays readable after a run
+    codes: int = 0
 
 
 @dataclass(frozen=True)

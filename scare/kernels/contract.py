@@ -52,6 +52,20 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Codes:
+    """The decisions of a kernel as whole numbers, which runtimes share unless one was made at a tie.
+
+    `read(x, weights, settings)` gives the codes of a batch [n, tokens], `margins` how far what decides each of their
+    bits is from a tie, of either sign: [n, tokens, bits], infinite for a bit that a token does not have. In a `path` a
+    bit decides what the lower ones mean: of two codes that differ only the highest bit tells why.
+    """
+
+    read: Callable[..., np.ndarray]
+    margins: Callable[..., np.ndarray]
+    path: bool = False
+
+
+@dataclass(frozen=True)
 class Step:
     """One kernel call: `output = kernel(*inputs, weights, settings)`."""
 

@@ -1,0 +1,304 @@
+"""Tree kernels: the sum of many small regression trees, such as gradient boosting fits to what a linear model leaves.
+
+    x [F] ─┬─ tree 0: is x[feature] > threshold? d times, to one of 2^d leaves ─┐
+           ├─ tree 1                                                            ├─ Σ ─ y [1]
+           └─ …                                                                 ┘
+           └─ guard: are the first G numbers within [low, high]? if not, y = 0
+
+Trees are perfect: all paths have the same depth, so every inference takes the same instructions. Outside the range that
+they have seen they correct nothing. The ends of the paths and the guard's answer are codes (`tree_codes`), because a
+number within rounding of a threshold may take another path in another arithmetic.
+
+A tree that is not perfect is padded: a node whose threshold is the largest float32 always goes to its first child.
+"""
+
+import numpy as np
+
+from scare.errors import NotApplicableError
+from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, table_f32, table_q
+from scare.kernels.contract import Codes, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect
+from scare.kernels.fixed_point import (
+    FULL,
+    WINDOW,
+    QuantisationRule,
+    QuantisationState,
+    bits_between,
+    checked_round,
+    output_unit,
+    power_of_two_above,
+    to_word,
+)
+from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
+
+DEEPEST = 6  # comparisons on the way to a leaf
+MOST_INPUTS = 1 << 16  # numbers that trees may choose from, so that an index fits uint16
+NARROW_INPUTS = 1 << 8  # up to which it fits uint8
+MOST_TREES = 1 << 14  # in fixed point, so that the sum of their leaves fits a word
+MOST_WORD = 2.0**30  # magnitude that no fixed-point input reaches, so that differences fit a word
+UNROLLED_DEPTH = 3  # for which fixed-point C has a specialised function
+
+
+def trees(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Sum one leaf of each tree for x [F], 0 where one of the first G numbers is outside [low, high] or NaN: [1].
+
+    Weights: `feature` and `threshold` [T, 2^d − 1] in heap order (the children of node i are 2i + 1 and 2i + 2),
+    `leaf` [T, 2^d], `low` and `high` [G]. A number above the threshold goes to the second child, NaN to the first.
+    """
+    codes = tree_codes(x, weights, settings)
+    total = np.cumsum(_reached(weights["leaf"], codes), axis=1)[:, -1:]  # in the order of the trees, as in C
+    return np.where(codes[:, -1:] == 1, total, total.dtype.type(0))
+
+
+def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The leaves at the ends of the paths: [n, T]."""
+    count, width = leaf.shape
+    return leaf[np.arange(count), codes[:, :-1] - np.uint32(width)]
+
+
+def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Where the path through each tree ends, and last whether the guarded numbers are inside: [T + 1].
+
+    The root is node 1, the children of n are 2n and 2n + 1: leaf j is 2^d + j, each bit below the first a comparison.
+    """
+    return _codes(x, *(weights[name] for name in ("feature", "threshold", "low", "high")))
+
+
+def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    if feature.min() < 0 or feature.max() >= x.shape[1]:
+        raise ValueError(f"trees compare number {feature.min()} or {feature.max()} of {x.shape[1]} inputs, from 0 on")
+    rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
+    node = np.ones((len(x), len(feature)), np.intp)
+    for _ in range(_depth(feature.shape)):
+        node = 2 * node + (x[rows, feature[tree, node - 1]] > threshold[tree, node - 1])
+    guarded = x[:, : len(low)]
+    inside = ((guarded >= low) & (guarded <= high)).all(axis=1, keepdims=True)
+    return np.concatenate([node, inside], axis=1).astype(np.uint32)
+
+
+def _depth(feature: Shape) -> int:
+    return feature[1].bit_length()
+
+
+def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """How far each comparison on the way to the leaves of `tree_codes` was from a tie, by bit: [T + 1, d].
+
+    Distances are relative to thresholds beyond ±1. The guard has one bit, of the limit nearest to its number.
+    """
+    feature, threshold, low, high = (weights[name] for name in ("feature", "threshold", "low", "high"))
+    codes, depth = tree_codes(x, weights, settings).astype(np.intp), _depth(feature.shape)
+    rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
+    margins = np.full((*codes.shape, depth), np.inf)
+    for bit in range(depth):
+        node = (codes[:, :-1] >> (bit + 1)) - 1
+        margins[:, :-1, bit] = _relative_distance(x[rows, feature[tree, node]], threshold[tree, node])
+    limits = [_relative_distance(x[:, : len(low)], limit) for limit in (low, high)]
+    margins[:, -1, 0] = np.minimum(*limits).min(axis=1, initial=np.inf)
+    return margins
+
+
+def _relative_distance(numbers: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    return np.abs(numbers - limits) / np.maximum(np.abs(limits), 1)
+
+
+def _trees_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    expect(len(x) == 1 and x[0] <= MOST_INPUTS, "trees inputs")
+    return _check_trees(x[0], weights)
+
+
+def _check_trees(inputs: int, weights: Shapes) -> Shape:
+    feature, low = weights["feature"], weights["low"]
+    expect(len(feature) == 2 and feature[0] >= 1, "trees feature")
+    expect(feature[1] in [2**depth - 1 for depth in range(1, DEEPEST + 1)], "trees depth")
+    expect(weights["threshold"] == feature and weights["leaf"] == (feature[0], feature[1] + 1), "trees leaf")
+    expect(len(low) == 1 and weights["high"] == low and low[0] <= inputs, "trees guard")
+    return (1,)
+
+
+def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """One addition for each leaf; a comparison, too, counts as one: d in each tree, two for each guarded number."""
+    count, depth = weights["feature"][0], _depth(weights["feature"])
+    return Operations(additions=count * (depth + 1) + 2 * weights["low"][0])
+
+
+def trees_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Sum leaves · 2^up for words x [F] or the window [T, C] in steps; thresholds are in units of 2^shift: [1]."""
+    codes = tree_codes_q(x, weights, settings)
+    total = _reached(weights["leaf"].astype(np.int64), codes).sum(axis=1, keepdims=True) << settings["up"]
+    return to_word(np.where(codes[:, -1:] == 1, total, 0))
+
+
+def tree_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Fixed-point version of `tree_codes`: [T + 1]."""
+    threshold = weights["threshold"].astype(np.int64) << settings["shift"]
+    return _codes(x.reshape(len(x), -1), weights["feature"], threshold, weights["low"], weights["high"])
+
+
+def tree_margins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Fixed-point version of `tree_margins`: [T + 1, d]."""
+    threshold = weights["threshold"].astype(np.int64) << settings["shift"]
+    return tree_margins(x.reshape(len(x), -1).astype(np.int64), {**weights, "threshold": threshold}, settings)
+
+
+def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    return _check_trees(int(np.prod(x)), weights)
+
+
+def _trees_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    return np.abs(step.weights["leaf"]).max(axis=1).sum()
+
+
+def _leaf_unit(step: Step) -> np.ndarray:
+    """The smallest unit in which all leaves fit int16; never finer than the unit of a sum of up to `MOST_TREES`."""
+    return power_of_two_above(np.abs(step.weights["leaf"]).max() / FULL)
+
+
+def _quantise_trees(q: QuantisationState, step: Step) -> Step:
+    source, feature = step.inputs[0], step.weights["feature"].astype(np.int64)
+    units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
+    if reach.max() >= MOST_WORD or len(feature) > MOST_TREES:
+        raise NotApplicableError(
+            "float32 only: the inputs of trees are too large or the trees too many for fixed point"
+        )
+    feature, words, leaf = _without_idle(
+        feature, step.weights["threshold"] / units[feature], step.weights["leaf"], reach[feature]
+    )
+    words = np.floor(words)  # a whole number is above a threshold if it is above the whole number below it
+    shift = max(0, int(np.ceil(np.log2(max(1.0, np.abs(words).max()) / FULL))))
+    guarded = len(step.weights["low"])
+    limits = {name: np.rint(step.weights[name] / units[:guarded]) for name in ("low", "high")}
+    weights = {
+        "feature": feature,
+        "threshold": checked_round(words / 2.0**shift, np.int16),
+        "leaf": checked_round(leaf / _leaf_unit(step), np.int16),
+        **{name: np.clip(limit, -MOST_WORD, MOST_WORD).astype(np.int32) for name, limit in limits.items()},
+    }
+    settings = {"shift": shift, "up": int(bits_between(_leaf_unit(step), q.unit(step.output)))}
+    return Step("trees_q", (WINDOW if q.is_window(source) else source,), step.output, weights, settings)
+
+
+def _without_idle(
+    feature: np.ndarray, words: np.ndarray, leaf: np.ndarray, reach: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Replace comparisons that no word can change, whose thresholds may be too large for int16.
+
+    The subtree that is never reached becomes a copy of the other, and the threshold 0.
+    """
+    feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
+    nodes = feature.shape[1]
+    idle = {first: words >= reach if first else words < -reach for first in (True, False)}
+    for node in range(nodes - 1, -1, -1):
+        for first, which in idle.items():
+            tree = np.flatnonzero(which[:, node])
+            kept, lost = (2 * node + 1, 2 * node + 2) if first else (2 * node + 2, 2 * node + 1)
+            width = 1
+            while kept < nodes:
+                for table in (feature, words):
+                    table[tree, lost : lost + width] = table[tree, kept : kept + width]
+                kept, lost, width = 2 * kept + 1, 2 * lost + 1, 2 * width
+            kept, lost = kept - nodes, lost - nodes
+            leaf[tree, lost : lost + width] = leaf[tree, kept : kept + width]
+            words[tree, node] = 0.0
+    return feature, words, leaf
+
+
+def _c_trees_f32(placed: PlacedStep) -> CForm:
+    weights, inputs = placed.step.weights, placed.shapes[0][0]
+    index, wide = _index_table(weights["feature"], inputs)
+    numbers = _from_root(placed.weight("threshold"), placed.weight("leaf"))
+    guard = np.stack([placed.weight("low"), placed.weight("high")], axis=1)
+    tables = index, table_f32(numbers, "thresholds and leaves"), table_f32(guard, "low and high")
+    count, depth = len(weights["feature"]), _depth(weights["feature"].shape)
+    return CForm((*tables, count, depth, len(guard)), codes=count + 1, function="trees_wide" if wide else "trees")
+
+
+def _c_trees_q(placed: PlacedStep) -> CForm:
+    weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
+    feature, count, depth = weights["feature"], len(weights["feature"]), _depth(weights["feature"].shape)
+    guard = np.stack([weights["low"], weights["high"]], axis=1)
+    tables = (
+        table_q(_from_root(weights["threshold"], weights["leaf"]), "thresholds and leaves"),
+        table_q(guard, "low and high"),
+    )
+    name, sizes = "trees", [count, depth, len(guard)]
+    if len(shape) == 2:  # the window, which lies in memory channel after channel
+        rows, channels = shape
+        index, _ = _index_table(feature % channels * rows + feature // channels, MOST_INPUTS)
+        name, sizes = "trees_window", [*sizes, rows, channels]
+    else:
+        index, wide = _index_table(feature, shape[0])
+        if wide:
+            name = "trees_wide"
+        elif depth == UNROLLED_DEPTH:
+            name, sizes = "trees_3", [count, len(guard)]
+    return CForm((index, *tables, *sizes, settings["shift"], settings["up"]), codes=count + 1, function=name)
+
+
+def _index_table(feature: np.ndarray, inputs: int) -> tuple[CTable, bool]:
+    """The features as uint8, or as uint16 where there are too many inputs for that."""
+    wide = inputs > NARROW_INPUTS
+    return table_q(_from_root(feature), "features", np.uint16 if wide else np.uint8), wide
+
+
+def _from_root(*parts: np.ndarray) -> np.ndarray:
+    """Lay out the parts of each tree side by side, after one 0: seen from the number before it a tree's root is 1."""
+    return np.concatenate([np.zeros(1, parts[0].dtype), np.concatenate(parts, axis=1).ravel()])
+
+
+def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """From the leaves to the roots: every level takes, node by node, one of its two children's numbers.
+
+    Nodes of a level come in the order of their reversed paths, so that first and second children are two halves. There
+    is no `>`: a number above a threshold is at least the next float32.
+    """
+    feature, threshold, leaf, low, high = (weights[name] for name in ("feature", "threshold", "leaf", "low", "high"))
+    depth, count = _depth(feature.shape), len(feature)
+    with np.errstate(over="ignore"):  # nothing but infinity is above the largest float32
+        above = np.nextafter(threshold.astype(np.float32), np.float32(np.inf))
+    total: Tensor = as_tensor(leaf.T[_reversed_bits(depth)])  # [2^d, T]
+    for level in reversed(range(depth)):
+        node = _reversed_bits(level) + (1 << level) - 1
+        compared = x.take(feature.T[node].ravel()).reshape(len(node), count).at_least(above.T[node])
+        total = compared.choose(_rows(total, len(node), 2 * len(node)), _rows(total, 0, len(node)))
+    summed = total.reshape(count).sum()
+    if not len(low):
+        return summed
+    guarded = x.rows(0, len(low))
+    outside = guarded.at_least(low).choose(as_tensor(high).at_least(guarded).choose(0.0, 1.0), 1.0).sum()
+    return as_tensor(0.5).at_least(outside).choose(summed, 0.0)
+
+
+def _reversed_bits(bits: int) -> np.ndarray:
+    """Numbers of so many bits in the order of their reversed bits.
+
+    >>> _reversed_bits(3).tolist()
+    [0, 4, 2, 6, 1, 5, 3, 7]
+    """
+    numbers = np.zeros(1, np.int64)
+    for _ in range(bits):
+        numbers = np.concatenate([2 * numbers, 2 * numbers + 1])
+    return numbers
+
+
+def _rows(tensor: Tensor, start: int, stop: int) -> Tensor:
+    """Slice rows; of a constant right now."""
+    return tensor.rows(start, stop) if tensor.constant is None else as_tensor(tensor.constant[start:stop])
+
+
+FLOAT_KERNELS = {
+    "trees": Kernel(
+        trees,
+        _trees_shape,
+        _trees_cost,
+        integer_weights=frozenset({"feature"}),
+        scratch=lambda x, weights, settings: 4 * weights["feature"][0],
+    ),
+}
+FIXED_KERNELS = {"trees_q": Kernel(trees_q, _trees_shape_q, _trees_cost)}
+QUANTISATION = {"trees": QuantisationRule(_trees_bound, output_unit, _quantise_trees)}
+C_FLOAT32: dict[str, MakeForm] = {"trees": _c_trees_f32}
+C_FIXED: dict[str, MakeForm] = {"trees_q": _c_trees_q}
+TENSOR_FORMS: dict[str, MakeTensor] = {"trees": _tensor_trees}
+CODES = {
+    "trees": Codes(tree_codes, tree_margins, path=True),
+    "trees_q": Codes(tree_codes_q, tree_margins_q, path=True),
+}
