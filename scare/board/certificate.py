@@ -12,7 +12,7 @@ Three runtimes: `plan.run` in NumPy, `HostModel`, `VirtualModel`. Two comparison
   rounding: the windows are compared with a tolerance, and then NumPy computes the values from the windows of C.
 
 Rules: fixed point is equal in every bit everywhere. In float32, host and board are equal in every bit; NumPy adds in
-another order, so 99.99 % of its hash codes must be equal, and its results within the tolerance of
+another order, so 99.99 % of its codes (of hashes and trees) must be equal, and its results within the tolerance of
 `calibrator/parity.py` wherever the codes are. A certificate has no date: the same calibrator always gets the same
 one. docs/certificate.md says how to read it; field names here are its JSON keys.
 """
@@ -49,18 +49,21 @@ from scare.calibrator.parity import (
     READING_TOLERANCE,
     TOKENS,
     Tolerance,
+    coded_steps,
     deviation,
     distances_to_ties,
     max_code_mismatches,
+    outputs_and_codes,
     rounding,
     share_of_ties,
 )
-from scare.calibrator.plan import Plan, run, values
+from scare.calibrator.plan import Plan, run
 from scare.data.flags import LARGEST, Flag, count_flags
 from scare.errors import NotApplicableError
 from scare.export.lowering import Arithmetic
 from scare.export.package import Package, export_calibrator
-from scare.kernels import Choice, window_q
+from scare.kernels import CODES, Choice, window_q
+from scare.kernels.c_arguments import codes_name
 from scare.windowing.inputs import Inputs
 from scare.windowing.live_windows import LiveWindows
 from scare.windowing.windows import history_starts
@@ -74,9 +77,10 @@ STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EA
 
 @dataclass(frozen=True)
 class CodeMismatch:
-    """A window whose hash codes differ from NumPy's: in how many tokens, and how far apart the results are.
+    """A window whose codes differ from NumPy's: how many of them, and how far apart the results are.
 
-    `from_tie` is the largest distance from zero among the activations whose sign differs.
+    `from_tie` is the largest distance from a tie among the bits that differ: of a hash activation from zero, of a
+    number from the threshold of a tree.
     """
 
     index: int
@@ -116,11 +120,11 @@ class StreamResult:
 
 @dataclass(frozen=True)
 class ArithmeticResult:
-    """Result for one arithmetic: windows, stream, hash ties; or why the calibrator does not have it (`absent`)."""
+    """Result for one arithmetic: windows, stream, ties; or why the calibrator does not have it (`absent`)."""
 
     windows: Agreement | None = None
     streaming: StreamResult | None = None
-    ties: float | None = None  # share of hash activations in golden and validation windows that are close to zero
+    ties: float | None = None  # share of the bits of codes in golden and validation windows that are close to a tie
     absent: str = ""
 
     @property
@@ -210,7 +214,7 @@ def verify_stream(calibrator: Calibrator, board: Board, arithmetic: Arithmetic) 
 
 @dataclass(frozen=True)
 class RuntimeOutput:
-    """Outputs of one runtime for n windows, float32 [n], and its hash codes [n, tokens]."""
+    """Outputs of one runtime for n windows, float32 [n], and its codes [n, tokens]."""
 
     outputs: np.ndarray
     codes: np.ndarray
@@ -238,7 +242,7 @@ class ParityCheck:
 
     @property
     def code_mismatches(self) -> np.ndarray:
-        """Tokens of defined windows whose hash codes differ between NumPy and C, [n, tokens]."""
+        """Tokens of defined windows whose codes differ between NumPy and C, [n, tokens]."""
         return (self.python.codes != self.host.codes) & self.defined[:, None]
 
     @property
@@ -250,7 +254,7 @@ class ParityCheck:
     def agree(self, exact: bool, tolerance: Tolerance, from_tie: Mapping[int, float]) -> Agreement:
         """Apply the rules; `exact` requires equal bits of NumPy too.
 
-        `from_tie` has `CodeMismatch.from_tie` for each window with other hash codes.
+        `from_tie` has `CodeMismatch.from_tie` for each window with other codes.
         """
         equal = {
             "host_board": self.host.equal_bits(self.board),
@@ -294,7 +298,7 @@ class ParityCheck:
 
     @property
     def _comparable(self) -> np.ndarray:
-        """Windows whose results are compared by distance: defined, and all hash codes agree. [n]."""
+        """Windows whose results are compared by distance: defined, and all codes agree. [n]."""
         return np.asarray(self.defined & ~self.code_mismatches.any(axis=1))
 
     def _bit_differences(self, other: str, equal: np.ndarray) -> Iterator[str]:
@@ -303,12 +307,12 @@ class ParityCheck:
             yield f"host and {other} differ in {len(indices):,} of {len(equal):,} windows; {self._first(indices)}"
 
     def _distances(self, tolerance: Tolerance) -> Iterator[str]:
-        """Broken rules of float32 between host and Python: hash codes, results, and where there is a number at all."""
+        """Broken rules of float32 between host and Python: codes, results, and where there is a number at all."""
         mismatches = self.code_mismatches
         count, tokens = int(mismatches.sum()), int(self.defined.sum()) * mismatches.shape[1]
         if count > max_code_mismatches(tokens):
             yield (
-                f"hash codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,};"
+                f"codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,};"
                 f" {self._first(np.flatnonzero(mismatches.any(axis=1)))}"
             )
         near = tolerance.met(self.python.outputs.astype(float), self.differences)
@@ -339,8 +343,8 @@ class _Verifier:
         self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
         kept = {value.name: name for name, value in self.model.values.values() if value.kept}
-        hash_steps = [] if self.plan.branches else [step for step in self.plan.steps if step.output in kept]
-        self.hash_steps = {kept[step.output]: step for step in hash_steps}  # by the name of their codes in C
+        coded = [] if self.plan.branches else coded_steps(self.plan)  # by the name of their codes in C:
+        self.coded_steps = {kept.get(step.output) or kept[codes_name(step.output)]: step for step in coded}
         # A board rejects what an int16 window cannot hold, and its scaling does not settle.
         channels = calibrator.inputs.channels
         if self.model.program.quanta:
@@ -360,7 +364,7 @@ class _Verifier:
         )
         agreement = self._agree(check, vectors.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
         known = vectors.windows[np.isin(vectors.kinds, (GOLDEN, VALIDATION))]
-        ties = None if self.exact else share_of_ties(self.plan, known, self.hash_steps.values())
+        ties = None if self.exact else share_of_ties(self.plan, known, self.coded_steps.values())
         return ArithmeticResult(agreement, self.verify_stream(), ties)
 
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
@@ -370,11 +374,12 @@ class _Verifier:
         return check.agree(self.exact, tolerance, from_tie)
 
     def _farthest_flip(self, window: np.ndarray, flipped: np.ndarray) -> float:
-        """Largest distance from zero of the activations whose bits are set in `flipped` [tokens]."""
-        farthest, start = 0.0, 0
-        for distances in distances_to_ties(self.plan, window[None], self.hash_steps.values()):
+        """Largest distance from a tie of the bits that are set in `flipped` [tokens]; in a path of the highest one."""
+        farthest, start, steps = 0.0, 0, self.coded_steps.values()
+        for step, distances in zip(steps, distances_to_ties(self.plan, window[None], steps), strict=True):
             (tokens, width) = distances.shape[1:]
-            chosen = flipped[start : start + tokens, None] >> np.arange(width, dtype=np.uint32) & 1 == 1
+            shifted = flipped[start : start + tokens, None] >> np.arange(width, dtype=np.uint32)
+            chosen = shifted == 1 if CODES[step.kernel].path else shifted & 1 == 1
             farthest, start = max(farthest, float(distances[0][chosen].max(initial=0.0))), start + tokens
         return farthest
 
@@ -392,19 +397,17 @@ class _Verifier:
 
     def _compute(self, plan: Plan, windows: np.ndarray) -> RuntimeOutput:
         parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
-        last = plan.steps[-1].output
-        names = [step.output for step in self.hash_steps.values()]
         with np.errstate(all="ignore"):
             if plan.branches:
-                found = [{last: run(plan, part)[:, None]} for part in parts]
+                found = [(run(plan, part), np.empty((len(part), 0), np.uint32)) for part in parts]
             else:
-                found = [values(plan, part, {last, *names}) for part in parts]
-            outputs = np.concatenate([part[last][:, 0] for part in found]).astype(np.float32)
-        codes = [np.concatenate([part[name] for part in found]) for name in names]
-        return RuntimeOutput(outputs, _join_codes(codes, len(windows)))
+                found = [outputs_and_codes(plan, part, self.coded_steps.values()) for part in parts]
+            outputs, codes = (np.concatenate(each) for each in zip(*found, strict=True))
+            return RuntimeOutput(outputs.astype(np.float32), codes)
 
     def _c_output(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> RuntimeOutput:
-        return RuntimeOutput(outputs, _join_codes([kept[name] for name in self.hash_steps], len(outputs)))
+        codes = [np.empty((len(outputs), 0), np.uint32), *(kept[name] for name in self.coded_steps)]
+        return RuntimeOutput(outputs, np.concatenate(codes, axis=1))
 
     def verify_stream(self) -> StreamResult:
         """Push bad readings into C and into NumPy, and compare answers, windows, and values from the windows of C."""
@@ -462,7 +465,7 @@ class _Verifier:
         return self._push_live(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
     def _live_answers(self, readings: Sequence[StreamRow]) -> StreamAnswers:
-        """NumPy's answers, from its own windows; without intervals and hash codes."""
+        """NumPy's answers, from its own windows; without intervals and codes."""
         windows, flags = self._push_live(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
@@ -550,11 +553,6 @@ def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamA
             yield f"{name} gives a value without the status ok, or the status ok without a value"
     if not (host.statuses == OK).any():
         yield "no reading got a value"
-
-
-def _join_codes(codes: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """Concatenate the codes of all hash steps along tokens: [count, tokens], also without any."""
-    return np.concatenate([np.empty((count, 0), np.uint32), *codes], axis=1)
 
 
 def _finite_max(numbers: np.ndarray) -> float:

@@ -86,8 +86,8 @@ MEMORY = 8 << 30  # limit of data in bytes; compiling and the largest runtime ne
 class Comparison:
     """Result of one runtime: the largest difference, in the target's unit and as a share of its tolerance.
 
-    `ties` are windows beyond the tolerance that are excused, because a hash activation or a choice of branch is so
-    close to zero that rounding decides it. `reasons` say why the export fails; empty if it passes.
+    `ties` are windows beyond the tolerance that are excused, because a hash activation, a comparison in a tree
+    or a choice of branch is so close that rounding decides it. `reasons` say why the export fails; empty if it passes.
     """
 
     model: str
@@ -172,7 +172,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
             f" {results[first]:.7g} and not {expected.results[first]:.7g} ± {expected.tolerances[first]:.2g}"
         )
     if len(ties) > max(1, max_code_mismatches(expected.tokens)):
-        reasons.append(f"{len(ties):,} windows have other hash codes or branches, more than one in {TOKENS:,} tokens")
+        reasons.append(f"{len(ties):,} windows have other codes or branches, more than one in {TOKENS:,} tokens")
     near = np.where(excused, 0.0, differences)
     shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)
     largest, share = (float(numbers.max(initial=0.0)) for numbers in (near, shares))

@@ -45,7 +45,7 @@ ModelStructure = model_structure(ctypes.c_uint32)
 
 @dataclass(frozen=True)
 class Runs:
-    """Results of `run` on n windows, [n] each: scaled outputs, kept values (hash codes) by name, and costs."""
+    """Results of `run` on n windows, [n] each: scaled outputs, kept values (codes) by name, and costs."""
 
     outputs: np.ndarray
     kept: dict[str, np.ndarray]

@@ -1,4 +1,4 @@
-"""Parity: how far two runtimes may differ on the same window, and which hash bits are too close to zero to compare.
+"""Parity: how far two runtimes may differ on the same window, and which of its decisions are too close to compare.
 
 The rules of the certificate (docs/certificate.md):
 
@@ -8,7 +8,10 @@ The rules of the certificate (docs/certificate.md):
     fixed point    every bit is equal, except for the conversion to the target's unit, which is in float
     int8 weights   as in a FlatBuffer: a result may move by 2 % of the target's standard deviation
 
-A hash activation next to zero may have either sign, and a decision next to its threshold may choose either branch.
+At a tie an arithmetic may decide either way: the sign of a hash activation next to zero, the path through a tree of a
+number next to a threshold, the branch of a choice. Hash codes and paths are codes (`kernels.CODES`), one for each token
+or tree; results are compared where all codes agree.
+
 Goes to `export/scare_json` (golden vectors) and `board/certificate`.
 """
 
@@ -19,15 +22,15 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan, Step, run, values
-from scare.kernels import ACTIVATIONS, THRESHOLD
+from scare.kernels import ACTIVATIONS, CODES, THRESHOLD
 
 FLOAT32_TOLERANCE = 1e-5  # of the larger of a result and the target's standard deviation
 INTEGER_TOLERANCE = 1e-6  # as above, where all but the conversion to the target's unit is integer
 INTEGER_WEIGHTS_TOLERANCE = 0.02  # of the standard deviation, where only the weights are integer
 ROUNDINGS = 2.0  # times the largest error of float32 in NumPy, which a result may be off if that is more
 READING_TOLERANCE = 1e-6  # of the larger of a scaled reading and 1: how far a board's may be from NumPy's
-TIE = 1e-4  # a hash activation closer to zero may change its sign between arithmetics
-TOKENS = 10_000  # one hash code may differ in every 10,000 tokens, or fewer
+TIE = 1e-4  # a hash activation closer to zero, or a number closer to a threshold, may be decided either way
+TOKENS = 10_000  # one code may differ in every 10,000 tokens, or fewer
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -
 
 
 def max_code_mismatches(tokens: int) -> int:
-    """How many of these tokens may have a different hash code on two runtimes.
+    """How many of these tokens may have a different code on two runtimes.
 
     >>> max_code_mismatches(0), max_code_mismatches(1), max_code_mismatches(10_001)
     (0, 1, 2)
@@ -78,18 +81,32 @@ def deviation(calibrator: Calibrator) -> float:
 
 
 def rounding(calibrator: Calibrator) -> float:
-    """The largest error of float32 in NumPy on the model's own windows whose hash codes agree, in scaled units."""
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    if not len(windows) or calibrator.plan.branches is not None:
+    """The largest error of float32 in NumPy on the model's own windows whose codes agree, in scaled units."""
+    plan, windows = calibrator.plan, np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    if not len(windows) or plan.branches is not None:
         return 0.0
-    names = {step.output for step in hash_steps(calibrator.plan)}
-    last = calibrator.plan.steps[-1].output
-    single = values(calibrator.plan, windows, {last, *names})
-    double = values(calibrator.plan.astype(np.float64), windows.astype(np.float64), {last, *names})
-    alike = np.ones(len(windows), bool)
-    for name in names:
-        alike &= (single[name] == double[name]).all(axis=1)
-    return float(np.abs(single[last] - double[last])[alike].max(initial=0.0))
+    steps = coded_steps(plan)
+    single, codes = outputs_and_codes(plan, windows, steps)
+    double, precise_codes = outputs_and_codes(plan.astype(np.float64), windows.astype(np.float64), steps)
+    alike = (codes == precise_codes).all(axis=1)
+    return float(np.abs(single - double)[alike].max(initial=0.0))
+
+
+def coded_steps(plan: Plan) -> list[Step]:
+    """The steps of a plan whose results hang on codes: hashes and trees."""
+    return [step for step in plan.steps if step.kernel in CODES]
+
+
+def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> tuple[np.ndarray, np.ndarray]:
+    """A plan's outputs [n] and the codes of these steps side by side [n, tokens].
+
+    Steps are known by their outputs: they may be of the same plan in another number type.
+    """
+    last, names = plan.steps[-1].output, {step.output for step in steps}
+    own = [step for step in plan.steps if step.output in names]
+    found = values(plan, windows, {last, *(step.inputs[0] for step in own)})
+    codes = [CODES[step.kernel].read(found[step.inputs[0]], step.weights, step.settings) for step in own]
+    return found[last][:, 0], np.concatenate([np.empty((len(windows), 0), np.uint32), *codes], axis=1)
 
 
 def hash_steps(plan: Plan) -> list[Step]:
@@ -98,29 +115,29 @@ def hash_steps(plan: Plan) -> list[Step]:
 
 
 def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> Iterator[np.ndarray]:
-    """Yield, for each hash step, how far its activations are from zero, where a sign flips [n, tokens, bits]."""
+    """Yield, for each step with codes, how far each of their bits is from a tie [n, tokens, bits]."""
     steps = list(steps)
     if not steps:
         return
     sources = values(plan, windows, {step.inputs[0] for step in steps})
     for step in steps:
-        yield np.abs(ACTIVATIONS[step.kernel](sources[step.inputs[0]], step.weights, step.settings))
+        yield np.abs(CODES[step.kernel].margins(sources[step.inputs[0]], step.weights, step.settings))
 
 
 def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
-    """Distance of each window's decision from its threshold, or of its closest hash activation from zero [n].
+    """Distance of each window's choice of a branch from its threshold, or of its closest code from a tie [n].
 
     Infinite for a plan with neither.
     """
     if plan.branches is not None:
         return np.abs(run(plan.branches[0], windows) - THRESHOLD)
     nearest = np.full(len(windows), np.inf)
-    for distances in distances_to_ties(plan, windows, hash_steps(plan)):
+    for distances in distances_to_ties(plan, windows, coded_steps(plan)):
         nearest = np.minimum(nearest, distances.min(axis=(1, 2)))
     return nearest
 
 
 def share_of_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> float | None:
-    """The share of hash activations to which another arithmetic might give the other sign; None if there are none."""
-    near = [(distances < TIE).ravel() for distances in distances_to_ties(plan, windows, steps)]
+    """The share of the bits of codes that another arithmetic might decide differently; None if there are none."""
+    near = [distances[np.isfinite(distances)] < TIE for distances in distances_to_ties(plan, windows, steps)]
     return float(np.mean(np.concatenate(near))) if near and len(windows) else None

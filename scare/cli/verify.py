@@ -21,7 +21,7 @@ from scare.files import replacing
 
 EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "share of tolerance", "undecided", "result")
 BOTH = "both"  # arithmetics
-SHOWN = 10  # windows whose hash codes differ; the certificate lists all
+SHOWN = 10  # windows whose codes differ; the certificate lists all
 
 
 def verify(
@@ -79,7 +79,7 @@ def _digest(model: str) -> str | None:
 
 
 def _show(certificate: Certificate) -> None:
-    """Print a column for each arithmetic, the windows whose hash codes differ, and the outcome."""
+    """Print a column for each arithmetic, the windows whose codes differ, and the outcome."""
     columns = {name: _column(result) for name, result in certificate.results.items() if result.windows}
     labels = next(iter(columns.values()))
     rows = [(label, *(column[label] for column in columns.values())) for label in labels]
@@ -105,8 +105,8 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
     assert streaming
     return {
         **_compared("windows", windows),
-        "equal hash codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
-        "hash ties": "" if result.ties is None else f"{result.ties:.3%}",
+        "equal codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
+        "ties": "" if result.ties is None else f"{result.ties:.3%}",
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
         "windows over 1e-05, explained by float32 rounding": f"{windows.beyond:,}",

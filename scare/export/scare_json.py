@@ -26,10 +26,11 @@ from scare.calibrator.parity import (
     INTEGER_WEIGHTS_TOLERANCE,
     ROUNDINGS,
     TIE,
+    coded_steps,
     deviation,
-    hash_steps,
     magnitudes,
     nearest_to_tie,
+    outputs_and_codes,
     rounding,
 )
 from scare.calibrator.plan import Plan, run
@@ -176,8 +177,8 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
 class GoldenVectors:
     """Scaled windows [n, window, channels] with results and tolerances [n] in the target's unit.
 
-    `ties` [n] marks windows with a hash activation, or a choice of branch, so close to zero that rounding decides it;
-    `tokens` is the number of hashed tokens in all windows.
+    `ties` [n] marks windows with a hash activation, a comparison in a tree or a choice of branch so close that rounding
+    decides it; `tokens` is the number of codes in all windows.
     """
 
     windows: np.ndarray
@@ -216,7 +217,7 @@ def golden_vectors(
     plan = calibrator.plan
     most = max(1, MOST_NUMBERS // (plan.window * plan.channels))
     windows = calibrator.golden.windows[:most].astype(np.float32)
-    tokens = sum(plan.shapes[step.output][0] for step in hash_steps(plan)) * len(windows)
+    tokens = outputs_and_codes(plan, windows, steps)[1].size if (steps := coded_steps(plan)) else 0
     exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
     results, scale = target.invert(exact.astype(np.float64)[:, None])[:, 0], float(target.scale[0])
