@@ -16,14 +16,14 @@ from scare.board.certificate import Certificate, ParityCheck, RuntimeOutput, ver
 from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.calibrator.parity import Tolerance
+from scare.calibrator.parity import Tolerance, coded_steps
 from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan
 from scare.errors import NotApplicableError
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
 from scare.models import Architecture
-from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, with_edges
+from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, tree_plan, with_edges
 from tests.contract.test_models import CASES, random_network
 from tests.kernels.test_choice import choice_plan
 
@@ -79,6 +79,49 @@ def test_values_beyond_training_intervals_and_flags_are_alike() -> None:
         assert result.streaming is not None
         assert result.streaming.flags["OUTSIDE"] > 20
         assert result.streaming.intervals == result.streaming.statuses["ok"]
+
+
+@pytest.mark.parametrize("hats", [True, False])
+def test_trees_pass_in_both_arithmetics(hats: bool) -> None:
+    found = certify(with_edges(make_calibrator(tree_plan(hats=hats))))
+    assert found.passed, found.reasons
+    for result in found.results.values():
+        assert result.windows is not None
+        assert result.windows.tokens > 90 * (25 + 1)  # a path through each tree, and the guard
+        assert result.windows.equal_codes > 0.9999
+    assert found.results["float32"].ties is not None
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "file", "before", "after"),
+    [
+        (Arithmetic.FLOAT32, "src/trees_f32.c", "x[feature] > table[node]", "x[feature] > 1.01f * table[node]"),
+        (Arithmetic.FLOAT32, "src/trees_f32.c", "x[i] <= guard[1]", "x[i] <= 0.5f * guard[1]"),
+        (Arithmetic.FIXED, "src/trees_q.c", "- (uint32_t)number)", "- (uint32_t)(number + 4096))"),
+    ],
+)
+def test_other_paths_are_found(
+    monkeypatch: pytest.MonkeyPatch, arithmetic: Arithmetic, file: str, before: str, after: str
+) -> None:
+    edited(monkeypatch, file, lambda text: text.replace(before, after))
+    found = certify(make_calibrator(tree_plan()), arithmetic)
+    expected = "codes of" if arithmetic is Arithmetic.FLOAT32 else "host and Python differ"
+    assert any(expected in reason for reason in found.reasons), found.reasons
+
+
+def test_a_path_that_ends_elsewhere_tells_how_far_from_a_threshold_it_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrator = make_calibrator(tree_plan(hats=False, guarded=0))
+    (step,) = coded_steps(calibrator.plan)
+    near = calibrator.golden.windows.copy()
+    at = int(step.weights["feature"][3, 0])
+    near[0].flat[at] = step.weights["threshold"][3, 0] + np.float32(3e-5)
+    calibrator = replace(calibrator, golden=replace(calibrator.golden, windows=near))
+    other = "x[feature] > table[node] + (tree == 3u && node == 1u ? 1e-4f : 0.0f)"
+    edited(monkeypatch, "src/trees_f32.c", lambda text: text.replace("x[feature] > table[node]", other))
+    windows = certify(calibrator, Arithmetic.FLOAT32).results["float32"].windows
+    assert windows is not None
+    assert (windows.listed[0].index, windows.listed[0].kind, windows.listed[0].tokens) == (0, "golden", 1)
+    assert windows.listed[0].from_tie == pytest.approx(3e-5, rel=0.05)
 
 
 @pytest.fixture(scope="module")

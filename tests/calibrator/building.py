@@ -63,6 +63,45 @@ def curve_plan(window: int = 30, channels: int = 2, hats: bool = True) -> Plan:
     )
 
 
+def tree_weights(
+    rng: np.random.Generator, trees: int, depth: int, spread: np.ndarray, guarded: int
+) -> dict[str, np.ndarray]:
+    """Random trees over inputs of this spread [F], some nodes padded; the first inputs are guarded at 3 spreads."""
+    shape = trees, 2**depth - 1
+    feature = rng.integers(0, len(spread), shape)
+    threshold = (rng.normal(size=shape) * spread[feature]).astype(np.float32)
+    threshold[rng.random(shape) < 0.1] = np.finfo(np.float32).max
+    leaf = rng.normal(0, 0.1, (trees, 2**depth)).astype(np.float32)
+    limit = 3 * spread[:guarded].astype(np.float32)
+    return {"feature": feature.astype(np.int32), "threshold": threshold, "leaf": leaf, "low": -limit, "high": limit}
+
+
+def tree_plan(
+    window: int = 30, channels: int = 2, hats: bool = True, trees: int = 25, depth: int = 3, guarded: int = 4
+) -> Plan:
+    """A line of all hats, or of the whole window, corrected by trees that read the same numbers."""
+    rng = np.random.default_rng(6)
+    knots = np.array([0.0, 1.0, *np.linspace(2, np.log2(window), 4)])
+    lower, fraction = hat_fractions(window, knots)
+    basis = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
+    spread = np.ones(window * channels)
+    if hats:
+        counts = np.bincount(lower, 1 - fraction, len(knots)) + np.bincount(lower + 1, fraction, len(knots))
+        spread = np.repeat(np.maximum(counts, 0.1) ** 0.5, channels)
+    weight = rng.normal(0, 0.3, (len(spread), 1)) / spread[:, None] / len(spread) ** 0.5
+    return Plan(
+        window,
+        channels,
+        (
+            *((Step("hat_basis", ("x",), "u", basis, {"knots": len(knots)}),) if hats else ()),
+            Step("flatten", ("u" if hats else "x",), "all"),
+            Step("dense", ("all",), "line", {"weight": weight.astype(np.float32)}),
+            Step("trees", ("all",), "correction", tree_weights(rng, trees, depth, spread, guarded)),
+            Step("add", ("line", "correction"), "y"),
+        ),
+    )
+
+
 def attention_plan(window: int = 12) -> Plan:
     """Hats, tokens, hash codes, bitwise attention, norm and a feed-forward step: a whole network, tiny."""
     rng = np.random.default_rng(4)

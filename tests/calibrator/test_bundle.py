@@ -23,7 +23,16 @@ from safetensors.numpy import save as encode
 from scare.calibrator.bundle import CARD, FORMER_KEYS, LIMITS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
-from tests.calibrator.building import CURRENT, DUST, EDGES, TARGET, attention_plan, make_calibrator, newest_plan
+from tests.calibrator.building import (
+    CURRENT,
+    DUST,
+    EDGES,
+    TARGET,
+    attention_plan,
+    make_calibrator,
+    newest_plan,
+    tree_plan,
+)
 
 Members = dict[str, bytes]
 Change = Callable[[Any], None]
@@ -47,6 +56,8 @@ WAYS = (
     make_calibrator(),
     make_calibrator(attention_plan(), settle=30),
     replace(make_calibrator(training_range=EDGES), floor=-0.5),
+    make_calibrator(tree_plan()),
+    make_calibrator(tree_plan(hats=False, depth=6, guarded=0)),
 )
 
 

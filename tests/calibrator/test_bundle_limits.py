@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from scare.calibrator.bundle import LIMITS, MANIFEST, WEIGHTS, WINDOWS, current_
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import UsageError
-from tests.calibrator.building import attention_plan, make_calibrator
+from tests.calibrator.building import attention_plan, make_calibrator, tree_plan
 from tests.calibrator.test_bundle import Change, members_of, pack, put, refusal, with_arrays, with_facts
 
 PAGE = Path("docs/limits.md")
@@ -130,6 +131,55 @@ def test_a_weight_of_another_type_is_refused(number: type, saved: Path, tmp_path
     changed = np.zeros((8, 4), number)
     path = with_arrays(saved, tmp_path / "a.scare", WEIGHTS, lambda arrays: arrays.update({"plan.2.weight": changed}))
     assert "weight 'weight' of dense is of type" in refusal(path)
+
+
+def changed_trees(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """A change of a weight of the trees, which are step 3."""
+    return lambda arrays: arrays.update({f"plan.3.{name}": change(arrays[f"plan.3.{name}"])})
+
+
+def with_feature(number: int, kind: type = np.int64) -> Change:
+    def change(feature: np.ndarray) -> np.ndarray:
+        feature = feature.astype(kind)
+        feature[-1, -1] = number
+        return feature
+
+    return changed_trees("feature", change)
+
+
+WRONG_TREES: dict[str, tuple[Change, str]] = {
+    "a feature below zero": (with_feature(-1), "trees compare number -1"),
+    "a feature beyond the inputs": (with_feature(12), "or 12 of 12 inputs"),
+    "a feature beyond every memory": (with_feature(2**64 - 1, np.uint64), "of 12 inputs"),
+    "features that are real": (changed_trees("feature", lambda array: array.astype(np.float32)), "is of type float32"),
+    "no tree": (changed_trees("feature", lambda array: array[:0]), "do not fit"),
+    "trees that are not perfect": (changed_trees("feature", lambda array: array[:, :5]), "do not fit"),
+    "trees without end": (changed_trees("feature", lambda array: np.zeros((1, 2**20 - 1), np.int64)), "do not fit"),
+    "features in one row": (changed_trees("feature", np.ravel), "do not fit"),
+    "fewer thresholds": (changed_trees("threshold", lambda array: array[:-1]), "do not fit"),
+    "fewer leaves": (changed_trees("leaf", lambda array: array[:, :-1]), "do not fit"),
+    "a leaf that is not a number": (changed_trees("leaf", lambda array: array * np.nan), "not finite"),
+    "a threshold without end": (changed_trees("threshold", lambda array: array * np.float32(np.inf)), "not finite"),
+    "a guard of more numbers": (changed_trees("low", lambda array: np.zeros(99, np.float32)), "do not fit"),
+    "a guard with one end": (changed_trees("high", lambda array: array[:-1]), "do not fit"),
+    "as many trees as a file holds": (
+        lambda arrays: arrays.update(
+            {
+                "plan.3.feature": np.zeros((1 << 21, 7), np.int8),
+                "plan.3.threshold": np.zeros((1 << 21, 1), np.float32),
+                "plan.3.leaf": np.zeros((1 << 21, 1), np.float32),
+            }
+        ),
+        "the limit is",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_TREES)
+def test_trees_that_cannot_be_walked_are_refused(what: str, tmp_path: Path) -> None:
+    sound = make_calibrator(tree_plan()).save(tmp_path / "sound.scare")
+    change, words = WRONG_TREES[what]
+    assert words in quick_refusal(with_arrays(sound, tmp_path / "a.scare", WEIGHTS, change))
 
 
 def test_stored_windows_are_counted_and_finite(saved: Path, tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def test_weights_are_counted_in_their_own_number_type() -> None:
         ),
         ("products", [(4,)], {}, {"limit": 3.0}, Operations(10)),
         ("leaky_relu", [(16,)], {}, {}, Operations(16)),
+        # 100 trees: 3 comparisons and a leaf each; 4 guarded numbers between two limits
+        ("trees", [(10,)], {"feature": (100, 7), "low": (4,)}, {}, Operations(0, 408)),
         ("sigmoid_mean", [(10, 2)], {}, {}, Operations(0, 40, exponentials=20, divisions=22)),
         ("select", [(1,), (1,), (1,)], {}, {}, Operations()),
         # 10 rows of 3 units: 4·(2 + 3) products of gates and 3 more; 3 sigmoids (+ 1) and 2 tanh (± 1)

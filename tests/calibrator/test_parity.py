@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from scare.calibrator.parity import Tolerance, hash_steps, nearest_to_tie, share_of_ties
-from scare.calibrator.plan import Plan, Step, values
+from scare.calibrator.parity import (
+    Tolerance,
+    coded_steps,
+    hash_steps,
+    nearest_to_tie,
+    outputs_and_codes,
+    share_of_ties,
+)
+from scare.calibrator.plan import Plan, Step, run, values
 from scare.kernels import hash_activations
-from tests.calibrator.building import attention_plan, newest_plan
+from scare.kernels.trees import tree_codes, tree_margins
+from tests.calibrator.building import attention_plan, newest_plan, tree_plan
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,29 @@ def test_ties_are_counted_over_all_hash_steps() -> None:
     sizes = [np.abs(hash_activations(computed[name], step.weights, step.settings)) for name, step in steps.items()]
     assert share_of_ties(plan, windows, steps.values()) == pytest.approx(np.mean(np.stack(sizes) < 1e-4))
     assert nearest_to_tie(plan, windows) == pytest.approx(np.stack(sizes).min(axis=(0, 2, 3)))
+
+
+def test_paths_through_trees_are_codes() -> None:
+    plan = tree_plan()
+    (step,) = coded_steps(plan)
+    windows = np.random.default_rng(0).normal(size=(40, plan.window, 2)).astype(np.float32)
+    outputs, codes = outputs_and_codes(plan, windows, [step])
+    np.testing.assert_array_equal(outputs, run(plan, windows))
+    assert codes.shape == (40, 25 + 1)
+    assert hash_steps(plan) == []
+    source = values(plan, windows, {"all"})["all"]
+    np.testing.assert_array_equal(codes, tree_codes(source, step.weights, step.settings))
+    margins = tree_margins(source, step.weights, step.settings)
+    assert nearest_to_tie(plan, windows) == pytest.approx(margins.min(axis=(1, 2)))
+    assert share_of_ties(plan, windows, [step]) == pytest.approx(np.mean(margins[np.isfinite(margins)] < 1e-4))
+
+
+def test_a_number_on_a_threshold_is_a_tie() -> None:
+    plan = tree_plan(hats=False, guarded=0)
+    (step,) = coded_steps(plan)
+    windows = np.random.default_rng(0).normal(size=(2, plan.window, 2)).astype(np.float32)
+    windows[1].flat[step.weights["feature"][3, 0]] = step.weights["threshold"][3, 0]
+    assert (nearest_to_tie(plan, windows) < 1e-6).tolist() == [False, True]
 
 
 def test_a_plan_without_hashes_has_no_ties() -> None:

@@ -1,10 +1,13 @@
 """A quantized plan computes nearly what the plan computes; fixed-point arithmetic keeps what it promises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scare.calibrator.parity import coded_steps, outputs_and_codes
 from scare.calibrator.passes import fold, fuse, quantise
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.errors import NotApplicableError
@@ -16,12 +19,13 @@ from scare.kernels.fixed_point import (
     error_diffused,
     inverse_root,
     leading_zeros,
+    power_of_two_above,
     rounding_shift,
     spare_bits,
     to_top,
 )
 from scare.models import Architecture
-from tests.calibrator.building import curve_plan
+from tests.calibrator.building import curve_plan, tree_plan
 from tests.contract.test_models import CASES, random_network
 
 INTEGER = ("scare-default", "scare-paper", "tesla-default", "dlinear-default", "nlinear-default")
@@ -83,6 +87,69 @@ def test_a_curve_in_integers_is_nearly_the_curve(hats: bool, window: int, channe
     assert 3 < np.abs(windows[:, -1]).max() <= np.abs(windows).max() < 32767 / 3000
     expected = run(plan, windows)
     assert np.abs(run(integer, windows) - expected).max() < 0.001 * expected.std()
+
+
+@pytest.mark.parametrize("hats", [True, False])
+@pytest.mark.parametrize(("window", "channels"), [(9, 1), (60, 4)])
+def test_trees_in_integers_are_nearly_the_trees(hats: bool, window: int, channels: int) -> None:
+    plan = tree_plan(window, channels, hats, trees=100)
+    plan = fuse(replace(plan, steps=plan.leading_to("correction")))
+    windows = np.random.default_rng(3).normal(size=(2000, window, channels)).astype(np.float32)
+    quanta = np.linspace(4000, 1000, channels)
+    integer, (step,) = quantise(plan, quanta), coded_steps(plan)
+    (whole,) = coded_steps(integer)
+    assert (whole.weights["threshold"].dtype, whole.weights["leaf"].dtype) == (np.int16, np.int16)
+    expected, paths = outputs_and_codes(plan, np.rint(windows * quanta) / quanta, [step])
+    got, whole_paths = outputs_and_codes(integer, windows, [whole])
+    assert (paths[:, -1] == whole_paths[:, -1]).mean() > 0.999
+    unit, trees = power_of_two_above(np.abs(step.weights["leaf"]).max() / 32767), np.arange(100)
+    leaves = step.weights["leaf"][trees, paths[:, :-1] - np.uint32(8)]
+    whole_leaves = unit * whole.weights["leaf"][trees, whole_paths[:, :-1] - np.uint32(8)]
+    moved = np.abs(leaves - whole_leaves) > unit  # a padded node may go either way: both lead to the same leaf
+    assert moved.mean() < 0.002
+    apart = got - expected
+    assert np.sqrt(np.mean(apart**2)) < 0.03 * expected.std()
+    assert abs(apart.mean()) < 3 * (apart.std() / np.sqrt(len(apart)) + 10 * unit / np.sqrt(12))  # not rounded down
+    alike = ~moved.any(axis=1) & (paths[:, -1] == whole_paths[:, -1])
+    assert np.abs(apart[alike]).max() < 50 * unit
+
+
+@given(st.integers(-300, 300), st.integers(-32767, 32767), st.floats(1.0, 1000.0))
+def test_a_tree_in_integers_goes_where_the_nearest_step_goes(quarters: int, reading: int, quantum: float) -> None:
+    """A threshold between two steps of the window divides them; one on a step belongs to the step."""
+    weights = {
+        "feature": np.zeros((1, 1), int),
+        "threshold": np.array([[quarters / 4 / quantum]]),
+        "leaf": np.array([[-1.0, 1.0]]),
+    }
+    ends = {name: np.array([sign * 30000 / quantum]) for name, sign in (("low", -1), ("high", 1))}
+    for source, first in (("now", Step("newest", ("x",), "now")), ("all", Step("flatten", ("x",), "all"))):
+        plan = Plan(1, 1, (first, Step("trees", (source,), "y", weights | ends)))
+        got = run(quantise(plan, np.array([quantum])), np.full((1, 1, 1), reading / quantum))
+        inside = abs(reading) <= 30000
+        assert got[0] == pytest.approx(inside * (1.0 if reading > quarters / 4 + 1e-6 else -1.0), abs=1e-4)
+
+
+def test_comparisons_that_no_window_changes_cost_no_precision() -> None:
+    plan = tree_plan(trees=60)
+    (step,) = coded_steps(plan)
+    padded = step.weights["threshold"] > 1e30
+    assert 10 < padded.sum() < padded.size / 2
+    (whole,) = coded_steps(quantise(fuse(plan), np.full(2, 1000.0)))
+    assert whole.settings["shift"] < 14
+    assert (whole.weights["threshold"][padded] == 0).sum() > 0.6 * padded.sum()  # the others lie under another one
+    never = {**step.weights, "threshold": np.full_like(step.weights["threshold"], -np.finfo(np.float32).max)}
+    windows = np.random.default_rng(0).normal(size=(5, plan.window, 2)).astype(np.float32) / 9
+    for weights in (never, {**never, "threshold": -never["threshold"]}):
+        other = replace(plan, steps=(*plan.steps[:3], replace(step, weights=weights), *plan.steps[4:]))
+        got, expected = run(quantise(fuse(other), np.full(2, 1000.0)), windows), run(other, windows)
+        np.testing.assert_allclose(got, expected, atol=2e-3)
+
+
+def test_too_many_trees_are_refused() -> None:
+    plan = tree_plan(trees=(1 << 14) + 1, depth=1)
+    with pytest.raises(NotApplicableError, match="too many for fixed point"):
+        quantise(fuse(plan), np.full(2, 1000.0))
 
 
 @given(st.floats(0.01, 1000), st.floats(20, 1e6), st.lists(st.integers(-32767, 32767), min_size=1, max_size=6))

@@ -315,7 +315,7 @@ def micropython() -> MicroPython:
     return find_micropython()
 
 
-@pytest.mark.parametrize("name", [*CASES, "branches"])
+@pytest.mark.parametrize("name", [*CASES, "branches", "trees"])
 def test_micropython_computes_the_same(name: str, micropython: MicroPython, tmp_path: Path) -> None:
     calibrator = CALIBRATORS[name] if name in CALIBRATORS else random_calibrator(name)
     folder = export_calibrator(calibrator, "micropython", "float32", tmp_path / "out").folder

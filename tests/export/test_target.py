@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from scare.board.verify_export import verify_export
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step, run
 from scare.errors import DataError, NotApplicableError, UsageError
@@ -17,7 +18,7 @@ from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.export.scare_json import GOLDEN, GoldenVectors, golden_vectors
 from scare.export.tflite import flatbuffer_operators, make_flatbuffer, run_flatbuffer, run_micro
-from tests.calibrator.building import attention_plan, make_calibrator
+from tests.calibrator.building import attention_plan, make_calibrator, tree_plan
 from tests.needs import needs
 
 pytestmark = needs("tflite", "onnx")
@@ -76,6 +77,18 @@ def test_the_same_calibrator_gives_the_same_numbers_from_its_page(
     facts = json.loads(Path("dust.json").read_text(encoding="utf-8"))
     assert facts["scaled_for"] == "box-2"
     assert [channel["center"] for channel in facts["channels"]] == [25.0, 250.0]
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize("plan", [tree_plan(), tree_plan(hats=False, depth=6, guarded=0)], ids=["hats", "window"])
+def test_trees_are_comparisons_and_choices(form: str, plan: Plan, tmp_path: Path) -> None:
+    calibrator = make_calibrator(plan)
+    windows = np.random.default_rng(4).normal(size=(20, plan.window, 2)).astype(np.float32)
+    windows[:4] *= 9  # outside what the trees have seen
+    compute = export_calibrator(calibrator, form, "float32", tmp_path / "out").artefact.compute
+    assert_allclose(compute(windows), calibrator.compute(windows), rtol=1e-5, atol=6e-5)
+    for compared in verify_export(tmp_path / "out"):
+        assert not compared.reasons
 
 
 def test_an_onnx_model_takes_any_batch(network: Calibrator, tmp_path: Path) -> None:

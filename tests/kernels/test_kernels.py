@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scare.kernels import ACTIVATIONS, hash_activations, hat_fractions, hat_matrix
 from scare.kernels import FLOAT_KERNELS as KERNELS
 from scare.kernels import attention as attention
+from scare.kernels.trees import tree_codes, tree_margins
 
 BATCH = 3
 CODES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=6)
@@ -141,6 +142,29 @@ def choice_calls() -> dict[str, list[Call]]:
     }
 
 
+def tree_calls() -> dict[str, list[Call]]:
+    def weights(seed: int, trees: int, depth: int, inputs: int, guarded: int) -> dict[str, np.ndarray]:
+        feature = np.random.default_rng(seed).integers(0, inputs, (trees, 2**depth - 1)).astype(np.int32)
+        limits = {"low": -1 + 0 * numbers(seed, guarded), "high": 1 + 0 * numbers(seed, guarded)}
+        return {
+            "feature": feature,
+            "threshold": numbers(seed, *feature.shape),
+            "leaf": numbers(seed + 1, trees, 2**depth),
+            **limits,
+        }
+
+    near, far = 0.3 * numbers(0, BATCH, 5), numbers(1, BATCH, 5)
+    far[1, 1], far[2, 0] = 1.5, np.nan  # beyond the guard, and nowhere
+    return {
+        "trees": [
+            Call([near], weights(2, 7, 3, 5, 5)),
+            Call([far], weights(3, 4, 2, 5, 2)),
+            Call([numbers(4, BATCH, 1)], weights(5, 1, 1, 1, 0)),
+            Call([numbers(6, BATCH, 300)], weights(7, 9, 6, 300, 0)),
+        ],
+    }
+
+
 def patch_calls() -> dict[str, list[Call]]:
     window, moments = numbers(0, BATCH, 11, 2), numbers(1, BATCH, 2, 2)
     scores = numbers(0, BATCH, 2, 3, 5)
@@ -184,6 +208,7 @@ def fused_calls() -> dict[str, list[Call]]:
 
 
 CALLS = fused_calls() | formula_calls() | make_calls() | state_space_calls() | patch_calls() | choice_calls()
+CALLS |= tree_calls()
 EVERY_CALL = [pytest.param(name, call, id=f"{name}-{i}") for name in KERNELS for i, call in enumerate(CALLS[name])]
 
 
@@ -876,6 +901,78 @@ def test_feed_forward() -> None:
         outer = {"weight": weights["outer"], "bias": weights["outer_bias"]}
         active = Call([Call(call.inputs, inner).run("dense")]).run(call.settings["activation"])
         assert_allclose(call.run("feed_forward"), Call([active], outer).run("dense"), rtol=1e-12)
+
+
+def test_trees() -> None:
+    for call in CALLS["trees"]:
+        (x,), weights = call.inputs, call.weights
+        trees, nodes = weights["feature"].shape
+        for b, found in enumerate(call.run("trees")):
+            total = 0.0
+            for t in range(trees):
+                node = 0
+                while node < nodes:
+                    node = 2 * node + 1 + int(x[b, weights["feature"][t, node]] > weights["threshold"][t, node])
+                total += weights["leaf"][t, node - nodes]
+            ends = zip(x[b], weights["low"], weights["high"], strict=False)
+            assert found == (pytest.approx(total) if all(low <= number <= high for number, low, high in ends) else 0.0)
+
+
+def test_trees_answer_zero_outside_what_they_have_seen() -> None:
+    inside, outside = CALLS["trees"][:2]
+    assert (inside.run("trees") != 0).all()
+    assert (outside.run("trees")[1:] == 0).all()  # too large, and NaN
+    at_the_ends = Call([np.ones((1, 5))], inside.weights), Call([-np.ones((1, 5))], inside.weights)
+    assert all((call.run("trees") != 0).all() for call in at_the_ends)
+
+
+@pytest.mark.parametrize("number", [-1, 5, 2**31 - 1])
+def test_trees_compare_only_numbers_that_are_there(number: int) -> None:
+    weights = {**CALLS["trees"][0].weights, "feature": CALLS["trees"][0].weights["feature"].copy()}
+    weights["feature"][3, 4] = number
+    for rows in (0, BATCH):
+        with pytest.raises(ValueError, match=f"{number} .*of 5 inputs|or {number} of 5 inputs"):
+            Call([numbers(0, rows, 5)], weights).run("trees")
+
+
+def test_the_margins_of_trees_are_of_the_comparisons_on_the_way() -> None:
+    for call in CALLS["trees"]:
+        (x,), weights = call.inputs, call.weights
+        codes, margins = tree_codes(x, weights, {}), tree_margins(x, weights, {})
+        for b, t in np.ndindex(len(x), len(weights["feature"])):
+            path = [int(codes[b, t]) >> up for up in range(margins.shape[2] + 1)]  # up to the root, 1
+            assert path[-1] == 1
+            for bit, node in enumerate(path[1:]):
+                apart = x[b, weights["feature"][t, node - 1]] - weights["threshold"][t, node - 1]
+                assert (apart > 0) == (path[bit] & 1)
+                scale = max(1.0, abs(weights["threshold"][t, node - 1]))
+                assert_allclose(margins[b, t, bit], abs(apart) / scale, rtol=1e-12)
+        count = len(weights["low"])
+        ends = np.abs(np.stack([x[:, :count] - weights["low"], x[:, :count] - weights["high"]]))
+        assert_allclose(margins[:, -1, 0], ends.min(axis=(0, 2), initial=np.inf), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "changed"),
+    [
+        ((2, 5), {}),
+        ((70_000,), {}),
+        ((5,), {"feature": (0, 7), "threshold": (0, 7), "leaf": (0, 8)}),
+        ((5,), {"feature": (4, 6), "threshold": (4, 6), "leaf": (4, 7)}),
+        ((5,), {"feature": (4, 127), "threshold": (4, 127), "leaf": (4, 128)}),
+        ((5,), {"feature": (28,), "threshold": (28,)}),
+        ((5,), {"threshold": (4, 3)}),
+        ((5,), {"leaf": (4, 7)}),
+        ((5,), {"low": (6,), "high": (6,)}),
+        ((5,), {"low": (2,)}),
+        ((5,), {"low": (), "high": ()}),
+    ],
+)
+def test_trees_refuse_what_does_not_fit(inputs: tuple[int, ...], changed: dict[str, tuple[int, ...]]) -> None:
+    shapes = {"feature": (4, 7), "threshold": (4, 7), "leaf": (4, 8), "low": (3,), "high": (3,)}
+    assert KERNELS["trees"].shape((5,), shapes, {}) == (1,)
+    with pytest.raises(ValueError, match="do not fit"):
+        KERNELS["trees"].shape(inputs, shapes | changed, {})
 
 
 def test_part() -> None:

@@ -17,7 +17,7 @@ from scare.board.build import STANDARD, STRICT, compile_c
 from scare.calibrator.plan import Step
 from scare.export.lowering import FLOAT32_LOWERING
 from scare.kernels import C_FLOAT32 as FORMS
-from scare.kernels import KERNELS, hash_activations, hat_fractions
+from scare.kernels import CODES, KERNELS, hash_activations, hat_fractions
 from scare.kernels.c_arguments import CCall, CValue, PlacedStep
 from tests.parity.native import FLOAT32, RUNTIME, array_of, call_on, call_on_new_memory, library
 
@@ -239,6 +239,19 @@ def feed_forward(d: Drawing) -> Case:
     return Case([d.numbers(rows, width)], weights, {"activation": "relu" if d.chance() else "gelu"})
 
 
+def trees(d: Drawing) -> Case:
+    inputs, depth, count = d.size(300) if d.chance() else d.size(9), d.size(6), d.size(9)
+    guarded = d.size(min(inputs, 3), least=0)
+    weights = {
+        "feature": (np.abs(d.weights(count, 2**depth - 1)) * inputs).astype(np.int32) % inputs,
+        "threshold": d.weights(count, 2**depth - 1),
+        "leaf": d.weights(count, 2**depth),
+        "low": -3 * np.abs(d.weights(guarded)),
+        "high": 3 * np.abs(d.weights(guarded)),
+    }
+    return Case([d.numbers(inputs)], weights, {})
+
+
 CASES: dict[str, Callable[[Drawing], Case]] = {
     "hat_basis": hat_basis,
     "lens": lens,
@@ -276,6 +289,7 @@ CASES: dict[str, Callable[[Drawing], Case]] = {
     "lstm": lstm,
     "token_rows": token_rows,
     "feed_forward": feed_forward,
+    "trees": trees,
 }
 
 
@@ -332,6 +346,21 @@ def test_products_are_the_same_bits(row: list[float], limit: float) -> None:
     found, known = array_of(value, arrays), ~np.isnan(expected)
     np.testing.assert_array_equal(found[known].view(np.uint32), expected[known].view(np.uint32))
     assert np.isnan(found[~known]).all()
+
+
+@given(data=st.data())
+@settings(deadline=None)
+def test_trees_are_the_same_bits_and_so_are_their_paths(data: st.DataObject) -> None:
+    case = trees(Drawing(data))
+    for _ in range(data.draw(st.integers(0, 3))):  # on a threshold, and where nothing can be compared
+        strange = st.sampled_from([*case.weights["threshold"].ravel().tolist(), np.nan, np.inf, -np.inf, 0.0, -0.0])
+        case.inputs[0][data.draw(st.integers(0, case.inputs[0].size - 1))] = data.draw(strange)
+    call, value, arrays = call_of("trees", case)
+    call_on_new_memory(call, arrays)
+    expected = KERNELS["trees"].run(case.inputs[0][None], case.weights, {})[0]
+    np.testing.assert_array_equal(array_of(value, arrays).view(np.uint32), expected.view(np.uint32))
+    codes = arrays[call.output.name].view(np.uint8)[4 : 4 + len(case.weights["leaf"]) + 1]
+    np.testing.assert_array_equal(codes, CODES["trees"].read(case.inputs[0][None], case.weights, {})[0])
 
 
 def assert_codes(codes: np.ndarray, activations: np.ndarray) -> None:

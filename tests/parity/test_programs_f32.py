@@ -13,7 +13,7 @@ from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, run, values
 from scare.export.lowering import lower_float32
 from scare.models import Architecture
-from tests.calibrator.building import curve_plan
+from tests.calibrator.building import curve_plan, tree_plan
 from tests.contract.test_models import CASES, random_network
 from tests.parity.native import ProgramRunner
 
@@ -64,6 +64,12 @@ def test_long_windows_too(name: str) -> None:
 @pytest.mark.parametrize("channels", [1, 4])
 def test_a_curve_is_its_plan(channels: int, hats: bool) -> None:
     compare(fold(curve_plan(30, channels, hats)), 2 * draw(30, channels))
+
+
+@pytest.mark.parametrize("hats", [True, False])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_trees_are_their_plan(channels: int, hats: bool) -> None:
+    compare(fold(tree_plan(30, channels, hats)), draw(30, channels))
 
 
 @every_model

@@ -8,16 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.baselines import DLinear, Tesla
+from scare.calibrator.parity import outputs_and_codes
 from scare.calibrator.passes import fold, fuse, quantise
 from scare.calibrator.plan import Plan, Step, values
 from scare.export.lowering import FIXED_LOWERING, lower_fixed
+from scare.export.memory import values_by_name
 from scare.kernels import FIXED_KERNELS
-from scare.kernels.c_arguments import LARGEST, CValue, PlacedStep
+from scare.kernels.c_arguments import LARGEST, CValue, PlacedStep, codes_name
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.models import ABLATION, Architecture, Scare
-from tests.calibrator.building import curve_plan
+from tests.calibrator.building import curve_plan, tree_plan
 from tests.contract.test_models import random_network
-from tests.parity.native import ProgramRunner, call_on_new_memory
+from tests.parity.native import ProgramRunner, array_of, call_on_new_memory
 
 FULL = 32767
 words = st.integers(-(2**31), 2**31 - 1)
@@ -42,10 +44,16 @@ def check(plan: Plan, seed: int) -> set[str]:
     without_first = replace(quantised, steps=(_given(quantised), *quantised.steps[1:]))
     computed = {step.output for step in quantised.steps[1:] if step.kernel in FIXED_KERNELS}
     expected = values(without_first, windows, computed)
+    places = values_by_name(machine.program)
+    coded = [step for step in quantised.steps if codes_name(step.output) in places]
+    codes = {codes_name(step.output): outputs_and_codes(without_first, windows, [step])[1] for step in coded}
     for index, window in enumerate(windows):
         machine.run(window.T)
         for name in computed:
-            np.testing.assert_array_equal(machine.arrays[name], expected[name][index].ravel(), name)
+            np.testing.assert_array_equal(array_of(places[name], machine.arrays), expected[name][index].ravel(), name)
+        for name, own in codes.items():
+            memory = machine.arrays[places[name].view_of].view(np.uint8)[places[name].start :]
+            np.testing.assert_array_equal(memory[: own.shape[1]], own[index], name)
     return {step.kernel for step in quantised.steps}
 
 
@@ -103,6 +111,21 @@ def test_products_of_any_words(pairs: list[tuple[int, int]], top: int) -> None:
     np.testing.assert_array_equal(arrays["y"], expected)
 
 
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_trees_of_any_size(data: st.DataObject) -> None:
+    window, channels, hats = data.draw(st.integers(9, 130)), data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    trees, depth, guarded = (data.draw(st.integers(low, high)) for low, high in ((1, 40), (1, 6), (0, 6)))
+    check(tree_plan(window, channels, hats, trees, depth, guarded), window)
+
+
+def test_trees_of_many_numbers() -> None:
+    plan = tree_plan(300, 1, hats=False, guarded=9)
+    tokens = Step("lens", ("x",), "many", {"weight": np.random.default_rng(0).normal(size=(300, 300))})
+    flat = Step("flatten", ("many",), "all")
+    assert {"project_q", "trees_q"} <= check(replace(plan, steps=(tokens, flat, *plan.steps[1:])), 1)
+
+
 def test_every_fixed_point_kernel_is_compared() -> None:
     called: set[str] = set()
     for model, channels in ((Scare.default(), 1), (Scare.default(), 2), (Scare.paper(), 1), (Tesla.default(), 1)):
@@ -110,6 +133,7 @@ def test_every_fixed_point_kernel_is_compared() -> None:
     newest = Step("newest", ("x",), "now")
     called |= check(Plan(5, 2, (newest, Step("dense", ("now",), "y", {"weight": np.ones((2, 1))}))), 0)
     called |= check(curve_plan(), 0)
+    called |= check(tree_plan(), 0)
     assert called - {"flatten", "part"} == set(FIXED_KERNELS)
 
 

@@ -27,6 +27,7 @@ from tests.calibrator.building import (
     make_calibrator,
     make_readings,
     newest_plan,
+    tree_plan,
     with_edges,
 )
 from tests.contract.test_models import random_network
@@ -60,6 +61,7 @@ CALIBRATORS = {
     "curve": make_calibrator(curve_plan()),
     "newest_curve": make_calibrator(curve_plan(5, hats=False)),
     "branches": make_calibrator(choice_plan()),
+    "trees": make_calibrator(tree_plan()),
     "edges": with_edges(make_calibrator(curve_plan())),
     "newest_edges": with_edges(make_calibrator(newest_plan())),
     "six_hours": make_calibrator(line_plan(360), policy=RECENT),
@@ -72,6 +74,7 @@ FIXED = (
     "long_line",
     "curve",
     "newest_curve",
+    "trees",
     "edges",
     "six_hours",
     "six_hours_scare",
